@@ -73,6 +73,36 @@ class Base:
         """Whether frames go through shared memory: known once the first has been sent, or asked for."""
         return bool(self._memory.enabled)
 
+    def regions(
+        self,
+        source: _regions.RegionsLike,
+        *,
+        limits: Any = None,
+        image: str = "",
+        image_hint: str = "",
+        tolerance: float = 0,
+        ignore_viewbox: bool = False,
+    ) -> _regions.Regions:
+        """Regions that are used again and again, converted once: polygons, geometries of shapely, or a file (its path
+        or its bytes) of polyscan, LabelMe, COCO, GeoJSON or SVG. All but polyscan's own are read by the program
+        polyscan, which has to be in PATH, or where $POLYSCAN_PROGRAM says.
+
+        image is the file name or id of one image of a COCO file, image_hint the name of the frame at hand; tolerance
+        the largest distance in pixels between a curve and its polygon (1/16); ignore_viewbox takes an SVG's coordinates
+        as pixels. limits replaces those of all regions, or of those that a mapping names. What the file says besides is
+        in .file, and what was skipped in .warnings.
+        """
+        return self._regions_of(source, limits, image, image_hint, tolerance, ignore_viewbox)
+
+    def frame(self, shape: tuple[int, ...], dtype: Any = np.uint8) -> Array:
+        """An array for a frame, in memory that the server reads: write to it and reduce it, as it is or a part of it,
+        and nothing is copied on the way. Its content is what was there before. It must not change while a call with it
+        has not been answered. Its memory comes round again when nobody has the array any more.
+
+        Where the server has no shared memory it is an ordinary array; with shared_memory=True that is an error."""
+        a = self._memory.array(tuple(shape), dtype)
+        return np.empty(shape, dtype) if a is None else a
+
     def _encode(
         self, frame: _frames.FrameLike, format: str | None = None, bits: int | None = None, id: str = "",
         part_id: str = "",
@@ -92,6 +122,11 @@ class Base:
         out = _frames.encode(shared, self._memory.place, format=format, bits=bits, id=id, part_id=part_id)
         out.original, out.kept = encoded.original, shared
         return out
+
+    def _encode_travelling(self, frame: _frames.FrameLike) -> _frames.Encoded:
+        """Pictures of which only some pixels are given are RGBA; a file is asked to be."""
+        is_file = isinstance(frame, (bytes, bytearray, str, os.PathLike))
+        return self._encode(frame, "rgba" if is_file else None)
 
     def _what(
         self,

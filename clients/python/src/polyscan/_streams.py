@@ -7,7 +7,10 @@ import dataclasses
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, Mapping, Sequence, TypeVar
+from typing import (
+    TYPE_CHECKING, Any, AsyncIterable, Callable, Generic, Iterable, Iterator, Mapping, Sequence,
+    TypeVar, Union,
+)
 
 import grpc
 import numpy.typing as npt
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Array = npt.NDArray[Any]
+Frames = Iterable[_frames.FrameLike]
+AsyncFrames = Union[Iterable[_frames.FrameLike], AsyncIterable[_frames.FrameLike]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,528 @@
+"""The methods of the clients: what they send and what they make of the answers.
+
+This is the one of asyncio; generate.py makes that of the other client, _methods.py, by leaving out what waits. Calls
+and streams themselves are the clients' own: aio.py and _client.py.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Sequence, TypeVar
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+
+from polyscan import _calls, _connection, _errors, _frames, _regions, _results, _scan, _streams, _watch, _wire
+from polyscan._base import Base
+from polyscan._streams import AsyncFrames
+from polyscan.v1 import device_pb2, diffusion_pb2, lowpoly_pb2, monitor_pb2, recipe_pb2, resident_pb2, scan_pb2
+
+if TYPE_CHECKING:
+    from polyscan.aio import Canvas, Scan
+
+T = TypeVar("T")
+Array = npt.NDArray[Any]
+
+
+class Methods(Base):
+    # What the clients do each in its way.
+
+    @property
+    def channel(self) -> Any:
+        raise NotImplementedError
+
+    async def _call(self, call: _connection.Call[T], timeout: float | None) -> T:
+        raise NotImplementedError
+
+    def _exchange(
+        self, kind: _streams.Kind[T], frames: AsyncFrames, format: str | None, bits: int | None, window: int,
+        timeout: float | None,
+    ) -> AsyncIterator[_streams.Answer[T]]:
+        """Send frames and yield their answers."""
+        raise NotImplementedError
+
+    async def _open_scan(
+        self, opening: scan_pb2.ScanOpen, shape: tuple[int, ...], dtype: np.dtype[Any], **options: Any
+    ) -> Scan:
+        raise NotImplementedError
+
+    def _canvas(self, opening: _wire.Parts, timeout: float | None) -> Canvas:
+        raise NotImplementedError
+
+    def _watched(self, state: _watch.State, heartbeat: float) -> AsyncIterator[monitor_pb2.WatchResponse]:
+        raise NotImplementedError
+
+    def _keep(self, frame: _frames.Resident) -> _frames.Resident:
+        """A frame that the server keeps for the user, with a way to release it where there is one."""
+        raise NotImplementedError
+
+    async def _pages(
+        self, call: Callable[[str], _connection.Call[Any]], items: Callable[[Any], Iterable[T]], timeout: float | None
+    ) -> AsyncIterator[T]:
+        token = ""
+        while True:
+            page = await self._call(call(token), timeout)
+            for item in items(page):
+                yield item
+            token = page.next_page_token
+            if not token:
+                return
+
+    # Regions.
+
+    async def recipe_regions(self, recipe: str, *, timeout: float | None = None) -> _regions.Regions:
+        """The regions of a recipe, to draw them or to change them."""
+        found = await self.get_recipe(recipe, timeout=timeout)
+        return _regions.Regions(found.region_set)
+
+    # Inspection.
+
+    async def reduce(
+        self,
+        frame: _frames.FrameLike,
+        regions: _regions.RegionsLike | None = None,
+        *,
+        recipe: str | None = None,
+        limits: Any = None,
+        statistics: str | Iterable[str] | None = None,
+        percentiles: Sequence[float] | None = None,
+        percentile_method: str | None = None,
+        histogram: bool | int | tuple[int, float, float] = False,
+        results: str | None = None,
+        fields: Iterable[str] | None = None,
+        method: str | None = None,
+        priority: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        id: str = "",
+        part_id: str = "",
+        timeout: float | None = None,
+    ) -> _results.Result:
+        """The exact numbers of regions over one frame, and verdicts where there are limits.
+
+        statistics are names such as "mean" and "median", or "all"; by default count, sum, sum_of_squares, mean,
+        variance, stddev, min and max. histogram is True for one bin a value, a number of bins, or (bins, lower, upper).
+        format is "bgr" for arrays of OpenCV; bits says how many of the bits of a uint16 are used.
+
+        results="failed" brings back the regions that failed, and no others. fields are what comes back of each: name,
+        count, area, coverage, bounds, centroid, channels (the statistics of channels) and limits; by default all. Index
+        and verdict always come, so fields=["verdict"] brings those alone.
+        """
+        what = self._what(
+            self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
+            priority, results, fields,
+        )  # fmt: skip
+        return await self._call(_calls.reduce(self._encode(frame, format, bits, id, part_id), what), timeout)
+
+    async def mask(
+        self,
+        regions: _regions.RegionsLike | None = None,
+        size: tuple[int, int] | None = None,
+        *,
+        recipe: str | None = None,
+        like: Array | None = None,
+        labels: bool = False,
+        method: str | None = None,
+        timeout: float | None = None,
+    ) -> _calls.Mask:
+        """The pixels of regions as an image of size (width, height), or of that of the array like."""
+        what = _regions.inspection(self._given(regions), recipe, method=method)
+        return await self._call(_calls.mask(what, _streams.size_of(size, like), labels), timeout)
+
+    def stream(
+        self,
+        frames: AsyncFrames,
+        regions: _regions.RegionsLike | None = None,
+        *,
+        recipe: str | None = None,
+        limits: Any = None,
+        statistics: str | Iterable[str] | None = None,
+        percentiles: Sequence[float] | None = None,
+        percentile_method: str | None = None,
+        histogram: bool | int | tuple[int, float, float] = False,
+        results: str | None = None,
+        fields: Iterable[str] | None = None,
+        method: str | None = None,
+        priority: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        window: int = 4,
+        timeout: float | None = None,
+    ) -> AsyncIterator[_streams.Answer[_results.Result]]:
+        """Reduce frame after frame over one call, and yield the answers in order.
+
+        A frame that the server refuses is an answer with an error; the stream goes on. frames is read at most window
+        frames ahead of the answers: in a thread of its own, and with asyncio, where it may be an async iterable, in a
+        task. timeout is for each answer, from the time it is waited for.
+        """
+        what = self._what(
+            self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
+            priority, results, fields,
+        )  # fmt: skip
+        kind = _streams.reducing(what)
+        return self._exchange(kind, frames, format, bits, window, timeout)
+
+    async def scan(
+        self,
+        regions: _regions.RegionsLike | None = None,
+        *,
+        width: int,
+        part_lines: int,
+        strip_lines: int,
+        every_lines: int | None = None,
+        marked: bool = False,
+        dtype: Any = np.uint8,
+        format: str | None = None,
+        bits: int | None = None,
+        recipe: str | None = None,
+        limits: Any = None,
+        statistics: str | Iterable[str] | None = None,
+        percentiles: Sequence[float] | None = None,
+        percentile_method: str | None = None,
+        histogram: bool | int | tuple[int, float, float] = False,
+        results: str | None = None,
+        fields: Iterable[str] | None = None,
+        method: str | None = None,
+        line_rate: float = 0,
+        latency_budget: float | None = None,
+        reorder_strips: int = 0,
+        name: str = "",
+        strips: int = 0,
+        shared_memory: bool | None = None,
+        outage: float | None = None,
+        stall: float = 10.0,
+        resume: _scan.Session | None = None,
+        timeout: float | None = None,
+    ) -> Scan:
+        """A line-scan session: strips of lines out, the numbers of each part back, over connections that may break.
+
+        Lines are width pixels of dtype and format; a strip has strip_lines at most, a part part_lines, and one starts
+        every every_lines lines (by default part_lines), or with marked where strips say so. strips bounds how many are
+        under way; outage is how long a broken connection is tried anew (by default as long as the server keeps the
+        session), stall how long the server may be silent while it owes an answer. resume goes on with the session of an
+        earlier scan.
+        """
+        what = self._what(
+            self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
+            None, results, fields,
+        )  # fmt: skip
+        shape = _scan.strip_shape(strip_lines, width, format, dtype)
+        opening = _scan.opening(
+            what, shape, dtype, format, bits, part_lines, every_lines, marked, line_rate, latency_budget,
+            reorder_strips, name,
+        )  # fmt: skip
+        return await self._open_scan(
+            opening, shape, np.dtype(dtype), strips=strips, shared_memory=shared_memory, outage=outage,
+            stall=stall, resume=resume, timeout=self.timeout if timeout is None else timeout,
+        )  # fmt: skip
+
+    # Frames that the server keeps.
+
+    async def put_frame(
+        self,
+        frame: _frames.FrameLike,
+        *,
+        idle: float | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        id: str = "",
+        timeout: float | None = None,
+    ) -> _frames.Resident:
+        """Keep a frame on the server's device, to use it in many calls. It goes when it is released (by release_frame,
+        or without asyncio at the end of a with statement), or when nobody has used it for idle seconds."""
+        return self._keep(await self._call(_calls.put_frame(self._encode(frame, format, bits, id), idle), timeout))
+
+    async def upload_frame(
+        self,
+        pieces: Iterable[Any] | Array,
+        size: tuple[int, int],
+        format: str = "gray",
+        *,
+        bits: int | None = None,
+        id: str = "",
+        idle: float | None = None,
+        timeout: float | None = None,
+    ) -> _frames.Resident:
+        """Keep a frame of any size, of which only a piece is in memory at a time: buffers of raw pixels, cut
+        anywhere."""
+        requests = _calls.upload_requests(
+            [np.ascontiguousarray(pieces)] if isinstance(pieces, np.ndarray) else pieces, *size, format, bits, id, idle
+        )
+        call = self.channel.stream_unary(
+            _calls.FRAMES + "UploadFrame", response_deserializer=_wire.parser(resident_pb2.UploadFrameResponse)
+        )
+        try:
+            metadata = self._token.metadata() or None
+            answer = await call(iter(requests), timeout=timeout or self.timeout, metadata=metadata)
+        except grpc.RpcError as e:
+            raise _errors.from_rpc(e) from None
+        return self._keep(_frames.Resident(answer.frame.name, answer.frame))
+
+    async def get_frame(
+        self, frame: str | _frames.Resident, *, touch: bool = False, timeout: float | None = None
+    ) -> resident_pb2.ResidentFrame:
+        """Describe a frame that the server keeps. touch counts as a use, which postpones its end."""
+        return await self._call(_calls.get_frame(_streams.name_of(frame), touch), timeout)
+
+    def frames(self, *, timeout: float | None = None) -> AsyncIterator[resident_pb2.ResidentFrame]:
+        """The frames that the server keeps, ordered by name."""
+        return self._pages(_calls.frames_page, lambda page: page.frames, timeout)
+
+    async def release_frame(self, frame: str | _frames.Resident, *, timeout: float | None = None) -> None:
+        await self._call(_calls.release_frame(_streams.name_of(frame)), timeout)
+
+    # Recipes.
+
+    async def put_recipe(
+        self,
+        name: str,
+        regions: _regions.RegionsLike,
+        *,
+        limits: Any = None,
+        description: str = "",
+        statistics: str | Iterable[str] | None = None,
+        percentiles: Sequence[float] | None = None,
+        percentile_method: str | None = None,
+        histogram: bool | int | tuple[int, float, float] = False,
+        expected_version: int | None = None,
+        timeout: float | None = None,
+    ) -> recipe_pb2.Recipe:
+        """Store a new version of a recipe, and return it without its regions. With expected_version the latest version
+        must be that one (0: the name is new), or it is Aborted."""
+        found = self._regions_of(regions, limits)
+        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram)
+        return await self._call(_calls.put_recipe(name, found, description, wanted, expected_version), timeout)
+
+    async def get_recipe(self, recipe: str, *, timeout: float | None = None) -> recipe_pb2.Recipe:
+        """A recipe by NAME, its latest version, or NAME@VERSION."""
+        return await self._call(_calls.get_recipe(recipe), timeout)
+
+    def recipes(
+        self, prefix: str = "", *, all_versions: bool = False, timeout: float | None = None
+    ) -> AsyncIterator[recipe_pb2.RecipeSummary]:
+        """The recipes whose names start with prefix: the latest version of each, or all."""
+        return self._pages(lambda t: _calls.recipes_page(prefix, all_versions, t), lambda p: p.recipes, timeout)
+
+    async def delete_recipe(self, recipe: str, *, all_versions: bool = False, timeout: float | None = None) -> int:
+        """Remove NAME@VERSION, or all versions of NAME, and return how many went."""
+        return await self._call(_calls.delete_recipe(recipe, all_versions), timeout)
+
+    # Low-poly.
+
+    async def lowpoly(
+        self,
+        frame: _frames.FrameLike,
+        *,
+        mesh: bool = True,
+        svg: bool = False,
+        picture: bool = True,
+        priority: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> _calls.LowPoly:
+        """A picture of triangles. options are those of ConvertOptions in the schema, such as vertices, seed and
+        stage."""
+        encoded = self._encode(frame, format, bits)
+        return await self._call(_calls.convert(encoded, options, mesh, svg, picture, priority), timeout)
+
+    def lowpoly_stream(
+        self,
+        frames: AsyncFrames,
+        *,
+        mesh: bool = False,
+        svg: bool = False,
+        picture: bool = True,
+        priority: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        window: int = 4,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> AsyncIterator[_streams.Answer[_calls.LowPoly]]:
+        """The frames of a video as pictures of triangles that don't flicker; otherwise as stream."""
+        kind = _streams.converting(options, mesh, svg, picture, priority)
+        return self._exchange(kind, frames, format, bits, window, timeout)
+
+    async def triangulate(
+        self, points: Any, *, route: str | None = None, priority: str | None = None, timeout: float | None = None
+    ) -> _calls.Triangulation:
+        """The Delaunay triangulation of points, n x 2 whole numbers up to 2^28. It is exact, and unique."""
+        requests = _calls.triangulate_requests(points, route, priority)
+        call = self.channel.stream_stream(
+            _calls.LOWPOLY + "Triangulate",
+            request_serializer=_wire.serialize,
+            response_deserializer=_wire.parser(lowpoly_pb2.TriangulateResponse),
+        )
+        try:
+            metadata = self._token.metadata() or None
+            answers = call(iter(requests), timeout=timeout or self.timeout, metadata=metadata)
+            return _calls.triangulation([a async for a in answers])
+        except grpc.RpcError as e:
+            raise _errors.from_rpc(e) from None
+
+    async def voronoi(
+        self,
+        sites: Any,
+        size: tuple[int, int],
+        *,
+        method: str | None = None,
+        priority: str | None = None,
+        timeout: float | None = None,
+    ) -> Array:
+        """uint32[height][width]: the index of the site that is nearest to each pixel of an image of (width, height)."""
+        return await self._call(_calls.voronoi(sites, size, method, priority), timeout)
+
+    # Diffusion.
+
+    async def diffuse(
+        self,
+        curves: Iterable[diffusion_pb2.Curve] = (),
+        *,
+        size: tuple[int, int] | None = None,
+        pixels: Iterable[Sequence[float]] = (),
+        frame: _frames.FrameLike | None = None,
+        edges: Array | None = None,
+        priority: str | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> _calls.Solution:
+        """The picture that curves (see Curve), pixels (x, y, red, green, blue) and the opaque pixels of an RGBA frame
+        amount to: each other pixel is the mean of its neighbours. size is (width, height) of the canvas, edges uint8 of
+        height x width as SolveRequest has them; options are those of DiffusionOptions in the
+        schema, such as tolerance, max_cycles and method."""
+        encoded = None if frame is None else self._encode_travelling(frame)
+        return await self._call(
+            _calls.solve(_calls.solve_request(encoded, size, curves, pixels, edges, options, priority)), timeout
+        )
+
+    async def diffuse_progressively(
+        self,
+        curves: Iterable[diffusion_pb2.Curve] = (),
+        *,
+        size: tuple[int, int] | None = None,
+        pixels: Iterable[Sequence[float]] = (),
+        frame: _frames.FrameLike | None = None,
+        edges: Array | None = None,
+        priority: str | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> AsyncIterator[_calls.Solution]:
+        """The same, with the pictures on the way. The last one has last set."""
+        encoded = None if frame is None else self._encode_travelling(frame)
+        request = _calls.solve_request(encoded, size, curves, pixels, edges, options, priority).inside(1)
+        call = self.channel.unary_stream(
+            _calls.DIFFUSION + "SolveProgressively",
+            request_serializer=_wire.serialize,
+            response_deserializer=_wire.parser(diffusion_pb2.SolveProgressivelyResponse),
+        )
+        answers: Any = call(request, timeout=timeout or self.timeout, metadata=self._token.metadata() or None)
+        try:
+            async for a in answers:
+                yield _calls.Solution(a.result, a.last)
+        except grpc.RpcError as e:
+            raise _errors.from_rpc(e) from None
+        finally:
+            answers.cancel()
+
+    def edit(
+        self,
+        curves: Iterable[diffusion_pb2.Curve] = (),
+        *,
+        size: tuple[int, int] | None = None,
+        pixels: Iterable[Sequence[float]] = (),
+        frame: _frames.FrameLike | None = None,
+        edges: Array | None = None,
+        priority: str | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Canvas:
+        """A canvas whose curves and pixels change, and which is solved after each change. Close it after use."""
+        encoded = None if frame is None else self._encode_travelling(frame)
+        request = _calls.solve_request(encoded, size, curves, pixels, edges, options, priority)
+        return self._canvas(request, self.timeout if timeout is None else timeout)
+
+    async def fill(
+        self,
+        frame: _frames.FrameLike,
+        regions: _regions.RegionsLike | None = None,
+        *,
+        recipe: str | None = None,
+        mask: Array | None = None,
+        mask_method: str | None = None,
+        keep: bool = False,
+        idle: float | None = None,
+        priority: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> _calls.Filled:
+        """A frame whose pixels inside regions, or where mask isn't 0, or that are not opaque, are filled from around
+        them. keep keeps the picture on the server's device, until nobody has used it for idle seconds. mask_method
+        finds the pixels of regions; options are those of DiffusionOptions in the schema, such as tolerance, max_cycles
+        and method."""
+        holes = _calls.Holes(self._given(regions), recipe, mask)
+        encoded = self._encode(frame, format, bits)
+        filled = await self._call(_calls.fill(encoded, holes, keep, idle, mask_method, options, priority), timeout)
+        if filled.kept:
+            self._keep(filled.kept)
+        return filled
+
+    async def background(
+        self,
+        frame: _frames.FrameLike,
+        regions: _regions.RegionsLike | None = None,
+        *,
+        recipe: str | None = None,
+        mask: Array | None = None,
+        mask_method: str | None = None,
+        keep: bool = False,
+        idle: float | None = None,
+        priority: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> _calls.Background:
+        """The background of a frame, with what is inside regions or mask replaced, and the difference.
+        keep, idle, mask_method and options are those of fill."""
+        holes = _calls.Holes(self._given(regions), recipe, mask)
+        encoded = self._encode(frame, format, bits)
+        found = await self._call(_calls.background(encoded, holes, keep, idle, mask_method, options, priority), timeout)
+        for kept in (found.kept_background, found.kept_residual):
+            if kept:
+                self._keep(kept)
+        return found
+
+    # The server.
+
+    def watch(
+        self,
+        *,
+        names: Iterable[str] = (),
+        recipes: Iterable[str] = (),
+        kinds: Iterable[str] = (),
+        numbers: str | None = None,
+        verdict_rate: float = 0,
+        heartbeat: float = 1.0,
+        preview: monitor_pb2.PreviewOptions | bool = False,
+        outage: float = 30.0,
+    ) -> AsyncIterator[monitor_pb2.WatchResponse]:
+        """What the server does, as WatchResponse messages: its state first, then verdicts, streams that open and close,
+        gaps, recipes, and the device.
+
+        names, recipes and kinds (stream, verdict, scan, recipe, device, preview) choose; numbers (failed or all) says
+        whose numbers come with verdicts; verdict_rate bounds the uneventful ones in a second. When the connection
+        breaks, or the heartbeats stay away, it goes on where it was, for as long as outage seconds; what was lost is
+        told in a message.
+        """
+        first = _watch.request(names, recipes, kinds, numbers, verdict_rate, heartbeat, preview)
+        return self._watched(_watch.State(first, outage), heartbeat)
+
+    async def device(self, *, timeout: float | None = None) -> device_pb2.GetDeviceResponse:
+        """What the server runs on, its version, its limits, its memory and its scheduler."""
+        return await self._call(_calls.device(), timeout)
+
