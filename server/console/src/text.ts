@@ -42,6 +42,7 @@ export const text = {
     title: "Live",
     streams: "Streams",
     none: "Nothing runs yet. Streams and calls show here when they begin.",
+    choose: "The stream of this address has sent nothing yet. Choose another one, or wait for it.",
     unnamed: (n: bigint) => (n > 0n ? `stream ${n}` : "calls without a name"),
     rate: "Rate",
     perSecond: (n: number) => (n >= 10 ? `${Math.round(n)}/s` : `${n.toFixed(1)}/s`),

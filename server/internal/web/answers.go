@@ -25,6 +25,9 @@ type connectDetail struct {
 
 func errorOf(s *spb.Status) connectError {
 	e := connectError{Code: connect.Code(s.GetCode()).String(), Message: s.GetMessage()}
+	if s.GetCode() == 0 {
+		e.Code = "ok" // Connect has no name for it
+	}
 	for _, d := range s.GetDetails() {
 		e.Details = append(e.Details, connectDetail{d.GetTypeUrl()[strings.LastIndexByte(d.GetTypeUrl(), '/')+1:],
 			base64.RawStdEncoding.EncodeToString(d.GetValue())})

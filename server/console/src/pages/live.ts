@@ -78,11 +78,15 @@ interface Track {
 
 /** Reject is one of the film strip. */
 interface Reject {
-  number: bigint;
-  stream: bigint;
+  verdict: WatchVerdict;
   element: HTMLElement;
   canvas: HTMLCanvasElement;
   picture: Picture | null;
+}
+
+/** isOf says whether a picture is that of a verdict. Calls have no number, and may have an id. */
+function isOf(p: Preview, v: WatchVerdict): boolean {
+  return p.streamId === v.streamId && p.resultNumber === v.resultNumber && p.partId === v.partId && (v.streamId > 0n || v.partId !== "");
 }
 
 /** Detail is one stream, large. */
@@ -107,6 +111,7 @@ class Detail {
   private readonly tracks = new Map<number, Track>();
   private readonly rows = new Map<number, { element: HTMLButtonElement; mark: string; value: HTMLElement }>();
   private rejects: Reject[] = [];
+  private recent: [Preview, Picture][] = [];
   private last: WatchVerdict | null = null;
   private shown: Picture | null = null;
   private pinned: Reject | null = null;
@@ -191,7 +196,7 @@ class Detail {
     const failed = v.results.filter((r) => r.verdict === Verdict.FAIL).map((r) => r.name || `#${r.index}`);
     const canvas = h("canvas", { hidden: true, "aria-hidden": "true" });
     const name = v.partId || v.frameId || `#${v.partNumber || v.resultNumber}`;
-    const r: Reject = { number: v.resultNumber, stream: v.streamId, canvas, picture: null, element: h("li") };
+    const r: Reject = { verdict: v, canvas, picture: null, element: h("li") };
     r.element.append(
       h(
         "button",
@@ -204,6 +209,8 @@ class Detail {
     );
     this.rejects.unshift(r);
     this.film.prepend(r.element);
+    const early = this.recent.find(([p]) => isOf(p, v));
+    if (early) this.addPicture(r, early[1]);
     for (const old of this.rejects.splice(strip)) old.element.remove();
     this.noRejects.hidden = true;
   }
@@ -211,19 +218,23 @@ class Detail {
   private async preview(p: Preview): Promise<void> {
     if ((p.name || "") !== this.line.name || (!this.line.name && p.streamId !== this.line.id)) return;
     const picture = await decode(p);
-    const r = this.rejects.find((r) => r.number === p.resultNumber && r.stream === p.streamId);
-    if (r) {
-      r.picture = picture;
-      r.canvas.hidden = false;
-      const scale = Math.min(1, 320 / picture.image.width, 220 / picture.image.height);
-      r.canvas.width = Math.max(1, picture.image.width * scale);
-      r.canvas.height = Math.max(1, picture.image.height * scale);
-      r.canvas.getContext("2d")!.drawImage(picture.image, 0, 0, r.canvas.width, r.canvas.height);
-    }
+    const r = this.rejects.find((r) => isOf(p, r.verdict));
+    if (r) this.addPicture(r, picture);
+    this.recent.unshift([p, picture]); // the verdict may come later
+    this.recent.length = Math.min(this.recent.length, 4);
     if (!this.pinned) {
       this.shown = picture;
       this.drawShown();
     }
+  }
+
+  private addPicture(r: Reject, picture: Picture): void {
+    r.picture = picture;
+    r.canvas.hidden = false;
+    const scale = Math.min(1, 320 / picture.image.width, 220 / picture.image.height);
+    r.canvas.width = Math.max(1, picture.image.width * scale);
+    r.canvas.height = Math.max(1, picture.image.height * scale);
+    r.canvas.getContext("2d")!.drawImage(picture.image, 0, 0, r.canvas.width, r.canvas.height);
   }
 
   private pin(r: Reject): void {
@@ -371,7 +382,8 @@ function numbersOf(r: RegionResult): [string, string][] {
 const page: Page = (root, query) => {
   const list = h("div", { class: "streams", role: "group", "aria-label": t.streams });
   const note = h("p", { class: "note", role: "status", hidden: true });
-  const main = h("div", { class: "one" }, h("p", { class: "empty" }, t.none));
+  const nothing = h("p", { class: "empty" }, t.none);
+  const main = h("div", { class: "one" }, nothing);
   root.append(h("h1", { class: "unseen" }, t.title), list, h("div", { class: "rest" }, note, main));
   const tiles = new Map<string, Tile>();
   let detail: Detail | null = null;
@@ -407,6 +419,7 @@ const page: Page = (root, query) => {
     else if (!detail && watch.lines.size) {
       const first = wanted ? watch.lines.get(wanted) : watch.lines.values().next().value;
       if (first) choose(first);
+      else put(nothing, t.choose);
     }
     note.hidden = !watch.lost && !watch.otherServer;
     put(note, watch.otherServer ? t.otherServer : watch.lost ? t.lost(watch.lost) : "");
