@@ -554,4 +554,3 @@ func TestShutdownOverHTTP(t *testing.T) {
 }
 
 func codeName(c codes.Code) string { return strings.ToLower(c.String()) }
-
