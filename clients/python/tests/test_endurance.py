@@ -57,9 +57,9 @@ def metric(port, name):
 def settle(value, want, seconds=30):
     """Wait until value() is at most want, and return it."""
     end = time.monotonic() + seconds
-    while value() > want and time.monotonic() < end:
+    while (now := value()) > want and time.monotonic() < end:
         time.sleep(0.1)
-    return value()
+    return now
 
 
 def test_kills(programs, tmp_path):

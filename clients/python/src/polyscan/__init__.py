@@ -39,6 +39,7 @@ from polyscan._errors import (
 )
 from polyscan._files import RegionFileError
 from polyscan._frames import Frame, FrameLike, Resident
+from polyscan._history import Evidence
 from polyscan._memory import LeaseEnded
 from polyscan._regions import Region, Regions, RegionsLike
 from polyscan._results import LimitResult, Part, RegionTable, Result, Verdict
@@ -51,7 +52,8 @@ connect = Client
 
 __all__ = [
     "Aborted", "AlreadyExists", "Answer", "Background", "Cancelled", "Canvas", "Client", "Curve", "DataLoss",
-    "DeadlineExceeded", "Error", "Event", "FailedPrecondition", "FieldViolation", "Filled", "Frame", "FrameLike",
+    "DeadlineExceeded", "Error", "Event", "Evidence", "FailedPrecondition", "FieldViolation", "Filled", "Frame",
+    "FrameLike",
     "Internal", "InvalidArgument", "LeaseEnded", "LimitResult", "LowPoly", "Mask", "Mesh", "NotFound", "OutOfRange",
     "Part", "PermissionDenied", "ProgramNotFound", "QuotaViolation", "Reconnected", "Region", "RegionFileError",
     "RegionTable", "Regions", "RegionsLike",

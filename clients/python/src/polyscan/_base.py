@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from polyscan import _connection, _errors, _files, _frames, _memory, _regions, _server
+from polyscan import _connection, _errors, _files, _frames, _memory, _regions, _server, _teach, _wire
 from polyscan._version import __version__
 from polyscan.v1 import device_pb2, recipe_pb2
 
@@ -181,6 +181,21 @@ class Base:
                     self._files.pop(next(iter(self._files)), None)
                 self._files[key] = known
         return known if limits is None else known.with_limits(limits)
+
+    def _limited(self, regions: _regions.RegionsLike | None, limits: Any) -> _regions.Regions | None:
+        if limits is not None and regions is None:
+            raise TypeError("limits: a recipe has its own")
+        return None if regions is None else self._regions_of(regions, limits)
+
+    def _labelled(self, format: str | None, bits: int | None) -> Callable[[Any], _wire.Parts]:
+        """What makes a message of a frame, or of a frame and its label. It travels: nobody knows when the server has
+        read it."""
+
+        def encode(item: Any) -> _wire.Parts:
+            frame, label = _teach.labelled(item)
+            return _teach.request(_frames.encode(frame, None, format=format, bits=bits), label)
+
+        return encode
 
     def _given(self, regions: _regions.RegionsLike | None) -> _regions.Regions | None:
         return None if regions is None else self._regions_of(regions)

@@ -432,7 +432,7 @@ def background(
 
 def upload_requests(
     pieces: Iterable[Any], width: int, height: int, format: str, bits: int | None, id: str, idle: float | None
-) -> Iterable[bytes]:
+) -> Iterable[Parts]:
     """The messages of an upload; pieces are buffers."""
     layout = _frames._layout(width, height, _frames._number(format), 0, bits)
     first = frame_pb2.Frame(layout=layout, encoding=frame_pb2.ENCODING_RAW, frame_id=id).SerializeToString()
@@ -443,5 +443,5 @@ def upload_requests(
             data = whole[at : at + _PIECE]
             parts = Parts([first, _wire.varint(15 << 3 | 2), _wire.varint(data.nbytes), data], 0)
             size = sum(memoryview(p).nbytes for p in parts.parts)
-            yield _wire.serialize(Parts.of(rest) + Parts(parts.parts, size).inside(1))
+            yield Parts.of(rest) + Parts(parts.parts, size).inside(1)
             first, rest = b"", b""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import queue
 import time
-from typing import Any, Iterator, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 import grpc
 import numpy as np
+from google.protobuf.message import Message
 
 from polyscan import _calls, _connection, _errors, _frames, _scan, _streams, _watch, _wire
 from polyscan._methods import Methods
@@ -130,6 +131,33 @@ class Client(Methods):
         timeout: float | None,
     ) -> Iterator[_streams.Answer[T]]:
         return _streams.exchange(self, kind, (self._encode(f, format, bits) for f in frames), window, timeout)
+
+    def _collect(
+        self, method: str, response: type[Message], opening: _wire.Request | None, items: Any,
+        encode: Callable[[Any], _wire.Request], timeout: float | None,
+    ) -> Any:
+        failed: list[BaseException] = []
+
+        def requests() -> Iterator[_wire.Request]:  # in a thread of gRPC's
+            if opening is not None:
+                yield opening
+            try:
+                for item in items:
+                    yield encode(item)
+            except BaseException as e:
+                failed.append(e)  # what comes of the call doesn't count then
+
+        stub = self.channel.stream_unary(
+            method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(response)
+        )
+        timeout = self.timeout if timeout is None else timeout
+        try:
+            answer = stub(requests(), timeout=timeout, metadata=self._token.metadata() or None)
+        except grpc.RpcError as e:
+            raise (failed[0] if failed else _errors.from_rpc(e)) from None
+        if failed:
+            raise failed[0]
+        return answer
 
     def _open_scan(
         self, opening: scan_pb2.ScanOpen, shape: tuple[int, ...], dtype: np.dtype[Any], **options: Any

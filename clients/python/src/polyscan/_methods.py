@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Callable, Iterable, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Iterator, Callable, Iterable, Sequence, TypeVar, cast
 
 import grpc
 import numpy as np
 import numpy.typing as npt
+from google.protobuf.message import Message
 
-from polyscan import _calls, _connection, _errors, _frames, _regions, _results, _scan, _streams, _watch, _wire
+from polyscan import (
+    _calls, _connection, _errors, _frames, _history, _regions, _results, _scan, _streams, _teach, _watch, _wire,
+)  # fmt: skip
 from polyscan._base import Base
-from polyscan._streams import Frames
-from polyscan.v1 import device_pb2, diffusion_pb2, lowpoly_pb2, monitor_pb2, recipe_pb2, resident_pb2, scan_pb2
+from polyscan._streams import Frames, LabelledFrames
+from polyscan.v1 import (
+    device_pb2, diffusion_pb2, history_pb2, lowpoly_pb2, monitor_pb2, recipe_pb2, resident_pb2, scan_pb2, teach_pb2,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from polyscan import Canvas, Scan
@@ -36,6 +41,13 @@ class Methods(Base):
         timeout: float | None,
     ) -> Iterator[_streams.Answer[T]]:
         """Send frames and yield their answers."""
+        raise NotImplementedError
+
+    def _collect(
+        self, method: str, response: type[Message], opening: _wire.Request | None, items: Any,
+        encode: Callable[[Any], _wire.Request], timeout: float | None,
+    ) -> Any:
+        """Send a message for each item, and wait for the one answer."""
         raise NotImplementedError
 
     def _open_scan(
@@ -64,6 +76,23 @@ class Methods(Base):
             token = page.next_page_token
             if not token:
                 return
+
+    def _answers(
+        self, method: str, request: _wire.Request, response: type[Message], timeout: float | None
+    ) -> Iterator[Any]:
+        """The answers to one request."""
+        call = self.channel.unary_stream(
+            method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(response)
+        )
+        timeout = self.timeout if timeout is None else timeout
+        answers: Any = call(request, timeout=timeout, metadata=self._token.metadata() or None)
+        try:
+            for answer in answers:
+                yield answer
+        except grpc.RpcError as e:
+            raise _errors.from_rpc(e) from None
+        finally:
+            answers.cancel()
 
     # Regions.
 
@@ -245,14 +274,9 @@ class Methods(Base):
         requests = _calls.upload_requests(
             [np.ascontiguousarray(pieces)] if isinstance(pieces, np.ndarray) else pieces, *size, format, bits, id, idle
         )
-        call = self.channel.stream_unary(
-            _calls.FRAMES + "UploadFrame", response_deserializer=_wire.parser(resident_pb2.UploadFrameResponse)
+        answer = self._collect(
+            _calls.FRAMES + "UploadFrame", resident_pb2.UploadFrameResponse, None, requests, lambda r: r, timeout
         )
-        try:
-            metadata = self._token.metadata() or None
-            answer = call(iter(requests), timeout=timeout or self.timeout, metadata=metadata)
-        except grpc.RpcError as e:
-            raise _errors.from_rpc(e) from None
         return self._keep(_frames.Resident(answer.frame.name, answer.frame))
 
     def get_frame(
@@ -303,6 +327,52 @@ class Methods(Base):
     def delete_recipe(self, recipe: str, *, all_versions: bool = False, timeout: float | None = None) -> int:
         """Remove NAME@VERSION, or all versions of NAME, and return how many went."""
         return self._call(_calls.delete_recipe(recipe, all_versions), timeout)
+
+    def teach(
+        self,
+        frames: LabelledFrames,
+        regions: _regions.RegionsLike | None = None,
+        *,
+        recipe: str | None = None,
+        limits: Any = None,
+        quantities: Iterable[str] = (),
+        sigma: float | None = None,
+        quantile: tuple[float, float] | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        timeout: float | None = None,
+    ) -> teach_pb2.TeachResponse:
+        """Learn limits from frames of good parts. frames are read one after the other; each is a frame, or a pair of
+        one and "good" or "bad". timeout is for all of them.
+
+        quantities are what limits are to be about, such as "mean" and "p99" (mean, stddev, min and max). Limits are
+        sigma standard deviations from the mean (4), or beyond quantile: a percentage of the good frames on either side,
+        and a share of the distance between them in percent. Nothing is stored: put_recipe takes recipe.region_set of
+        the answer, which says besides how each frame would be judged.
+        """
+        opening = _teach.teaching(self._limited(regions, limits), recipe, quantities, sigma, quantile)
+        method, encode = _teach.SERVICE + "Teach", self._labelled(format, bits)
+        answer = self._collect(method, teach_pb2.TeachResponse, opening, frames, encode, timeout)
+        return cast(teach_pb2.TeachResponse, answer)
+
+    def try_recipe(
+        self,
+        frames: LabelledFrames,
+        regions: _regions.RegionsLike | None = None,
+        *,
+        recipe: str | None = None,
+        limits: Any = None,
+        beside: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        timeout: float | None = None,
+    ) -> teach_pb2.TryResponse:
+        """Judge frames by regions with limits, or by a recipe, that aren't used yet, and by the recipe beside, if any.
+        frames and timeout are those of teach."""
+        opening = _teach.trying(self._limited(regions, limits), recipe, beside)
+        method, encode = _teach.SERVICE + "Try", self._labelled(format, bits)
+        answer = self._collect(method, teach_pb2.TryResponse, opening, frames, encode, timeout)
+        return cast(teach_pb2.TryResponse, answer)
 
     # Low-poly.
 
@@ -409,19 +479,9 @@ class Methods(Base):
         """The same, with the pictures on the way. The last one has last set."""
         encoded = None if frame is None else self._encode_travelling(frame)
         request = _calls.solve_request(encoded, size, curves, pixels, edges, options, priority).inside(1)
-        call = self.channel.unary_stream(
-            _calls.DIFFUSION + "SolveProgressively",
-            request_serializer=_wire.serialize,
-            response_deserializer=_wire.parser(diffusion_pb2.SolveProgressivelyResponse),
-        )
-        answers: Any = call(request, timeout=timeout or self.timeout, metadata=self._token.metadata() or None)
-        try:
-            for a in answers:
-                yield _calls.Solution(a.result, a.last)
-        except grpc.RpcError as e:
-            raise _errors.from_rpc(e) from None
-        finally:
-            answers.cancel()
+        response = diffusion_pb2.SolveProgressivelyResponse
+        for a in self._answers(_calls.DIFFUSION + "SolveProgressively", request, response, timeout):
+            yield _calls.Solution(a.result, a.last)
 
     def edit(
         self,
@@ -517,6 +577,85 @@ class Methods(Base):
         """
         first = _watch.request(names, recipes, kinds, numbers, verdict_rate, heartbeat, preview)
         return self._watched(_watch.State(first, outage), heartbeat)
+
+    def history(self, *, timeout: float | None = None) -> history_pb2.GetHistoryResponse:
+        """What the server keeps of parts that were inspected, and what it could not keep."""
+        return self._call(_history.history(), timeout)
+
+    def parts(
+        self, *, numbers: str | None = None, oldest_first: bool = False, timeout: float | None = None, **where: Any
+    ) -> Iterator[history_pb2.HistoryPart]:
+        """Parts that were inspected, the newest first. numbers (failed or all) says whose numbers come with them.
+
+        where chooses parts: since and until are datetimes (without a zone: local time), names (which may end in "*"),
+        recipes, verdicts ("pass", "fail", "none") and marks ("late", "incomplete", "error", "evidence") are lists,
+        region is the name of one that failed, recipe_version, part_id, and stream is (server_id, stream_id) or
+        (server_id, stream_id, result_number).
+        """
+        chosen = _history.part_filter(where)
+        return self._pages(
+            lambda token: _history.parts_page(chosen, numbers, oldest_first, token), lambda page: page.parts, timeout
+        )
+
+    def count_parts(
+        self, *, group: str | None = None, step: float | None = None, timeout: float | None = None, **where: Any
+    ) -> history_pb2.CountPartsResponse:
+        """Count parts by their verdicts: all, by group ("name" or "recipe"), and by steps of so many seconds, which are
+        whole minutes. where is that of parts."""
+        return self._call(_history.count(_history.part_filter(where), group, step), timeout)
+
+    def pareto(
+        self, *, limit: int = 0, timeout: float | None = None, **where: Any
+    ) -> history_pb2.GetParetoResponse:
+        """How often each region failed, the most frequent first, limit of them (20). where is that of parts."""
+        return self._call(_history.pareto(_history.part_filter(where), limit), timeout)
+
+    def series(
+        self,
+        of: str,
+        quantity: str,
+        *,
+        limit: int = 0,
+        chart: str | None = None,
+        subgroup: int = 0,
+        spec: tuple[float | None, float | None] = (None, None),
+        timeout: float | None = None,
+        **where: Any,
+    ) -> history_pb2.GetSeriesResponse:
+        """A quantity, such as "mean", of the region of a name over time, the newest limit values (500), with control
+        limits and capability: chart is "individuals" or "xbar-r" with a subgroup of so many values (5), spec the lower
+        and upper limit of the specification. where is that of parts."""
+        call = _history.series(_history.part_filter(where), of, quantity, limit, chart, subgroup, spec)
+        return self._call(call, timeout)
+
+    def export_parts(
+        self, *, format: str = "csv", rows: str = "parts", timeout: float | None = None, **where: Any
+    ) -> Iterator[bytes]:
+        """A file of parts in pieces, the oldest part first: format is "csv" or "parquet", and a row is one of the parts
+        or of the regions. where is that of parts."""
+        request = _history.export(_history.part_filter(where), format, rows)
+        response = history_pb2.ExportPartsResponse
+        for piece in self._answers(_history.SERVICE + "ExportParts", request, response, timeout):
+            yield piece.data
+
+    def evidence(
+        self,
+        part: int | history_pb2.HistoryPart,
+        kind: str = "frame",
+        *,
+        max_pixels: int = 0,
+        timeout: float | None = None,
+    ) -> _history.Evidence:
+        """The picture of a part, or of the one of an id: kind is "frame" (PNG), "overlay" (SVG of the regions) or
+        "preview" (JPEG of at most max_pixels)."""
+        request = _history.evidence(part, kind, max_pixels)
+        response = history_pb2.GetEvidenceResponse
+        answers = self._answers(_history.SERVICE + "GetEvidence", request, response, timeout)
+        return _history.picture([piece for piece in answers])
+
+    def audit(self, recipe: str = "", *, timeout: float | None = None) -> Iterator[history_pb2.AuditEntry]:
+        """Who changed recipes, or the one of a name, the newest change first."""
+        return self._pages(lambda t: _history.audit_page(recipe, t), lambda page: page.entries, timeout)
 
     def device(self, *, timeout: float | None = None) -> device_pb2.GetDeviceResponse:
         """What the server runs on, its version, its limits, its memory and its scheduler."""

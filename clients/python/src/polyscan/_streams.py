@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Array = npt.NDArray[Any]
 Frames = Iterable[_frames.FrameLike]
+LabelledFrames = Iterable[Union[_frames.FrameLike, tuple[_frames.FrameLike, str]]]
+AsyncLabelledFrames = Union[LabelledFrames, AsyncIterable[Union[_frames.FrameLike, tuple[_frames.FrameLike, str]]]]
 AsyncFrames = Union[Iterable[_frames.FrameLike], AsyncIterable[_frames.FrameLike]]
 
 

@@ -10,12 +10,13 @@ import asyncio
 import collections
 import os
 import time
-from typing import Any, AsyncIterable, AsyncIterator, Callable, Sequence, TypeVar
+from typing import Any, AsyncIterable, AsyncIterator, Callable, Iterable, Sequence, TypeVar
 
 import grpc
 import grpc.aio
 import numpy as np
 import numpy.typing as npt
+from google.protobuf.message import Message
 
 from polyscan import _calls, _connection, _errors, _frames, _scan, _streams, _watch, _wire
 from polyscan._methods_aio import Methods
@@ -164,6 +165,30 @@ class Client(Methods):
                 call.cancel()
             await asyncio.sleep(pause)
 
+    async def _collect(
+        self, method: str, response: type[Message], opening: _wire.Request | None, items: Any,
+        encode: Callable[[Any], _wire.Request], timeout: float | None,
+    ) -> Any:
+        stub = self.channel.stream_unary(
+            method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(response)
+        )
+        timeout = self.timeout if timeout is None else timeout
+        call: Any = stub(timeout=timeout, metadata=self._token.metadata() or None)
+        try:
+            try:
+                if opening is not None:
+                    await call.write(opening)
+                async for request in _encoded(items, encode):
+                    await call.write(request)
+                await call.done_writing()
+            except asyncio.InvalidStateError:
+                pass  # the call has ended, and says why
+            return await call
+        except grpc.RpcError as e:
+            raise _errors.from_rpc(e) from None
+        finally:
+            call.cancel()
+
     async def _open_scan(
         self, opening: scan_pb2.ScanOpen, shape: tuple[int, ...], dtype: np.dtype[Any], **options: Any
     ) -> Scan:
@@ -249,8 +274,8 @@ class Client(Methods):
 
 
 async def _encoded(
-    frames: _streams.AsyncFrames, encode: Callable[[_frames.FrameLike], _frames.Encoded]
-) -> AsyncIterator[_frames.Encoded]:
+    frames: Iterable[Any] | AsyncIterable[Any], encode: Callable[[Any], T]
+) -> AsyncIterator[T]:
     if isinstance(frames, AsyncIterable):
         async for frame in frames:
             yield encode(frame)
