@@ -71,33 +71,38 @@ type TLSFiles struct {
 	ServerName string
 }
 
+// Config reads the files. Its errors are those of the files.
+func (f TLSFiles) Config() (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, fmt.Errorf("CA certificates: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("CA certificates: %s: no PEM certificate in it", f.CA)
+		}
+	}
+	if (f.Cert == "") != (f.Key == "") {
+		return nil, errors.New("client certificate: the certificate and its key are given by two files, and one is missing")
+	}
+	if f.Cert != "" {
+		cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %s, %s: %w", f.Cert, f.Key, err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
 // WithTLS encrypts the connection and checks the server's certificate; with Cert and Key the server checks the
 // client's, too.
 func WithTLS(f TLSFiles) Option {
-	return func(d *dialer) error {
-		cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
-		if f.CA != "" {
-			pem, err := os.ReadFile(f.CA)
-			if err != nil {
-				return fmt.Errorf("CA certificates: %w", err)
-			}
-			cfg.RootCAs = x509.NewCertPool()
-			if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-				return fmt.Errorf("CA certificates: %s: no PEM certificate in it", f.CA)
-			}
-		}
-		if (f.Cert == "") != (f.Key == "") {
-			return errors.New("client certificate: the certificate and its key are given by two files, and one is missing")
-		}
-		if f.Cert != "" {
-			cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-			if err != nil {
-				return fmt.Errorf("client certificate: %s, %s: %w", f.Cert, f.Key, err)
-			}
-			cfg.Certificates = []tls.Certificate{cert}
-		}
-		d.tls = cfg
-		return nil
+	return func(d *dialer) (err error) {
+		d.tls, err = f.Config()
+		return err
 	}
 }
 

@@ -33,6 +33,7 @@ type config struct {
 	LogFormat string                   `yaml:"log-format"`
 	Servers   map[string]*serverConfig `yaml:"servers"`
 	Modbus    *modbusConfig            `yaml:"modbus,omitempty"`
+	MQTT      *mqttConfig              `yaml:"mqtt,omitempty"`
 	Stations  []stationConfig          `yaml:"stations"`
 }
 
@@ -77,6 +78,8 @@ type stationConfig struct {
 	Heartbeat time.Duration     `yaml:"heartbeat"`
 	Values    []string          `yaml:"values,omitempty,flow"`
 	Modbus    *stationModbus    `yaml:"modbus,omitempty"`
+	// MQTT: the station is seen over the broker, too.
+	MQTT bool `yaml:"mqtt,omitempty"`
 }
 
 // stationModbus is how a station is seen over Modbus.
@@ -206,6 +209,9 @@ func (c *config) check(k *checker) {
 		k.addr(c.Modbus.Listen, true, "modbus", "listen")
 		k.order(c.Modbus.WordOrder, false, "modbus", "word-order")
 	}
+	if c.MQTT != nil {
+		c.MQTT.check(k)
+	}
 	if len(c.Stations) == 0 {
 		k.add("stations: there is none").at("stations")
 	}
@@ -290,6 +296,9 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 			bad("modbus", "modbus: the file has no modbus section that says where to listen")
 		}
 		k.order(s.Modbus.WordOrder, true, "stations", i, "modbus", "word-order")
+	}
+	if s.MQTT && c.MQTT == nil {
+		bad("mqtt", "mqtt: the file has no mqtt section that names a broker")
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/modbus"
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/mqtt"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/source"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
 )
@@ -30,6 +31,7 @@ type gateway struct {
 	links    map[string]*source.Link
 	stations map[string]*station.Station
 	modbus   *modbus.Server
+	mqtt     *mqtt.Client
 	latency  *prometheus.HistogramVec
 }
 
@@ -74,6 +76,20 @@ func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err erro
 		defer g.modbus.Close()
 		defer l.Close()
 	}
+	if g.mqtt != nil {
+		say("MQTT at %s", strings.Join(cfg.MQTT.Brokers, ", "))
+		mqttCtx, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.mqtt.Run(mqttCtx)
+		}()
+		// The broker hears of the end while the stations are still there.
+		defer func() {
+			stop()
+			<-done
+		}()
+	}
 	if cfg.HTTP != "" {
 		l, err := net.Listen("tcp", cfg.HTTP)
 		if err != nil {
@@ -117,6 +133,7 @@ func (g *gateway) build() error {
 		}
 		g.links[name] = l
 	}
+	var onMQTT []*station.Station
 	for i := range g.cfg.Stations {
 		s := &g.cfg.Stations[i]
 		src, err := g.links[s.Server].Add(source.Config{Parts: s.Parts, Resident: s.Resident, Folder: s.Folder, Values: s.values()})
@@ -131,6 +148,9 @@ func (g *gateway) build() error {
 		}
 		src.Attach(st)
 		g.stations[s.Name] = st
+		if s.MQTT {
+			onMQTT = append(onMQTT, st)
+		}
 		if s.Modbus == nil {
 			continue
 		}
@@ -143,6 +163,12 @@ func (g *gateway) build() error {
 		}
 		if err := g.modbus.Add(s.Modbus.Unit, st, order); err != nil {
 			return usage("station %s: %v", s.Name, err)
+		}
+	}
+	if g.cfg.MQTT != nil {
+		var err error
+		if g.mqtt, err = g.cfg.MQTT.client(onMQTT, g.log); err != nil {
+			return usage("mqtt: %v", err)
 		}
 	}
 	return nil
@@ -243,8 +269,15 @@ func (g *gateway) handler() http.Handler {
 				down = append(down, name)
 			}
 		}
+		var lost []string
 		if len(down) > 0 {
-			http.Error(w, "server lost: "+strings.Join(down, ", "), http.StatusServiceUnavailable)
+			lost = append(lost, "server lost: "+strings.Join(down, ", "))
+		}
+		if g.mqtt != nil && !g.mqtt.Status().Connected {
+			lost = append(lost, "MQTT broker lost")
+		}
+		if len(lost) > 0 {
+			http.Error(w, strings.Join(lost, "; "), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
@@ -268,6 +301,8 @@ var (
 	descDropped  = desc("dropped_total", "Answers that went unacknowledged.", "station")
 	descConns    = desc("modbus_connections", "Open Modbus connections.")
 	descRequests = desc("modbus_requests_total", "Modbus requests, by what became of them.", "outcome")
+	descBroker   = desc("mqtt_connected", "1 while the MQTT broker is there.")
+	descBrokers  = desc("mqtt_connections_total", "Connections to an MQTT broker that stood.")
 	descEvicted  = desc("modbus_dropped_connections_total", "Modbus connections that were dropped for another one.")
 )
 
@@ -306,6 +341,11 @@ func (g *gateway) Collect(ch chan<- prometheus.Metric) {
 		counter(descTriggers, float64(n.Missed), name, "missed")
 		counter(descOverruns, float64(n.Overruns), name)
 		counter(descDropped, float64(n.Dropped), name)
+	}
+	if g.mqtt != nil {
+		s := g.mqtt.Status()
+		gauge(descBroker, truth(s.Connected))
+		counter(descBrokers, float64(s.Connections))
 	}
 	if g.modbus != nil {
 		n := g.modbus.Stats()

@@ -412,7 +412,7 @@ func TestForeignHost(t *testing.T) {
 	gate.next("inspected", 0, func(s string) bool { return s == "inspected 3" })
 	gate.kill()
 	h.follow("death", false, func() bool { return !h.alive })
-	gate = run()
+	run()
 	h.follow("births", false, func() bool { return slices.Equal(h.kinds, []string{"NDEATH", "NBIRTH", "DBIRTH"}) })
 	h.trigger(3, "wait-3") // the PLC asks again: it has to acknowledge first
 	h.is("Counters/Missed", 1.0, "Status/Results Valid", false, "Status/State", float64(station.Preoperational))
