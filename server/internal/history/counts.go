@@ -29,40 +29,42 @@ func (f *filter) tallied() bool {
 	return f.anyRegion && f.partID == "" && f.marks == 0 && f.stream == 0
 }
 
-// A slice of time is asked for in tallies, where it is of whole minutes, or in parts.
-type span struct {
-	from, to int64
-	tallies  bool
+// A slice of time is asked for in tallies of one level, or in parts where level is 0.
+type span struct{ from, to, level int64 }
+
+// spans cuts the time of a filter into as few tallies as there can be, and what is left at its ends. Tallies are not
+// longer than a step, 0 for any.
+func (f *filter) spans(step int64) []span {
+	if !f.tallied() {
+		return []span{{f.from, f.to, 0}}
+	}
+	return cut(span{f.from, f.to, 0}, step, len(levels)-1)
 }
 
-// spans cuts the time of a filter at whole minutes.
-func (f *filter) spans() []span {
-	if !f.tallied() {
-		return []span{{f.from, f.to, false}}
+// cut cuts a slice into tallies of a level and what is left before and behind them, of lower ones.
+func cut(s span, step int64, i int) []span {
+	if s.from >= s.to {
+		return nil
 	}
-	up := func(t int64) int64 { return (t + minute - 1) / minute * minute }
-	first, end := up(f.from), f.to/minute*minute
-	if f.to == endOfTime {
-		end = endOfTime
+	if i < 0 {
+		return []span{s}
 	}
-	if first >= end {
-		return []span{{f.from, f.to, false}}
+	level := levels[i]
+	from, to := (s.from+level-1)/level*level, s.to/level*level
+	if s.to == endOfTime {
+		to = endOfTime
 	}
-	var all []span
-	if f.from < first {
-		all = append(all, span{f.from, first, false})
+	if step%level != 0 || from >= to {
+		return cut(s, step, i-1)
 	}
-	all = append(all, span{first, end, true})
-	if end < f.to {
-		all = append(all, span{end, f.to, false})
-	}
-	return all
+	all := append(cut(span{s.from, from, 0}, step, i-1), span{from, to, level})
+	return append(all, cut(span{to, s.to, 0}, step, i-1)...)
 }
 
 // tallyConditions are the conditions of a filter on a table of tallies.
 func (f *filter) tallyConditions(sp span, failures bool) (string, []any) {
-	where := []string{"minute >= ?", "minute < ?", f.who.where("tenant")}
-	args := []any{sp.from, sp.to}
+	where := []string{"level = ?", "start >= ?", "start < ?", f.who.where("tenant")}
+	args := []any{sp.level, sp.from, sp.to}
 	list := func(column string, ids []int64) {
 		if len(ids) > 0 {
 			where = append(where, column+" IN ("+strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")+")")
@@ -172,14 +174,14 @@ func (s *Service) CountParts(ctx context.Context, req *pb.CountPartsRequest) (*p
 		}
 		return nil
 	}
-	for _, sp := range f.spans() {
+	for _, sp := range f.spans(step) {
 		if f.none {
 			break
 		}
-		if sp.tallies {
+		if sp.level > 0 {
 			where, args := f.tallyConditions(sp, false)
 			err := query(fmt.Sprintf(`SELECT %s, %s, %s, verdict, sum(parts), sum(errors), sum(late), sum(incomplete) FROM tallies
-				WHERE %s GROUP BY 1, 2, 3, 4`, stepOf("minute", step), group, version, where), args...)
+				WHERE %s GROUP BY 1, 2, 3, 4`, stepOf("start", step), group, version, where), args...)
 			if err != nil {
 				return nil, err
 			}
@@ -281,11 +283,11 @@ func (s *Service) GetPareto(ctx context.Context, req *pb.GetParetoRequest) (*pb.
 	default:
 		f.verdicts = []pb.Verdict{pb.Verdict_VERDICT_FAIL}
 	}
-	for _, sp := range f.spans() {
+	for _, sp := range f.spans(0) {
 		if f.none {
 			break
 		}
-		if sp.tallies {
+		if sp.level > 0 {
 			where, args := f.tallyConditions(sp, true)
 			if err := query("SELECT region, sum(parts) FROM failure_tallies WHERE "+where+" GROUP BY 1", args...); err != nil {
 				return nil, err

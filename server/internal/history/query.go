@@ -605,7 +605,8 @@ func (s *Service) GetHistory(ctx context.Context, req *pb.GetHistoryRequest) (*p
 	res.Failure, res.MovedAside = s.state.failure, s.aside
 	s.state.mu.Unlock()
 	db := s.db.reader()
-	err = db.QueryRowContext(ctx, "SELECT coalesce(sum(parts), 0) FROM tallies WHERE "+who.where("tenant")).Scan(&res.Parts)
+	err = db.QueryRowContext(ctx, "SELECT coalesce(sum(parts), 0) FROM tallies WHERE level = ? AND "+who.where("tenant"),
+		levels[len(levels)-1]).Scan(&res.Parts)
 	if err != nil {
 		return nil, s.unreadable(ctx, err)
 	}

@@ -24,7 +24,8 @@ const schemaVersion = 1
 //
 // Numbers are a blob for each part: ten rows of numbers a part would be ten thousand inserts a second at a thousand parts
 // a second, and nobody asks for numbers but of parts that were chosen by other columns. Rows of parts are small, so that
-// going through an index of them reads little. Counts over long times come from tallies of minutes.
+// going through an index of them reads little. Counts over long times come from tallies of minutes, hours
+// and days: the time is cut so that the largest of them are used that fit.
 const schema = `
 CREATE TABLE texts(
 	id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, text TEXT NOT NULL, used INTEGER NOT NULL, UNIQUE(kind, text));
@@ -54,14 +55,14 @@ CREATE TABLE failures(
 	part INTEGER NOT NULL, region INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY(part, region)) WITHOUT ROWID;
 CREATE INDEX failures_region ON failures(region, at, part);
 CREATE TABLE tallies(
-	minute INTEGER NOT NULL, tenant INTEGER NOT NULL, name INTEGER NOT NULL, recipe INTEGER NOT NULL,
-	version INTEGER NOT NULL, verdict INTEGER NOT NULL, parts INTEGER NOT NULL, errors INTEGER NOT NULL,
+	level INTEGER NOT NULL, start INTEGER NOT NULL, tenant INTEGER NOT NULL, name INTEGER NOT NULL,
+	recipe INTEGER NOT NULL, version INTEGER NOT NULL, verdict INTEGER NOT NULL, parts INTEGER NOT NULL, errors INTEGER NOT NULL,
 	late INTEGER NOT NULL, incomplete INTEGER NOT NULL,
-	PRIMARY KEY(minute, tenant, name, recipe, version, verdict)) WITHOUT ROWID;
+	PRIMARY KEY(level, start, tenant, name, recipe, version, verdict)) WITHOUT ROWID;
 CREATE TABLE failure_tallies(
-	minute INTEGER NOT NULL, tenant INTEGER NOT NULL, name INTEGER NOT NULL, recipe INTEGER NOT NULL,
-	version INTEGER NOT NULL, region INTEGER NOT NULL, parts INTEGER NOT NULL,
-	PRIMARY KEY(minute, tenant, name, recipe, version, region)) WITHOUT ROWID;
+	level INTEGER NOT NULL, start INTEGER NOT NULL, tenant INTEGER NOT NULL, name INTEGER NOT NULL,
+	recipe INTEGER NOT NULL, version INTEGER NOT NULL, region INTEGER NOT NULL, parts INTEGER NOT NULL,
+	PRIMARY KEY(level, start, tenant, name, recipe, version, region)) WITHOUT ROWID;
 CREATE TABLE pictures(
 	part INTEGER PRIMARY KEY, file TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
 	bytes INTEGER NOT NULL, overlay INTEGER NOT NULL, missing INTEGER NOT NULL);

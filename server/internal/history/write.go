@@ -39,8 +39,10 @@ const (
 	numbersBytes = 64 << 20
 )
 
-// minute is the time of a tally.
 const minute = int64(time.Minute / time.Microsecond)
+
+// levels are the times of tallies. Each is a multiple of the one before.
+var levels = [...]int64{minute, 60 * minute, 24 * 60 * minute}
 
 // touchEvery is how old the column used of a text may be before it is written again.
 const touchEvery = 60 * minute
@@ -590,20 +592,24 @@ func (b *batch) numbers(s *events.Stream, r *polygon.Result, part, at int64) (ke
 // tally adds up what the batch had.
 func (b *batch) tally() error {
 	for k, t := range b.tallies {
-		_, err := b.exec(`INSERT INTO tallies(minute, tenant, name, recipe, version, verdict, parts, errors, late, incomplete)
-			VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET parts = parts + excluded.parts,
-			errors = errors + excluded.errors, late = late + excluded.late, incomplete = incomplete + excluded.incomplete`,
-			k.minute, k.tenant, k.name, k.recipe, int64(k.version), k.verdict, t.parts, t.errors, t.late, t.incomplete)
-		if err != nil {
-			return err
+		for _, level := range levels {
+			_, err := b.exec(`INSERT INTO tallies VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+				parts = parts + excluded.parts, errors = errors + excluded.errors, late = late + excluded.late,
+				incomplete = incomplete + excluded.incomplete`, level, k.minute/level*level, k.tenant, k.name, k.recipe,
+				int64(k.version), k.verdict, t.parts, t.errors, t.late, t.incomplete)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	for k, n := range b.failures {
-		_, err := b.exec(`INSERT INTO failure_tallies(minute, tenant, name, recipe, version, region, parts)
-			VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET parts = parts + excluded.parts`,
-			k.minute, k.tenant, k.name, k.recipe, int64(k.version), k.region, n)
-		if err != nil {
-			return err
+		for _, level := range levels {
+			_, err := b.exec(`INSERT INTO failure_tallies VALUES(?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+				parts = parts + excluded.parts`, level, k.minute/level*level, k.tenant, k.name, k.recipe, int64(k.version),
+				k.region, n)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -739,15 +745,23 @@ func (w *writer) removeParts(where string, args ...any) (n int64, err error) {
 		if err := w.trashFiles(tx, "part IN (SELECT part FROM gone)"); err != nil {
 			return err
 		}
+		for _, level := range levels {
+			for _, text := range []string{
+				`INSERT INTO tallies SELECT ?1, at / ?1 * ?1, tenant, name, recipe, version, verdict, -count(*),
+					-sum(marks >> 2 & 1), -sum(marks & 1), -sum(marks >> 1 & 1) FROM gone JOIN parts ON id = part
+					GROUP BY 1, 2, 3, 4, 5, 6, 7 ON CONFLICT DO UPDATE SET parts = parts + excluded.parts,
+					errors = errors + excluded.errors, late = late + excluded.late,
+					incomplete = incomplete + excluded.incomplete`,
+				`INSERT INTO failure_tallies SELECT ?1, p.at / ?1 * ?1, tenant, name, recipe, version, region, -count(*)
+					FROM gone JOIN parts p ON id = gone.part JOIN failures f ON f.part = gone.part
+					GROUP BY 1, 2, 3, 4, 5, 6, 7 ON CONFLICT DO UPDATE SET parts = parts + excluded.parts`,
+			} {
+				if _, err := tx.Exec(text, level); err != nil {
+					return fmt.Errorf("%.40s: %w", text, err)
+				}
+			}
+		}
 		for _, text := range []string{
-			fmt.Sprintf(`INSERT INTO tallies SELECT at / %[1]d * %[1]d, tenant, name, recipe, version, verdict, -count(*),
-				-sum(marks >> 2 & 1), -sum(marks & 1), -sum(marks >> 1 & 1) FROM gone JOIN parts ON id = part
-				GROUP BY 1, 2, 3, 4, 5, 6 ON CONFLICT DO UPDATE SET parts = parts + excluded.parts,
-				errors = errors + excluded.errors, late = late + excluded.late,
-				incomplete = incomplete + excluded.incomplete`, minute),
-			fmt.Sprintf(`INSERT INTO failure_tallies SELECT p.at / %[1]d * %[1]d, tenant, name, recipe, version, region, -count(*)
-				FROM gone JOIN parts p ON id = gone.part JOIN failures f ON f.part = gone.part
-				GROUP BY 1, 2, 3, 4, 5, 6 ON CONFLICT DO UPDATE SET parts = parts + excluded.parts`, minute),
 			"DELETE FROM tallies WHERE parts <= 0",
 			"DELETE FROM failure_tallies WHERE parts <= 0",
 			"DELETE FROM pictures WHERE part IN (SELECT part FROM gone)",
