@@ -24,6 +24,7 @@ type Client struct {
 	LowPoly    polyscanv1.LowPolyServiceClient
 	Diffusion  polyscanv1.DiffusionServiceClient
 	Monitor    polyscanv1.MonitorServiceClient
+	History    polyscanv1.HistoryServiceClient
 
 	cc     grpc.ClientConnInterface
 	closer io.Closer
@@ -43,6 +44,7 @@ func New(cc grpc.ClientConnInterface) *Client {
 		LowPoly:    polyscanv1.NewLowPolyServiceClient(cc),
 		Diffusion:  polyscanv1.NewDiffusionServiceClient(cc),
 		Monitor:    polyscanv1.NewMonitorServiceClient(cc),
+		History:    polyscanv1.NewHistoryServiceClient(cc),
 		cc:         cc,
 	}
 }

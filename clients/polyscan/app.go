@@ -22,7 +22,7 @@ import (
 
 // sources are the files whose comments are the help of flags.
 //
-//go:embed app.go bench.go completion.go connect.go device.go diffuse.go extract.go fill.go frame.go frames.go help.go
+//go:embed app.go bench.go completion.go connect.go device.go diffuse.go extract.go fill.go frame.go frames.go help.go history.go
 //go:embed lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go
 //go:embed version.go watch.go
 var sources embed.FS
@@ -44,6 +44,7 @@ type app struct {
 	Background  backgroundCmd  `cmd:"" help:"Fill regions from their surroundings, and show the difference."`
 	Triangulate triangulateCmd `cmd:"" help:"Triangulate points, by Delaunay's rule."`
 	Watch       watchCmd       `cmd:"" help:"Show what a server does, live."`
+	History     historyCmd     `cmd:"" help:"Ask a server what parts came to."`
 	Serve       serveCmd       `cmd:"" help:"Run a server."`
 	Device      deviceCmd      `cmd:"" help:"Show what a server computes on, and its limits."`
 	Bench       benchCmd       `cmd:"" help:"Time the device and the server."`
@@ -103,6 +104,7 @@ func (e *env) parse(args []string) int {
 				{Key: "triangles", Title: "Triangles:"},
 				{Key: "diffusion", Title: "Diffusion:"},
 				{Key: "watch", Title: "What is shown:"},
+				{Key: "parts", Title: "Which parts:"},
 				{Key: "output", Title: "Output:"},
 				{Key: "device", Title: "Device (without --addr):"},
 				{Key: "server", Title: "Server:"},

@@ -45,7 +45,12 @@ func differences(before, after *pb.Recipe) []string {
 		lines = append(lines, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
 	}
 	if before == nil {
-		before = &pb.Recipe{}
+		limits := 0
+		for _, r := range after.GetRegionSet().GetRegions() {
+			limits += len(r.GetLimits())
+		}
+		add("the first version: %d regions with %d limits", len(after.GetRegionSet().GetRegions()), limits)
+		return lines
 	}
 	if a, b := before.GetDescription(), after.GetDescription(); a != b {
 		add("description: %q, before %q", b, a)

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/rivo/uniseg"
+
+	"github.com/polyscan/polyscan/server"
+)
+
+func TestHistory(t *testing.T) {
+	addr := startServer(t, server.Config{HistoryDir: t.TempDir()})
+	dir := t.TempDir()
+	succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--addr", addr, "--name", "camera-3",
+		"--part-ids", "--quiet")
+	got := succeed(t, "reduce", frames+"conveyor/frame_007.png", "-r", frames+"conveyor/regions.json", "--addr", addr,
+		"--name", "desk", "--part", "B-2041-17", "--json")
+	ask := func(args ...string) string {
+		t.Helper()
+		return succeed(t, append([]string{"history"}, append(args, "--addr", addr)...)...)
+	}
+	var reject struct {
+		ID      string           `json:"id"`
+		Results []map[string]any `json:"results"`
+	}
+	for end := time.Now().Add(30 * time.Second); reject.ID == ""; time.Sleep(20 * time.Millisecond) {
+		if out := ask("list", "--part", "B-2041-17", "--mark", "evidence", "--json"); out != "" {
+			if err := json.Unmarshal([]byte(out), &reject); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatal("the part has no picture")
+		}
+	}
+	if len(reject.Results) != 10 || !strings.Contains(got, `"part":"B-2041-17"`) {
+		t.Errorf("%d regions", len(reject.Results))
+	}
+	for name, args := range map[string][]string{
+		"list":   {"list", "--limit", "0"},
+		"count":  {"count", "--by", "name", "--step", "1h"},
+		"pareto": {"pareto"},
+		"series": {"series", "bracket hole 3", "mean", "--lower", "1", "--upper", "250"},
+		"status": {"status"},
+	} {
+		out := ask(args...)
+		for line := range strings.Lines(out) {
+			if uniseg.StringWidth(strings.TrimRight(line, "\n")) > 80 {
+				t.Errorf("%s: a line of more than 80 columns:\n%s", name, line)
+			}
+		}
+		want := map[string]string{"list": "frame_007", "count": "all", "pareto": "bracket hole 3", "series": "Cpk", "status": "13,"}[name]
+		if !strings.Contains(out, want) {
+			t.Errorf("%s: no %q in\n%s", name, want, out)
+		}
+	}
+	if out := ask("list", "--verdict", "fail", "--failed-region", "bracket hole 3", "--from", "1h"); strings.Count(out, "FAIL") != 2 {
+		t.Errorf("rejects:\n%s", out)
+	}
+	if out := ask("list", "--to", "2020-01-01"); out != "no parts\n" {
+		t.Errorf("before there were any: %s", out)
+	}
+
+	lines, err := csv.NewReader(strings.NewReader(ask("export", "-"))).ReadAll()
+	if err != nil || len(lines) != 14 {
+		t.Errorf("%d lines: %v", len(lines), err)
+	}
+	file := filepath.Join(dir, "regions.parquet")
+	ask("export", file, "--regions", "--name", "desk")
+	type row struct {
+		Region string   `parquet:"region"`
+		Mean   *float64 `parquet:"mean,optional"`
+	}
+	rows, err := parquet.ReadFile[row](file)
+	if err != nil || len(rows) != 10 || rows[0].Mean == nil || rows[0].Region != reject.Results[0]["name"] {
+		t.Errorf("%v: %v", rows, err)
+	}
+	for name, magic := range map[string]string{"x.png": "\x89PNG", "x.svg": "<svg", "x.jpg": "\xff\xd8"} {
+		name = filepath.Join(dir, name)
+		ask("picture", reject.ID, name)
+		data, err := os.ReadFile(name)
+		if err != nil || !bytes.HasPrefix(data, []byte(magic)) {
+			t.Errorf("%s: %.20q: %v", name, data, err)
+		}
+	}
+
+	succeed(t, "recipe", "put", "line", "-r", frames+"conveyor/regions.json", "--addr", addr)
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(ask("audit"), "put line@1\n    the first version: 10 regions"); {
+		if time.Sleep(20 * time.Millisecond); time.Now().After(end) {
+			t.Fatalf("audit:\n%s", ask("audit"))
+		}
+	}
+
+	for want, args := range map[string][]string{
+		"--from \"soon\": want a time":             {"list", "--from", "soon", "--addr", addr},
+		"--addr: say which server":                 {"list"},
+		"is not among what was computed":           {"series", "bracket hole 3", "p77", "--addr", addr},
+		"part 999 ":                                {"picture", "999", filepath.Join(dir, "y.png"), "--addr", addr},
+		"want a file name that ends in .csv":       {"export", "x.txt", "--addr", addr},
+		"a version can be asked for of one recipe": {"list", "--recipe", "a@1", "--recipe", "b", "--addr", addr},
+	} {
+		var out, stderr bytes.Buffer
+		code := run(t.Context(), append([]string{"history"}, args...), strings.NewReader(""), &out, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), strings.TrimSuffix(want, " ")) {
+			t.Errorf("%q: exit %d: %s", args, code, stderr.String())
+		}
+	}
+	off := startServer(t, server.Config{})
+	var out, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"history", "list", "--addr", off}, strings.NewReader(""), &out, &stderr); code != exitUsage ||
+		!strings.Contains(stderr.String(), "keeps no history") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
