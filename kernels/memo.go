@@ -60,14 +60,15 @@ func randomKey() uint64 {
 func (d *Device) Memos() CacheStats { return d.memos.Stats() }
 
 // Recall returns the memory that was published under a key, which is to be read only and is held until the job ends,
-// and what was noted with it. It returns false where there is none, be it that it was evicted. A key is comparable and
-// says all that the content depends on; keys of different purposes have different types.
+// and what was noted with it. It returns false where there is none, be it that it was evicted, or that it is another
+// owner's ([WithOwner]). A key is comparable and says all that the content depends on; keys of different purposes have
+// different types.
 func (q *Queue) Recall(key any) (_ Buffer[byte], note any, ok bool) {
 	if q.done.Load() {
 		return Buffer[byte]{}, nil, false
 	}
 	var buf Buffer[byte]
-	m, ok := q.dev.memos.get(key, func(m published) (ok bool) {
+	m, ok := q.dev.memos.get(q.owned(key), func(m published) (ok bool) {
 		buf, ok = m.Acquire()
 		return ok
 	})
@@ -76,6 +77,19 @@ func (q *Queue) Recall(key any) (_ Buffer[byte], note any, ok bool) {
 	}
 	q.memos = append(q.memos, &Memo{q, m.Resident, true})
 	return buf, m.note, true
+}
+
+// ownedKey is the key of a memo of an owner.
+type ownedKey struct {
+	owner string
+	key   any
+}
+
+func (q *Queue) owned(key any) any {
+	if owner := scheduleOf(q.ctx).owner; owner != "" {
+		return ownedKey{owner, key}
+	}
+	return key
 }
 
 // NewMemo returns n bytes, of undefined content, beside the job's footprint. It takes memory that is free, or that
@@ -103,7 +117,7 @@ func (m *Memo) Buffer() Buffer[byte] { return m.res.Buffer() }
 // changes from now on. Where another job was faster it stays the job's own. Those that were recalled longest ago go
 // where all take more than [Config.MemoBytes], or are more than 1024. It is called once, before the job ends.
 func (m *Memo) Publish(key, note any) {
-	m.published = m.q.dev.memos.Put(key, published{m.res, note})
+	m.published = m.q.dev.memos.Put(m.q.owned(key), published{m.res, note})
 }
 
 // forgetMemos lets go of the job's memos, when the stream has drained.

@@ -54,6 +54,7 @@ type schedule struct {
 	class    Class
 	deadline time.Time // the soft one; zero where there is none
 	client   string
+	owner    string
 }
 
 type scheduleKey struct{}
@@ -83,6 +84,14 @@ func WithDeadline(ctx context.Context, t time.Time) context.Context {
 func WithClient(ctx context.Context, name string) context.Context {
 	s := scheduleOf(ctx)
 	s.client = name
+	return context.WithValue(ctx, scheduleKey{}, s)
+}
+
+// WithOwner names the owner of what jobs under the context leave for others ([Queue.NewMemo]): only jobs of the same
+// owner find it, so that nobody learns from what is there already what others compute. Jobs without one share theirs.
+func WithOwner(ctx context.Context, name string) context.Context {
+	s := scheduleOf(ctx)
+	s.owner = name
 	return context.WithValue(ctx, scheduleKey{}, s)
 }
 

@@ -56,7 +56,7 @@ func (s *Server) tenantStatus(who auth.Caller) (all []*pb.TenantStatus) {
 		return nil
 	}
 	for _, u := range s.tenants.Usage(who.Tenant) {
-		if !who.Owns(u.Tenant) {
+		if !who.Sees(u.Tenant) {
 			continue
 		}
 		t := &pb.TenantStatus{Name: u.Tenant}

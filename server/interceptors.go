@@ -104,9 +104,11 @@ func (s *Server) authenticate(ctx context.Context, method string) (_ context.Con
 	return forClient(ctx), done, err
 }
 
-// forClient names the client of a call, by whom time is shared: its tenant, or else its connection.
+// forClient names the client of a call, by whom time is shared: its tenant, or else its connection. What is kept for next
+// time is for calls of the same tenant.
 func forClient(ctx context.Context) context.Context {
 	name := auth.FromContext(ctx).Tenant
+	ctx = kernels.WithOwner(ctx, name)
 	if p, ok := peer.FromContext(ctx); ok && name == "" && p.Addr != nil {
 		name = p.Addr.String()
 	}

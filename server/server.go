@@ -181,6 +181,7 @@ func New(cfg Config) (_ *Server, err error) {
 	s.recipes, err = recipes.Open(host{s}, recipes.Config{
 		Dir: cfg.RecipeDir, MaxRecipes: cfg.MaxRecipes, MaxBytes: cfg.MaxRecipeBytes, Bounds: cfg.bounds(),
 		Events: s.events, Auditor: s.history,
+		Hold: func(tenant string) func() { return s.tenants.Hold(tenant, auth.Recipes, 1) },
 	})
 	if err != nil {
 		return nil, folderError(err)
@@ -221,6 +222,7 @@ func New(cfg Config) (_ *Server, err error) {
 		s.tenants.SetTotals(auth.Amounts{
 			auth.Sessions: int64(cfg.ScanSessions), auth.Frames: int64(limits.Count), auth.FrameBytes: limits.Bytes,
 			auth.Leases: sharedmemory.MaxLeases, auth.LeaseBytes: cfg.SharedMemoryBytes,
+			auth.Openings: int64(cfg.ScanSessions), auth.Recipes: int64(cfg.MaxRecipes),
 		})
 	}
 	s.frames = &frames.Reader{

@@ -428,7 +428,8 @@ func TestOneTenantLeavesSome(t *testing.T) {
 
 // GetDevice says what the caller holds, and to admins what everybody does.
 func TestTenantStatus(t *testing.T) {
-	s, _ := startTenants(t, Config{}, "a name=alice frames=3 role=run", "v name=viewer role=view", "o name=ops role=admin", "x")
+	s, _ := startTenants(t, Config{}, "a name=alice frames=3 role=run", "v name=viewer role=view", "o name=ops role=admin", "x",
+		"l name=viewer role=view sees=all")
 	s.as(t, "a").frameClient().put(t, noisyFrame(8, 8, 1))
 	status := func(token string) (*pb.GetDeviceResponse, []string) {
 		d, err := s.as(t, token).device.GetDevice(t.Context(), &pb.GetDeviceRequest{})
@@ -448,6 +449,7 @@ func TestTenantStatus(t *testing.T) {
 	want := []*pb.QuotaStatus{
 		{Resource: "sessions"}, {Resource: "frames", Used: 1, Limit: proto.Uint64(3)}, {Resource: "frame-bytes"},
 		{Resource: "leases"}, {Resource: "lease-bytes"}, {Resource: "streams"},
+		{Resource: "openings"}, {Resource: "recipes"},
 	}
 	for i, q := range d.GetTenants()[0].GetQuotas() {
 		if q.GetResource() == "frame-bytes" && q.GetUsed() >= 64 {
@@ -459,6 +461,9 @@ func TestTenantStatus(t *testing.T) {
 	}
 	if d, names := status("v"); d.GetRole() != "view" || len(names) != 1 || names[0] != "viewer" {
 		t.Errorf("%v %v", d.GetRole(), names)
+	}
+	if d, names := status("l"); d.GetRole() != "view" || len(names) != 4 || names[0] != "alice" {
+		t.Errorf("a shift lead: %v %v", d.GetRole(), names)
 	}
 	if d, names := status("o"); d.GetRole() != "admin" || len(names) != 4 || names[0] != "alice" || names[3] != "viewer" {
 		t.Errorf("%v %v", d.GetRole(), names)
@@ -766,5 +771,90 @@ func TestLogsNameTenants(t *testing.T) {
 	}
 	if !strings.Contains(log, "tenant=token:") {
 		t.Error("no line names a tenant without a name")
+	}
+}
+
+// A shift lead sees what all tenants do, and may do no more than others of the role; the call ends when that is taken
+// back.
+func TestSeesAll(t *testing.T) {
+	s, file := startTenants(t, Config{}, "a name=alice", "l name=lead role=view sees=all", "v name=visitor role=view")
+	lead, visitor := s.as(t, "l").watch(t, &pb.WatchRequest{}), s.as(t, "v").watch(t, &pb.WatchRequest{})
+	st := s.as(t, "a").open(t, inspecting(rect("r", 0, 0, 2, 1)))
+	st.send(smallFrame(1))
+	st.recv()
+	if o := lead.event().GetOpened(); o == nil {
+		t.Error("the shift lead doesn't see the stream")
+	}
+	lead.verdict()
+	st.end(nil)
+	if _, err := s.as(t, "l").frameClient().PutFrame(t.Context(),
+		&pb.PutFrameRequest{Frame: noisyFrame(8, 8, 1)}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a shift lead puts a frame: %v", err)
+	}
+	own := s.as(t, "v").watch(t, &pb.WatchRequest{}) // with what has happened behind it
+	if n := len(own.started.GetStreams()); n != 0 {
+		t.Errorf("a visitor sees %d streams", n)
+	}
+	writeFile(t, file, "a name=alice\nl name=lead role=view\nv name=visitor role=view\n")
+	for {
+		if _, err := lead.Recv(); err != nil {
+			if status.Code(err) != codes.PermissionDenied {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	m, err := visitor.Recv() // a heartbeat: the call goes on
+	if err != nil || m.GetHeartbeat() == nil {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// Line-scan calls that open no session are counted while they could, and recipes as long as they are stored.
+func TestQuotasOfOpeningsAndRecipes(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := startTenants(t, Config{RecipeDir: dir}, "a name=alice openings=1 recipes=2", "b name=bob role=admin")
+	alice := s.as(t, "a")
+	silent := scanOver(t, alice.conn)
+	s.wantHeld(t, "alice", "openings", 1)
+	_, err := scanOver(t, alice.conn).Recv()
+	wantQuota(t, err, "alice", "openings", 1, 1)
+	silent.cancel()
+	s.wantHeld(t, "alice", "openings", 0)
+	open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
+	call := alice.scan(t, open)
+	s.wantHeld(t, "alice", "openings", 0)
+	call.finish()
+
+	put := func(s *testServer, name string) error {
+		_, err := pb.NewRecipeServiceClient(s.conn).PutRecipe(t.Context(), &pb.PutRecipeRequest{
+			Recipe: &pb.Recipe{Name: name, RegionSet: inspecting(rect("r", 0, 0, 2, 1)).GetRegionSet()}})
+		return err
+	}
+	for _, name := range []string{"one", "one"} {
+		if err := put(alice, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantQuota(t, put(alice, "two"), "alice", "recipes", 2, 2)
+	wantQuota(t, put(s.as(t, "b"), "one"), "alice", "recipes", 2, 2) // an admin's version of it is alice's
+	if _, err := pb.NewRecipeServiceClient(alice.conn).DeleteRecipe(t.Context(),
+		&pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: "one", Version: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	s.wantHeld(t, "alice", "recipes", 1)
+	s.stop(t)
+	s, _ = startTenants(t, Config{RecipeDir: dir}, "a name=alice recipes=2", "b name=bob role=admin")
+	s.wantHeld(t, "alice", "recipes", 1)
+}
+
+// Whether another tenant has solved the same is not told.
+func TestSetupsOfTenants(t *testing.T) {
+	s, _ := startTenants(t, Config{}, "a name=alice", "b name=bob")
+	for i, token := range []string{"a", "b", "a", "b"} {
+		got, err := diffusionClient(s.as(t, token)).Solve(t.Context(), &pb.SolveRequest{Drawing: drawing(5, &pb.ColorStop{Red: 200})})
+		if err != nil || got.GetSetupKept() != (i > 1) {
+			t.Errorf("call %d, of %s: %v, kept: %v", i, token, err, got.GetSetupKept())
+		}
 	}
 }

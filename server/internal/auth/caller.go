@@ -12,6 +12,9 @@ type Caller struct {
 	// Named says that the tenant's name outlives the process: it is from the file or from a certificate.
 	Named bool
 	Role  Role
+	// SeesAll lets the caller see what belongs to other tenants, as a shift lead does; using and releasing it takes
+	// [Admin].
+	SeesAll bool
 
 	ledger *ledger // nil: there are no quotas
 }
@@ -22,6 +25,11 @@ var Anonymous = Caller{Role: Admin}
 // Owns reports whether something of a tenant is the caller's to see, use and release.
 func (c Caller) Owns(tenant string) bool { return tenant == c.Tenant || c.Role >= Admin }
 
+// Sees reports whether the caller may look at what a tenant does and did: its streams, its history and what it holds.
+func (c Caller) Sees(tenant string) bool { return c.seesOthers() || c.Owns(tenant) }
+
+func (c Caller) seesOthers() bool { return c.SeesAll || c.Role >= Admin }
+
 // Take counts n of something that the caller is going to hold, until release, which is to be called once. The error is
 // for the client: it names the tenant, what there is too little of, how much of it is in use, and the limit.
 func (c Caller) Take(what Resource, n int64) (release func(), err error) {
@@ -29,6 +37,14 @@ func (c Caller) Take(what Resource, n int64) (release func(), err error) {
 		return func() {}, nil
 	}
 	return c.ledger.take(c.Tenant, what, n)
+}
+
+// TakeFor is Take for what will be another tenant's, which it counts for; "" is the caller's own.
+func (c Caller) TakeFor(tenant string, what Resource, n int64) (release func(), err error) {
+	if tenant != "" {
+		c.Tenant = tenant
+	}
+	return c.Take(what, n)
 }
 
 type callerKey struct{}

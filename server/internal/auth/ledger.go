@@ -24,12 +24,14 @@ const (
 	Leases                     // of shared memory
 	LeaseBytes                 // that those have
 	Streams                    // streaming calls, but for those that sessions and leases count
+	Openings                   // line-scan calls whose session is yet to be opened or resumed
+	Recipes                    // versions that are stored
 	resources
 )
 
 var resourceNames = [resources]string{
 	Sessions: "sessions", Frames: "frames", FrameBytes: "frame-bytes", Leases: "leases", LeaseBytes: "lease-bytes",
-	Streams: "streams",
+	Streams: "streams", Openings: "openings", Recipes: "recipes",
 }
 
 func (r Resource) String() string { return resourceNames[r] }
@@ -40,7 +42,12 @@ type Amounts [resources]int64
 // quotas are the limits of a tenant; -1 where there is none.
 type quotas Amounts
 
-var noQuotas = quotas{-1, -1, -1, -1, -1, -1}
+var noQuotas = func() (q quotas) {
+	for i := range q {
+		q[i] = -1
+	}
+	return q
+}()
 
 // ledger knows what each tenant holds, and decides whether it may hold more. What a tenant holds stays counted when the
 // file changes.
@@ -152,6 +159,11 @@ func (l *ledger) take(tenant string, what Resource, n int64) (release func(), er
 				fmt.Sprintf("%d are in use, and %d of the server's %d are set aside for other tenants", a.used[what], kept, total))
 		}
 	}
+	return l.hold(a, tenant, what, n), nil
+}
+
+// hold counts n that an account has. mu is held.
+func (l *ledger) hold(a *account, tenant string, what Resource, n int64) (release func()) {
 	a.used[what] += n
 	l.used[what] += n
 	return func() {
@@ -160,7 +172,7 @@ func (l *ledger) take(tenant string, what Resource, n int64) (release func(), er
 		a.used[what] -= n
 		l.used[what] -= n
 		l.forget(tenant)
-	}, nil
+	}
 }
 
 func errQuota(tenant string, what Resource, n, used, limit int64, text string) error {

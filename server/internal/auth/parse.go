@@ -16,8 +16,8 @@ import (
 
 // The file has a line for each token or certificate:
 //
-//	TOKEN [name=N] [role=R] [RESOURCE=LIMIT ...]
-//	certificate=NAME [name=N] [role=R] [RESOURCE=LIMIT ...]
+//	TOKEN [name=N] [role=R] [sees=all] [RESOURCE=LIMIT ...]
+//	certificate=NAME [name=N] [role=R] [sees=all] [RESOURCE=LIMIT ...]
 //
 // Lines with the same name are one tenant, whose limits may be on any of them. A token without a name is a tenant of
 // its own, and a certificate's name is that of its tenant where the line says no other.
@@ -86,7 +86,7 @@ func parse(data []byte) (*content, error) {
 		if first, ok := c.logins[key]; !ok {
 			c.logins[key] = l
 		} else if first.who != l.who {
-			return nil, &lineError{n, fmt.Sprintf("line %d has the same token or certificate, and another name or role",
+			return nil, &lineError{n, fmt.Sprintf("line %d has the same token or certificate, and another name, role or sees",
 				first.line)}
 		}
 	}
@@ -136,10 +136,15 @@ func (c *content) line(n int, fields []string) (key hash, l login, err error) {
 				return bad("role = %q: %v", value, err)
 			}
 			l.who.Role = r
+		case "sees":
+			if value != "all" {
+				return bad("sees = %q: must be all, for a caller who looks at all tenants", value)
+			}
+			l.who.SeesAll = true
 		default:
 			what := slices.Index(resourceNames[:], setting)
 			if what < 0 {
-				return bad("%s: there is no such setting, only name, role, %s", word(setting), strings.Join(resourceNames[:], ", "))
+				return bad("%s: there is no such setting, only name, role, sees, %s", word(setting), strings.Join(resourceNames[:], ", "))
 			}
 			limit, err := parseLimit(Resource(what), value)
 			if err != nil {

@@ -118,6 +118,17 @@ func (t *Tenants) SetTotals(totals Amounts) {
 	t.ledger.totals = totals
 }
 
+// Hold counts n of what a tenant has from before the process, until release, whatever its limit is. A nil Tenants counts
+// nothing, and nothing is counted of nobody's.
+func (t *Tenants) Hold(tenant string, what Resource, n int64) (release func()) {
+	if t == nil || tenant == "" {
+		return func() {}
+	}
+	t.ledger.mu.Lock()
+	defer t.ledger.mu.Unlock()
+	return t.ledger.hold(t.ledger.account(tenant), tenant, what, n)
+}
+
 // Usage is what each tenant holds, by name: those of the file, those that hold something, and also, unless that is "".
 func (t *Tenants) Usage(also string) []Usage { return t.ledger.usage(also) }
 
@@ -189,6 +200,9 @@ func (t *Tenants) use(data []byte) error {
 		switch now, ok := t.find(call.key); {
 		case !ok || now.Tenant != call.who.Tenant:
 			call.end(&revocation{errRevoked})
+		case call.who.seesOthers() && !now.seesOthers():
+			call.end(&revocation{apierr.WithDetails(codes.PermissionDenied,
+				fmt.Sprintf("tenant %s sees no other tenants any more", now.Tenant), apierr.Info(apierr.ReasonRole)).Err()})
 		case now.Role < call.least:
 			call.end(&revocation{errRole(now, call.least)})
 		}

@@ -136,7 +136,7 @@ func (s *Service) Watch(req *pb.WatchRequest, stream pb.MonitorService_WatchServ
 		}
 	}
 	filter := filterOf(req)
-	filter.Owner = auth.FromContext(stream.Context()).Owns
+	filter.Owner = auth.FromContext(stream.Context()).Sees
 	if filter.Kinds[events.PreviewKind] && filter.Preview == nil && len(req.GetKinds()) > 0 {
 		return apierr.Refuse("preview", nil, "must be given where kinds has WATCH_KIND_PREVIEW")
 	}

@@ -46,13 +46,15 @@ type Config struct {
 	Bounds     polygon.Bounds
 	Events     *events.Bus
 	Auditor    Auditor // nil: nobody keeps who changes what
+	// Hold counts a stored version for the tenant that has it, until release.
+	Hold func(tenant string) (release func())
 }
 
 // Open reads what is stored.
 func Open(h Host, cfg Config) (*Service, error) {
 	s := &Service{host: h, bounds: cfg.Bounds, events: cfg.Events, auditor: cfg.Auditor}
 	var err error
-	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, s.loadRecipe)
+	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, s.loadRecipe, cfg.Hold)
 	return s, err
 }
 

@@ -20,15 +20,17 @@ import (
 
 // storedRecipe is one version of a recipe. It is immutable; msg must not be changed.
 type storedRecipe struct {
-	msg   *pb.Recipe
-	set   *polygon.Set
-	bytes int64
+	msg     *pb.Recipe
+	set     *polygon.Set
+	bytes   int64
+	uncount func() // when it is deleted
 }
 
 // store holds recipes. The versions of a name count from 1, or from above the floor, never change, and are never used
 // again.
 type store struct {
-	dir      *dir // nil: in memory only
+	dir      *dir                                 // nil: in memory only
+	hold     func(tenant string) (release func()) // counts a version that is there already
 	max      int
 	maxBytes int64
 
@@ -76,10 +78,11 @@ func (n *recipeName) find(version uint64) *storedRecipe {
 	return n.versions[i]
 }
 
-// newStore reads what is in dir; "" is for memory only. compile checks a recipe and makes its set.
-func newStore(dir string, limit int, maxBytes int64,
-	compile func(*pb.Recipe) (*polygon.Set, error)) (*store, error) {
-	s := &store{max: limit, maxBytes: maxBytes, names: map[string]*recipeName{}}
+// newStore reads what is in dir; "" is for memory only. compile checks a recipe and makes its set, and hold counts one
+// for its tenant.
+func newStore(dir string, limit int, maxBytes int64, compile func(*pb.Recipe) (*polygon.Set, error),
+	hold func(tenant string) (release func())) (*store, error) {
+	s := &store{max: limit, maxBytes: maxBytes, hold: hold, names: map[string]*recipeName{}}
 	if dir == "" {
 		return s, nil
 	}
@@ -94,7 +97,7 @@ func newStore(dir string, limit int, maxBytes int64,
 				return err
 			}
 			n := s.name(m.GetName())
-			n.versions = append(n.versions, s.stored(m, set))
+			n.versions = append(n.versions, s.stored(m, set, s.hold(m.GetTenant())))
 			n.last = max(n.last, m.GetVersion())
 			return nil
 		},
@@ -165,8 +168,8 @@ func (s *store) name(name string) *recipeName {
 	return n
 }
 
-func (s *store) stored(m *pb.Recipe, set *polygon.Set) *storedRecipe {
-	r := &storedRecipe{msg: m, set: set, bytes: int64(proto.Size(m))}
+func (s *store) stored(m *pb.Recipe, set *polygon.Set, uncount func()) *storedRecipe {
+	r := &storedRecipe{msg: m, set: set, bytes: int64(proto.Size(m)), uncount: uncount}
 	s.count++
 	s.bytes += r.bytes
 	return r
@@ -245,8 +248,13 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 			fmt.Sprintf("the recipe has %d bytes and those stored have %d: the limit is %d", size, bytes, s.maxBytes))
 	}
 	m.Version = last + 1
+	uncount, err := who.TakeFor(m.Tenant, auth.Recipes, 1)
+	if err != nil {
+		return err
+	}
 	if s.dir != nil {
 		if err := s.dir.write(m); err != nil {
+			uncount()
 			return err
 		}
 	}
@@ -254,7 +262,7 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 	defer s.mu.Unlock()
 	n = s.name(m.GetName())
 	n.last = m.GetVersion()
-	n.versions = append(n.versions, s.stored(m, set))
+	n.versions = append(n.versions, s.stored(m, set, uncount))
 	var old *pb.Recipe
 	if before != nil {
 		old = before.msg
@@ -306,6 +314,7 @@ func (s *store) delete(who auth.Caller, name string, version uint64) ([]*storedR
 	for _, r := range gone {
 		s.count--
 		s.bytes -= r.bytes
+		r.uncount()
 	}
 	return gone, nil
 }

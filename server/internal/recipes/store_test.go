@@ -15,7 +15,8 @@ import (
 
 func openStore(t *testing.T, path string) *store {
 	t.Helper()
-	s, err := newStore(path, 1000, 1<<20, func(*pb.Recipe) (*polygon.Set, error) { return nil, nil })
+	s, err := newStore(path, 1000, 1<<20, func(*pb.Recipe) (*polygon.Set, error) { return nil, nil },
+		func(string) func() { return func() {} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestForgetsAtStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, floorFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newStore(path, 1, 1, nil); err == nil || !strings.Contains(err.Error(), floorFile) {
+	if _, err := newStore(path, 1, 1, nil, nil); err == nil || !strings.Contains(err.Error(), floorFile) {
 		t.Errorf("a damaged floor: %v", err)
 	}
 }

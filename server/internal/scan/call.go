@@ -109,6 +109,7 @@ type call struct {
 	gone     atomic.Bool   // the handler has returned
 	wake     chan struct{} // there may be something to send; buffered
 	end      chan error    // what the call ends with; buffered, the first one counts
+	opened   func()        // says that the session is open, or will not be
 	once     sync.Once
 	sending  atomic.Int64 // when the message was handed over that the transport has not taken; 0 where there is none
 	heard    atomic.Int64 // when the last strip came
@@ -129,6 +130,12 @@ func (s *Service) scanLines(stream grpc.ServerStream) error {
 		ServerStream: stream, service: s,
 		attached: make(chan *session, 1), wake: make(chan struct{}, 1), end: make(chan error, 1),
 	}
+	opened, err := auth.FromContext(stream.Context()).Take(auth.Openings, 1)
+	if err != nil {
+		return err
+	}
+	c.opened = sync.OnceFunc(opened)
+	defer c.opened()
 	defer s.Frames.Work.LineScan()() // while a strip may come, a place is kept free
 	c.ctx, c.cancel = context.WithCancel(stream.Context())
 	s.Host.Go(func() {
@@ -137,7 +144,7 @@ func (s *Service) scanLines(stream grpc.ServerStream) error {
 			c.finish(err)
 		}
 	})
-	err := c.wait()
+	err = c.wait()
 	c.cancel()
 	c.gone.Store(true)
 	if ss := c.session(); ss != nil {
@@ -219,6 +226,7 @@ func (c *call) session() *session {
 // receive receives until the client has nothing more to say, or an error ends the call.
 func (c *call) receive() error {
 	ss, opened, err := c.receiveFirst()
+	c.opened()
 	if err != nil {
 		return err
 	}
