@@ -249,6 +249,7 @@ int main(int argc, char **argv) {
 			relink();
 		}
 	}
+	cycle(); // acknowledges the last answer
 	out[1] = 0;
 	cycle();
 	status();

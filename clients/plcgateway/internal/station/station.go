@@ -329,7 +329,7 @@ func (s *Station) look(now time.Time) shown {
 		}
 	}
 	set(ReadyBit, l.missing == NoError)
-	set(TriggerAck, s.ackBit && !s.isStale(now))
+	set(TriggerAck, s.ackBit) // even to a PLC that was silent: without it, that would take its trigger for refused
 	set(Busy, s.running() > 0 || s.pending != NoCommand)
 	if s.presented != nil && !s.isStale(now) {
 		l.bits |= ResultsValid

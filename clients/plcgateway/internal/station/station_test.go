@@ -277,7 +277,7 @@ func TestHeartbeat(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		snap := s.Snapshot()
 		if snap.Result.Verdict != Reject || snap.Result.TriggerID != 0 || snap.Result.Reason != ReasonPLCLost ||
-			snap.Bits&(ReadyBit|ResultsValid|TriggerAck) != 0 || snap.Missing != HeartbeatStale {
+			snap.Bits&(ReadyBit|ResultsValid|TriggerAck) != TriggerAck || snap.Missing != HeartbeatStale {
 			t.Errorf("%+v", snap)
 		}
 		if _, err := c.Trigger(6, ""); !errors.Is(err, HeartbeatStale) {
