@@ -69,7 +69,7 @@ static void status(void) {
 
 // truth is the same as that of the camera.
 static uint32_t hash(uint32_t id) { return id * 2654435761u >> 8; }
-static int missing(uint32_t id) { return hash(id) % 97 == 0; }
+static int missing(uint32_t id) { return !printing && hash(id) % 97 == 0; } // those behind it wait for its deadline
 static int good(uint32_t id) { return hash(id) % 4 != 0; }
 static float value(uint32_t id) { return (good(id) ? 100 : 0) + hash(id) % 100; }
 
