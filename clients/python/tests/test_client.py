@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import threading
 import time
 import types
@@ -575,3 +576,10 @@ def test_closed(programs):
     with pytest.raises((RuntimeError, polyscan.Error)):
         scan.recv(10)
     scan.close()
+
+
+def test_public_interfaces():
+    """Nothing of gRPC's and protobuf's that may go with their next versions."""
+    for f in (ROOT / "clients/python/src/polyscan").glob("*.py"):
+        found = re.findall(r"grpc\.(?:aio\.)?_\w+|grpc\.experimental|cygrpc|protobuf\.internal", f.read_text())
+        assert not found, f"{f.name}: {found}"
