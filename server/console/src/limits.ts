@@ -23,3 +23,10 @@ export function boundsOf(expression: string): Bounds {
   if (m[2] !== ">" && m[2] !== ">=") b.high = n;
   return b;
 }
+
+/** withBounds writes a limit on a quantity. */
+export function withBounds(quantity: string, low: number | undefined, high: number | undefined): string {
+  if (low !== undefined && high !== undefined) return `${quantity} in [${low}, ${high}]`;
+  if (low !== undefined) return `${quantity} >= ${low}`;
+  return `${quantity} <= ${high ?? 0}`;
+}

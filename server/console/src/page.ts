@@ -6,5 +6,6 @@ export type Page = (root: HTMLElement, query: URLSearchParams) => (() => void) |
 /** The pages by their addresses, in the order of the navigation. Each is loaded when it is shown first. */
 export const pages: Record<string, () => Promise<{ default: Page }>> = {
   live: () => import("./pages/live"),
+  recipe: () => import("./pages/recipe"),
   device: () => import("./pages/device"),
 };

@@ -1,0 +1,400 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// editor is the page Recipe in a browser.
+type editor struct{ *tab }
+
+func (s *served) editor(t *testing.T, query string) editor {
+	e := editor{s.tab(t)}
+	e.open("/recipe" + query)
+	e.await(`document.querySelector(".editor svg")`)
+	return e
+}
+
+// frame opens a frame, and waits until it is shown.
+func (e editor) frame(file string) {
+	e.t.Helper()
+	e.files("#frame", file)
+	e.await(fmt.Sprintf(`document.querySelector(".framecard .help").textContent.includes(%q)`, filepath.Base(file)))
+}
+
+// at is where a pixel of the frame is in the window.
+func (e editor) at(x, y float64) (float64, float64) {
+	e.t.Helper()
+	var p [2]float64
+	e.eval(fmt.Sprintf(`(() => {
+		const s = document.querySelector(".editor svg"), r = s.getBoundingClientRect(), v = s.viewBox.baseVal;
+		return [r.left + (%v - v.x) * r.width / v.width, r.top + (%v - v.y) * r.height / v.height];
+	})()`, x, y), &p)
+	return p[0], p[1]
+}
+
+func (e editor) click(x, y float64) {
+	e.t.Helper()
+	px, py := e.at(x, y)
+	e.run(chromedp.MouseClickXY(px, py))
+}
+
+// drag moves the mouse from one pixel of the frame to another, in steps.
+func (e editor) drag(x0, y0, x1, y1 float64) {
+	e.t.Helper()
+	ax, ay := e.at(x0, y0)
+	bx, by := e.at(x1, y1)
+	e.mouseDrag(ax, ay, bx, by)
+}
+
+func (t *tab) mouseDrag(ax, ay, bx, by float64) {
+	t.t.Helper()
+	actions := []chromedp.Action{mouse(input.MousePressed, ax, ay)}
+	const steps = 8
+	for i := 1; i <= steps; i++ {
+		k := float64(i) / steps
+		actions = append(actions, mouse(input.MouseMoved, ax+k*(bx-ax), ay+k*(by-ay)))
+	}
+	t.run(append(actions, mouse(input.MouseReleased, bx, by))...)
+}
+
+func mouse(kind input.MouseType, x, y float64) chromedp.Action {
+	p := input.DispatchMouseEvent(kind, x, y).WithButton(input.Left).WithButtons(1)
+	if kind != input.MouseMoved {
+		p = p.WithClickCount(1)
+	}
+	return p
+}
+
+// rings are those of the region that is chosen, from what the page draws.
+func (e editor) path() string {
+	e.t.Helper()
+	var d string
+	e.eval(`document.querySelector(".editor .outline.on").getAttribute("d")`, &d)
+	return d
+}
+
+// verdict waits until the frame has one.
+func (e editor) verdict(want string) {
+	e.t.Helper()
+	e.await(fmt.Sprintf(`document.querySelector(".framecard .verdict").dataset.mark === %q`, want))
+}
+
+// number is one of the chosen region's numbers.
+func (e editor) number(name string) string {
+	e.t.Helper()
+	var v string
+	e.eval(fmt.Sprintf(`[...document.querySelectorAll(".region .numbers div")].find(
+		(d) => d.querySelector("dt").textContent === %q)?.querySelector("dd").textContent ?? ""`, name), &v)
+	return v
+}
+
+func (e editor) save(name, want string) {
+	e.t.Helper()
+	if name != "" {
+		e.fill("#recipe-name", name)
+	}
+	e.press("Save")
+	e.await(fmt.Sprintf(`document.querySelector(".message").textContent.includes(%q)`, want))
+}
+
+// reduced is what the command line makes of a frame.
+type reduced struct {
+	Verdict string `json:"verdict"`
+	Regions []struct {
+		Name     string `json:"name"`
+		Verdict  string `json:"verdict"`
+		Channels []struct {
+			Count  float64 `json:"count"`
+			Mean   float64 `json:"mean"`
+			Stddev float64 `json:"stddev"`
+			Min    float64 `json:"min"`
+			Max    float64 `json:"max"`
+		} `json:"channels"`
+	} `json:"regions"`
+}
+
+func (s *served) reduce(t *testing.T, frame, recipe string) (r reduced) {
+	t.Helper()
+	out := s.polyscan(t, "reduce", frame, "--recipe", recipe, "--addr", s.grpc, "--json")
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return r
+}
+
+// A polygon is drawn with the mouse on the shipped board and gets a limit; the command line gets the same verdict and
+// numbers for the recipe that was saved. Dragging a vertex changes both.
+func TestRecipeByMouse(t *testing.T) {
+	s := serve(t)
+	board := testdata("board.png")
+	e := s.editor(t, "")
+	e.frame(board)
+	e.press("Polygon")
+	for _, p := range [][2]float64{{400, 272}, {544, 272}, {544, 416}, {400, 416}} {
+		e.click(p[0], p[1])
+	}
+	e.click(400, 272) // closes it
+	e.await(`document.querySelectorAll(".list .regions button").length === 1`)
+	e.await(`document.querySelector(".region .numbers dd")`)
+	e.fill(".region .field input", "chip")
+	e.press("Add a limit")
+	e.await(`document.querySelectorAll(".limitrow").length === 1`)
+	e.fill(".limitrow input", "mean in [20, 110]")
+	e.verdict("pass")
+	e.shot("recipe-drawn")
+	e.save("chip", "version 1")
+	e.compare(s, board, "chip@1", "PASS")
+
+	// A vertex goes where the mouse takes it, and numbers follow while it moves.
+	before := e.path()
+	count := e.number("pixels")
+	e.eval(`performance.clearMarks()`, nil)
+	e.drag(544, 416, 620, 480)
+	e.await(fmt.Sprintf(`document.querySelector(".editor .outline.on").getAttribute("d") !== %q`, before))
+	var marks int
+	e.eval(`performance.getEntriesByName("numbers").length`, &marks)
+	if marks < 2 {
+		t.Errorf("numbers came %d times while a vertex was dragged", marks)
+	}
+	e.awaitChange(func() string { return e.number("pixels") }, count)
+
+	// The end of a limit is dragged on the histogram until the frame fails.
+	var box struct{ X, Y, W, H, Low, High float64 }
+	e.eval(`(() => { document.querySelector(".ends .histogram").scrollIntoView({block: "center"});
+		const r = document.querySelector(".ends .histogram").getBoundingClientRect();
+		return {X: r.left, Y: r.top, W: r.width, H: r.height}; })()`, &box)
+	// The lines are where the axis has 20 and 110; the axis reaches a quarter beyond the widest of pixels and limits.
+	var high string
+	e.eval(`document.querySelectorAll(".ends .fields input")[1].value`, &high)
+	if high != "110" {
+		t.Fatalf("the upper end is %q", high)
+	}
+	x := e.limitLine(box.X, box.Y, box.W)
+	e.mouseDrag(x, box.Y+box.H/3, box.X+box.W*0.02, box.Y+box.H/3)
+	e.verdict("fail")
+	e.shot("recipe-limit-dragged")
+	e.save("", "version 2")
+	e.compare(s, board, "chip@2", "FAIL")
+
+	// Back to the first version, which is saved as the third.
+	e.eval(`(() => { const v = [...document.querySelectorAll(".save select")][1]; v.value = "1"; })()`, nil)
+	e.press("Open")
+	e.await(fmt.Sprintf(`document.querySelector(".editor .outline.on").getAttribute("d") === %q`, before))
+	e.save("", "version 3")
+	e.compare(s, board, "chip", "PASS")
+	e.axe("recipe")
+}
+
+// limitLine is where the upper line of the limit is: what the page draws in the colour of failures, farthest to the right.
+func (e editor) limitLine(left, top, width float64) float64 {
+	e.t.Helper()
+	var x float64
+	e.eval(`(() => { const c = document.querySelector(".ends .histogram"), g = c.getContext("2d");
+		const d = g.getImageData(0, Math.round(c.height * 0.38), c.width, 1).data; let at = -1;
+		for (let i = 0; i < c.width; i++) if (d[4*i] > 120 && d[4*i+1] < 110 && d[4*i+2] < 60 && d[4*i+3] > 200) at = i;
+		return at / c.width; })()`, &x)
+	if x <= 0 {
+		e.t.Fatal("no line of the limit is drawn")
+	}
+	return left + x*width - 4
+}
+
+// compare holds what the page shows of the only region to what the command line says of a recipe.
+func (e editor) compare(s *served, frame, recipe, verdict string) {
+	e.t.Helper()
+	r := s.reduce(e.t, frame, recipe)
+	if r.Verdict != verdict || len(r.Regions) != 1 || r.Regions[0].Name != "chip" {
+		e.t.Fatalf("%s: %+v, want %s", recipe, r, verdict)
+	}
+	format := func(f func(i int) float64) string {
+		var parts []string
+		for i := range r.Regions[0].Channels {
+			parts = append(parts, short(f(i)))
+		}
+		return strings.Join(parts, " · ")
+	}
+	c := r.Regions[0].Channels
+	want := map[string]string{
+		"pixels": short(c[0].Count), "mean": format(func(i int) float64 { return c[i].Mean }),
+		"std. deviation": format(func(i int) float64 { return c[i].Stddev }),
+		"min":            format(func(i int) float64 { return c[i].Min }), "max": format(func(i int) float64 { return c[i].Max }),
+	}
+	for name, w := range want {
+		if got := e.awaitValue(func() string { return e.number(name) }, w); got != w {
+			e.t.Errorf("%s: the page says %s %q, the command line %q", recipe, name, got, w)
+		}
+	}
+}
+
+// short is a number as the page writes it.
+func short(v float64) string {
+	switch {
+	case v == math.Trunc(v):
+		text := fmt.Sprintf("%.0f", v)
+		for i := len(text) - 3; i > 0; i -= 3 {
+			text = text[:i] + "," + text[i:]
+		}
+		return text
+	case v >= 1000:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 100:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.4f", v)
+}
+
+// Somebody else saves meanwhile: both versions are shown with their differences, and the user decides.
+func TestRecipeConflict(t *testing.T) {
+	s := serve(t)
+	mine := filepath.Join(t.TempDir(), "mine.json")
+	region := `[{"name":"pad","rings":[[[10,10],[40,10],[40,40],[10,40]]],"limits":["mean < %d"]}]`
+	put := func(n int) {
+		t.Helper()
+		if err := os.WriteFile(mine, fmt.Appendf(nil, region, n), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		s.polyscan(t, "recipe", "put", "pads", "-r", mine, "--addr", s.grpc)
+	}
+	put(200)
+	e := s.editor(t, "?recipe=pads")
+	e.frame(testdata("board.png"))
+	e.await(`document.querySelectorAll(".limitrow").length === 1`)
+	put(150)
+	e.fill(".limitrow input", "mean < 99")
+	e.press("Save")
+	e.await(`!document.querySelector(".conflict").hidden`)
+	var text string
+	e.eval(`document.querySelector(".conflict").textContent`, &text)
+	for _, words := range []string{"version 2", "mean < 200", "mean < 99", "mean < 150"} {
+		if !strings.Contains(text, words) {
+			t.Errorf("%q lacks %q", text, words)
+		}
+	}
+	e.shot("recipe-conflict")
+	e.axe("conflict")
+	e.press("Save mine as the next version")
+	e.await(`document.querySelector(".message").textContent.includes("version 3")`)
+	if out := s.polyscan(t, "recipe", "get", "pads", "--addr", s.grpc); !strings.Contains(string(out), "mean < 99") {
+		t.Errorf("%s", out)
+	}
+	put(120)
+	e.fill(".limitrow input", "mean < 98")
+	e.press("Save")
+	e.await(`!document.querySelector(".conflict").hidden`)
+	e.press("Open theirs")
+	e.await(`document.querySelector(".limitrow input").value === "mean < 120"`)
+}
+
+// All of a recipe is made without a mouse.
+func TestRecipeByKeyboard(t *testing.T) {
+	s := serve(t)
+	e := s.editor(t, "")
+	e.frame(testdata("metal.png")) // the dialogue of the system has its own keys
+	e.tabTo(`document.activeElement.matches(".editor svg")`)
+	e.keys("p")
+	e.keys(kb.Enter) // in the middle
+	e.arrows(kb.ArrowRight, 9)
+	e.keys(kb.Enter)
+	e.arrows(kb.ArrowDown, 9)
+	e.keys(kb.Enter, kb.Enter)
+	e.await(`document.querySelectorAll(".list .regions button").length === 1`)
+	if got, want := e.path(), "M512 256L521 256L521 265Z"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	e.keys(".", kb.ArrowLeft) // its first vertex
+	e.await(`document.querySelector(".editor .outline.on").getAttribute("d") === "M511 256L521 256L521 265Z"`)
+	e.modified("z", input.ModifierCtrl)
+	e.await(`document.querySelector(".editor .outline.on").getAttribute("d") === "M512 256L521 256L521 265Z"`)
+	e.keys("r", kb.Enter)
+	e.arrows(kb.ArrowLeft, 3)
+	e.keys(kb.Enter)
+	e.keys(kb.Escape)
+	e.keys("c", kb.Enter)
+	e.arrows(kb.ArrowRight, 5)
+	e.keys(kb.Enter)
+	e.await(`document.querySelectorAll(".list .regions button").length >= 2`)
+	e.tabTo(`document.activeElement.matches(".region .field input")`)
+	e.modified("a", input.ModifierCtrl)
+	e.keys("spot", kb.Enter)
+	e.tabTo(`document.activeElement.textContent === "Add a limit"`)
+	e.keys(kb.Enter)
+	e.await(`document.querySelectorAll(".limitrow").length === 1`)
+	e.shot("recipe-keyboard")
+	e.backTo(`document.activeElement.id === "recipe-name"`)
+	e.keys("by-keys")
+	e.tabTo(`document.activeElement.textContent === "Save"`)
+	e.keys(kb.Enter)
+	e.await(`document.querySelector(".message").textContent.includes("version 1")`)
+	out := s.polyscan(t, "recipe", "get", "by-keys", "--addr", s.grpc)
+	if !strings.Contains(string(out), `"name":"spot"`) || !strings.Contains(string(out), "mean in [") {
+		t.Errorf("%s", out)
+	}
+}
+
+// Somebody who has a browser and a folder of frames gets from nothing to a recipe that tells good from bad.
+func TestRecipeFromNothing(t *testing.T) {
+	s := serve(t)
+	frames, err := filepath.Glob(testdata("conveyor/frame_*.png"))
+	if err != nil || len(frames) != 12 {
+		t.Fatalf("%d frames: %v", len(frames), err)
+	}
+	bad := testdata("conveyor/frame_007.png")
+	good := slices.DeleteFunc(slices.Clone(frames), func(f string) bool { return f == bad })
+	e := s.editor(t, "")
+	begun := time.Now()
+	e.files("#good", good...) // the first is shown
+	e.files("#bad", bad)
+	e.await(`document.querySelector(".framecard .help").textContent.includes("frame_000.png")`)
+	// A ring on the belt, and a circle around each hole of the bracket that is under the gate.
+	e.press("Rectangle")
+	e.drag(264, 254, 376, 262)
+	for _, hole := range [][2]float64{{276, 290}, {276, 342}, {364, 290}} {
+		e.press("Circle")
+		e.drag(hole[0], hole[1], hole[0]+4, hole[1])
+	}
+	e.await(`document.querySelectorAll(".list .regions button").length === 4`)
+	e.press("Teach")
+	e.await(`document.querySelector("#taught")`)
+	var tally string
+	e.eval(`document.querySelector(".outcome .headline").textContent`, &tally)
+	if tally != "11 of 11 good pass, 1 of 1 bad fail" {
+		t.Fatalf("taught: %s", tally)
+	}
+	e.shot("recipe-taught")
+	e.axe("taught")
+	e.press("Take these limits")
+	e.press("Try")
+	e.await(`document.querySelector("#tried")`)
+	e.eval(`document.querySelector(".outcome .headline").textContent`, &tally)
+	if tally != "11 of 11 good pass, 1 of 1 bad fail" {
+		t.Errorf("tried: %s", tally)
+	}
+	e.save("belt", "version 1")
+	if d := time.Since(begun); d > 5*time.Minute {
+		t.Errorf("it took %v", d)
+	}
+	for _, f := range frames {
+		want := "PASS"
+		if f == bad {
+			want = "FAIL"
+		}
+		if got := s.reduce(t, f, "belt").Verdict; got != want {
+			t.Errorf("%s: %s, want %s", filepath.Base(f), got, want)
+		}
+	}
+	e.shot("recipe-tried")
+}

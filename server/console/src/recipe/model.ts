@@ -1,0 +1,344 @@
+// The regions that are edited, with undo, and what is done to them: no elements, no calls.
+
+import { create } from "@bufbuild/protobuf";
+import { FillRule, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet } from "../gen/polyscan/v1/region_pb";
+
+/** Shape is a region. Rings are x0, y0, x1, y1, ... in pixels. */
+export interface Shape {
+  name: string;
+  rings: number[][];
+  evenOdd: boolean;
+  limits: string[];
+}
+
+/** Vertex is the i-th of a ring of the chosen shape. */
+export interface Vertex {
+  ring: number;
+  i: number;
+}
+
+const mostUndo = 200;
+
+/** grid rounds to what the server rounds to. */
+export const grid = (v: number): number => Math.round(v * 256) / 256;
+
+/** coarse is for vertices that are placed by hand. */
+export const coarse = (v: number): number => Math.round(v * 8) / 8;
+
+/** twiceArea is positive for rings that go clockwise on the screen. */
+export function twiceArea(xy: number[]): number {
+  let sum = 0;
+  for (let i = 0, j = xy.length - 2; i < xy.length; j = i, i += 2) sum += xy[j]! * xy[i + 1]! - xy[i]! * xy[j + 1]!;
+  return sum;
+}
+
+/** contains says whether a point is in a ring. */
+export function contains(xy: number[], x: number, y: number): boolean {
+  let inside = false;
+  for (let i = 0, j = xy.length - 2; i < xy.length; j = i, i += 2) {
+    if (xy[i + 1]! > y !== xy[j + 1]! > y && x < ((xy[j]! - xy[i]!) * (y - xy[i + 1]!)) / (xy[j + 1]! - xy[i + 1]!) + xy[i]!) inside = !inside;
+  }
+  return inside;
+}
+
+export function reversed(xy: number[]): number[] {
+  const out: number[] = [];
+  for (let i = xy.length - 2; i >= 0; i -= 2) out.push(xy[i]!, xy[i + 1]!);
+  return out;
+}
+
+export interface Box {
+  left: number;
+  top: number;
+  right: number;
+  bottom: number;
+}
+
+export function boxOf(s: Shape): Box {
+  const b = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
+  for (const xy of s.rings) {
+    for (let i = 0; i < xy.length; i += 2) {
+      b.left = Math.min(b.left, xy[i]!);
+      b.right = Math.max(b.right, xy[i]!);
+      b.top = Math.min(b.top, xy[i + 1]!);
+      b.bottom = Math.max(b.bottom, xy[i + 1]!);
+    }
+  }
+  return b;
+}
+
+/** inShape says whether a point is in a region, by its fill rule. */
+export function inShape(s: Shape, x: number, y: number): boolean {
+  let winding = 0;
+  for (const xy of s.rings) if (contains(xy, x, y)) winding += s.evenOdd ? 1 : Math.sign(twiceArea(xy));
+  return s.evenOdd ? winding % 2 !== 0 : winding !== 0;
+}
+
+export function rectangle(x0: number, y0: number, x1: number, y1: number): number[] {
+  const [l, r, t, b] = [Math.min(x0, x1), Math.max(x0, x1), Math.min(y0, y1), Math.max(y0, y1)];
+  return [l, t, r, t, r, b, l, b];
+}
+
+/** circle is a polygon within 1/16 px of the circle, of 12 to 256 vertices. */
+export function circle(x: number, y: number, r: number): number[] {
+  const n = Math.min(256, Math.max(12, Math.ceil(Math.PI / Math.acos(Math.max(0, 1 - 1 / (16 * Math.max(r, 0.25)))))));
+  return Array.from({ length: n }, (_, i) => (2 * Math.PI * i) / n).flatMap((a) => [grid(x + r * Math.cos(a)), grid(y + r * Math.sin(a))]);
+}
+
+export class Model {
+  shapes: Shape[] = [];
+  chosen = -1;
+  vertex: Vertex | null = null;
+  /** Counts changes of shapes. */
+  revision = 0;
+  /** Called when anything has changed; moving says that the user still drags. */
+  changed: (moving: boolean) => void = () => {};
+  private past: string[] = [];
+  private future: string[] = [];
+  private before: string | null = null;
+
+  get shape(): Shape | undefined {
+    return this.shapes[this.chosen];
+  }
+
+  get canUndo(): boolean {
+    return this.past.length > 0;
+  }
+
+  get canRedo(): boolean {
+    return this.future.length > 0;
+  }
+
+  private snapshot(): string {
+    return JSON.stringify({ shapes: this.shapes, chosen: this.chosen });
+  }
+
+  private restore(s: string): void {
+    const { shapes, chosen } = JSON.parse(s) as { shapes: Shape[]; chosen: number };
+    this.shapes = shapes;
+    this.chosen = chosen;
+    this.vertex = null;
+    this.revision++;
+    this.changed(false);
+  }
+
+  /** replace is for what was loaded: there is nothing to undo. */
+  replace(shapes: Shape[]): void {
+    this.shapes = shapes;
+    this.chosen = shapes.length ? 0 : -1;
+    this.vertex = null;
+    this.past = [];
+    this.future = [];
+    this.revision++;
+    this.changed(false);
+  }
+
+  /** begin is called before a drag, whose steps are one to undo. */
+  begin(): void {
+    this.before ??= this.snapshot();
+  }
+
+  /** move is a step of a drag. */
+  move(f: () => void): void {
+    f();
+    this.revision++;
+    this.changed(true);
+  }
+
+  /** commit ends a drag. */
+  commit(): void {
+    if (this.before !== null && this.before !== this.snapshot()) {
+      this.past.push(this.before);
+      if (this.past.length > mostUndo) this.past.shift();
+      this.future = [];
+    }
+    this.before = null;
+    this.changed(false);
+  }
+
+  /** edit is a change at once. */
+  edit(f: () => void): void {
+    this.begin();
+    f();
+    this.revision++;
+    this.commit();
+  }
+
+  undo(): void {
+    const s = this.past.pop();
+    if (s === undefined) return;
+    this.future.push(this.snapshot());
+    this.restore(s);
+  }
+
+  redo(): void {
+    const s = this.future.pop();
+    if (s === undefined) return;
+    this.past.push(this.snapshot());
+    this.restore(s);
+  }
+
+  choose(i: number, vertex: Vertex | null = null): void {
+    if (this.chosen === i && this.vertex?.ring === vertex?.ring && this.vertex?.i === vertex?.i) return;
+    this.chosen = i;
+    this.vertex = vertex;
+    this.changed(false);
+  }
+
+  /** unused is a name that no region has: the one that is wanted, or that and a number. */
+  unused(wanted: string): string {
+    const taken = new Set(this.shapes.map((s) => s.name));
+    if (!taken.has(wanted)) return wanted;
+    const stem = wanted.replace(/ \d+$/, "");
+    for (let n = 2; ; n++) if (!taken.has(`${stem} ${n}`)) return `${stem} ${n}`;
+  }
+
+  /** add makes a region of a ring, and chooses it. */
+  add(xy: number[]): void {
+    this.edit(() => {
+      this.shapes.push({ name: this.unused(`region ${this.shapes.length + 1}`), rings: [twiceArea(xy) < 0 ? reversed(xy) : xy], evenOdd: false, limits: [] });
+      this.chosen = this.shapes.length - 1;
+      this.vertex = null;
+    });
+  }
+
+  /** cut makes a ring a hole of the chosen region. It returns false where the ring isn't inside: it would add there. */
+  cut(xy: number[]): boolean {
+    const s = this.shape;
+    if (!s) return false;
+    for (let i = 0; i < xy.length; i += 2) if (!inShape(s, xy[i]!, xy[i + 1]!)) return false;
+    const outer = s.rings.find((r) => contains(r, xy[0]!, xy[1]!))!;
+    this.edit(() => s.rings.push(!s.evenOdd && twiceArea(xy) > 0 === twiceArea(outer) > 0 ? reversed(xy) : xy));
+    return true;
+  }
+
+  /** join adds a ring to the chosen region. */
+  join(xy: number[]): void {
+    const s = this.shape;
+    if (!s) return this.add(xy);
+    this.edit(() => s.rings.push(twiceArea(xy) > 0 === twiceArea(s.rings[0]!) > 0 ? xy : reversed(xy)));
+  }
+
+  /** shift moves the chosen vertex, or the whole region. */
+  shift(dx: number, dy: number): void {
+    const s = this.shape;
+    if (!s) return;
+    if (this.vertex) {
+      const xy = s.rings[this.vertex.ring]!;
+      xy[2 * this.vertex.i] = grid(xy[2 * this.vertex.i]! + dx);
+      xy[2 * this.vertex.i + 1] = grid(xy[2 * this.vertex.i + 1]! + dy);
+      return;
+    }
+    s.rings = s.rings.map((xy) => xy.map((v, k) => grid(v + (k % 2 ? dy : dx))));
+  }
+
+  /** remove deletes the chosen vertex, its ring where it has no more than three, or the region. */
+  remove(): void {
+    const s = this.shape;
+    if (!s) return;
+    this.edit(() => {
+      const v = this.vertex;
+      this.vertex = null;
+      if (v && s.rings[v.ring]!.length > 6) {
+        s.rings[v.ring]!.splice(2 * v.i, 2);
+      } else if (v && s.rings.length > 1) {
+        s.rings.splice(v.ring, 1);
+      } else {
+        this.shapes.splice(this.chosen, 1);
+        this.chosen = Math.min(this.chosen, this.shapes.length - 1);
+      }
+    });
+  }
+
+  /** insert adds a vertex behind the i-th of a ring, in the middle of the edge, and chooses it. */
+  insert(at: Vertex): void {
+    const xy = this.shape!.rings[at.ring]!;
+    const next = (2 * at.i + 2) % xy.length;
+    xy.splice(2 * at.i + 2, 0, grid((xy[2 * at.i]! + xy[next]!) / 2), grid((xy[2 * at.i + 1]! + xy[next + 1]!) / 2));
+    this.vertex = { ring: at.ring, i: at.i + 1 };
+  }
+
+  /** copies adds moved copies of the chosen region, and chooses the last. */
+  copies(moves: [number, number][]): void {
+    const s = this.shape;
+    if (!s || !moves.length) return;
+    this.edit(() => {
+      for (const [dx, dy] of moves) {
+        this.shapes.push({ ...structuredClone(s), name: this.unused(s.name) });
+        this.chosen = this.shapes.length - 1;
+        this.vertex = null;
+        this.shift(dx, dy);
+      }
+    });
+  }
+
+  /** mirror flips the chosen region about its middle. */
+  mirror(horizontally: boolean): void {
+    const s = this.shape;
+    if (!s) return;
+    const b = boxOf(s);
+    this.edit(() => {
+      // The other way round, or holes would be none any more beside rings of other regions' direction.
+      s.rings = s.rings.map((xy) => reversed(xy.map((v, k) => (k % 2 ? (horizontally ? v : grid(b.top + b.bottom - v)) : horizontally ? grid(b.left + b.right - v) : v))));
+    });
+  }
+
+  /** stepVertex chooses the next vertex, or the one before, through all rings. */
+  stepVertex(by: number): void {
+    const s = this.shape;
+    if (!s) return;
+    const all = s.rings.flatMap((xy, ring) => Array.from({ length: xy.length / 2 }, (_, i) => ({ ring, i })));
+    const now = all.findIndex((v) => v.ring === this.vertex?.ring && v.i === this.vertex.i);
+    this.choose(this.chosen, all[now < 0 ? (by > 0 ? 0 : all.length - 1) : (now + by + all.length) % all.length]!);
+  }
+
+  stepShape(by: number): void {
+    const n = this.shapes.length;
+    if (n) this.choose((this.chosen + by + n) % n);
+  }
+}
+
+export function toRegion(s: Shape): Region {
+  return create(RegionSchema, {
+    name: s.name,
+    rings: s.rings.map((xy) => create(RingSchema, { xy })),
+    fillRule: s.evenOdd ? FillRule.EVEN_ODD : FillRule.NON_ZERO,
+    limits: s.limits,
+  });
+}
+
+export function toRegionSet(shapes: Shape[]): RegionSet {
+  return create(RegionSetSchema, { regions: shapes.map(toRegion) });
+}
+
+export function fromRegions(regions: Region[]): Shape[] {
+  return regions.map((r) => ({ name: r.name, rings: r.rings.map((g) => [...g.xy]), evenOdd: r.fillRule === FillRule.EVEN_ODD, limits: [...r.limits] }));
+}
+
+/** Difference is what makes another version of a recipe of one. */
+export interface Difference {
+  name: string;
+  kind: "added" | "removed" | "moved" | "limits";
+  before: string[];
+  after: string[];
+}
+
+/** differences compares regions by their names. */
+export function differences(before: Shape[], after: Shape[]): Difference[] {
+  const old = new Map(before.map((s) => [s.name, s]));
+  const out: Difference[] = [];
+  for (const s of after) {
+    const o = old.get(s.name);
+    old.delete(s.name);
+    if (!o) {
+      out.push({ name: s.name, kind: "added", before: [], after: s.limits });
+      continue;
+    }
+    if (JSON.stringify([o.rings, o.evenOdd]) !== JSON.stringify([s.rings, s.evenOdd])) out.push({ name: s.name, kind: "moved", before: [], after: [] });
+    if (JSON.stringify(o.limits) !== JSON.stringify(s.limits)) {
+      out.push({ name: s.name, kind: "limits", before: o.limits.filter((l) => !s.limits.includes(l)), after: s.limits.filter((l) => !o.limits.includes(l)) });
+    }
+  }
+  for (const o of old.values()) out.push({ name: o.name, kind: "removed", before: o.limits, after: [] });
+  return out;
+}
