@@ -49,7 +49,7 @@ var remark = regexp.MustCompile(`^<!-- [A-Z].* -->$`)
 var commandLine = regexp.MustCompile(`(?m)^[a-z]`)
 
 // indented finds commands outside of blocks, which nobody would run.
-var indented = regexp.MustCompile(`^(    |\t)(\$ )?(polyscand?|conveyor|go|make|curl|grpcurl) `)
+var indented = regexp.MustCompile(`^(    |\t)(\$ )?(polyscand?|conveyor|plcgateway|go|make|curl|grpcurl) `)
 
 // blocks are the fenced blocks of a page.
 func blocks(text string) ([]block, error) {
@@ -197,7 +197,8 @@ func exists(name string) bool {
 func buildPrograms(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", bin, "./clients/polyscan", "./clients/conveyor", "./server/cmd/polyscand")
+	cmd := exec.Command("go", "build", "-o", bin, "./clients/polyscan", "./clients/conveyor", "./clients/plcgateway",
+		"./server/cmd/polyscand")
 	cmd.Dir = top
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
