@@ -206,7 +206,12 @@ func New(cfg Config) (_ *Server, err error) {
 			Observe:    s.metrics.Jobs.Observe,
 		})
 	}, s.log)
-	if errors.Is(err, kernels.ErrNoDevice) {
+	// More than this machine can give won't be there the next time, either; what lacks on a GPU another process may have.
+	tooMuch := cfg.MemoryBytes > 0 && d.Name() == "cpu" && errors.Is(err, kernels.ErrOutOfMemory)
+	if tooMuch {
+		err = fmt.Errorf("server: memory = %d: more than this machine gives: %w", cfg.MemoryBytes, err)
+	}
+	if tooMuch || errors.Is(err, kernels.ErrNoDevice) {
 		return nil, &configError{err}
 	} else if err != nil {
 		return nil, err

@@ -161,9 +161,9 @@ func (c *deviceCmd) Run(e *env) (err error) {
 		[2]string{"server", d.GetServerVersion() + ", " + d.GetGoVersion()},
 		[2]string{"drivers", strings.Join(d.GetDrivers(), ", ")},
 		[2]string{"started", d.GetStartedAt().AsTime().Local().Format(time.RFC3339)},
-		[2]string{"limits", fmt.Sprintf("messages of %s, frames of %d pixels, %d regions, %d vertices, %d calls a connection",
-			size(l.GetMaxMessageBytes()), l.GetMaxFramePixels(), l.GetMaxRegions(), l.GetMaxVertices(),
-			l.GetMaxStreamsPerConnection())})
+		[2]string{"limits", fmt.Sprintf("messages of %s, frames of %d pixels, %d calls a connection",
+			size(l.GetMaxMessageBytes()), l.GetMaxFramePixels(), l.GetMaxStreamsPerConnection())},
+		[2]string{"", fmt.Sprintf("%d regions, %d vertices", l.GetMaxRegions(), l.GetMaxVertices())})
 	for _, r := range rows {
 		if _, err := fmt.Fprintf(e.stdout, "%s %s\n", e.paint(cli.Bold, fmt.Sprintf("%-14s", r[0])),
 			cli.Printable(r[1])); err != nil {

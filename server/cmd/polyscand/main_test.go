@@ -243,6 +243,7 @@ func TestRefuses(t *testing.T) {
 		{"--listen 127.0.0.1:0 --device cpu --ordinal 7", exitUsage, "device 7"},
 		{"--threads=-1", exitUsage, "--threads = -1: must be"},
 		{"--memory 5", exitUsage, "--memory = 5: must be at least 1MiB"},
+		{"--device cpu --memory 100TiB", exitUsage, "memory = 109951162777600: more than this machine gives"},
 		{"--max-pixels 999999999999", exitUsage, "--max-pixels = 999999999999: must be"},
 		{"--listen nowhere", exitUsage, `"nowhere" is not an address`},
 		{"--listen unix:", exitUsage, "the path is missing"},
