@@ -266,7 +266,7 @@ func (s *Stream) verdict(v *Verdict, r *polygon.Result, p *Picture) {
 		var numbers int64
 		switch s.bus.wants.Load() {
 		case allNumbers:
-			v.result, numbers = r, ResultSize(r)
+			v.result, numbers = r, resultBytes(r)
 		case failedOnly:
 			v.result, numbers = failedOf(r, v.Failed)
 		}
@@ -292,7 +292,7 @@ func failedOf(r *polygon.Result, n int) (_ *polygon.Result, bytes int64) {
 			out.Regions = append(out.Regions, r.Regions[i])
 		}
 	}
-	if bytes = ResultSize(out); bytes > ResultBytes {
+	if bytes = resultBytes(out); bytes > ResultBytes {
 		return nil, bytes
 	}
 	for i := range out.Regions {
@@ -311,8 +311,8 @@ func failedOf(r *polygon.Result, n int) (_ *polygon.Result, bytes int64) {
 	return out, bytes
 }
 
-// ResultSize is about what results take in memory, with the messages that are made of them.
-func ResultSize(r *polygon.Result) int64 {
+// resultBytes is about what results take in memory, with the messages that are made of them.
+func resultBytes(r *polygon.Result) int64 {
 	const region, channel, limit, percentile = 700, 700, 300, 80
 	n := int64(0)
 	for i := range r.Regions {

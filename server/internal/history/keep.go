@@ -130,15 +130,27 @@ func (q *queue) waiting() (parts int, bytes int64) {
 
 // resultBytes is about what a result takes in memory while it waits.
 func resultBytes(r *polygon.Result) int64 {
-	switch c := (*polygon.Columns)(nil); {
+	const region, channel, limit, percentile, count = 216, 224, 96, 16, 8
+	switch {
 	case r == nil:
 		return 0
-	case r.Columns == nil:
-		return events.ResultSize(r)
-	default:
-		c = r.Columns
-		return int64(c.Rows)*(300+int64(len(c.Channels))*(200+8*int64(len(c.Percentiles)))) + 200*int64(len(c.Limits))
+	case r.Columns != nil:
+		c := r.Columns
+		return int64(c.Rows)*(region+int64(len(c.Channels))*(channel+percentile*int64(len(c.Percentiles)))) + limit*int64(len(c.Limits))
 	}
+	n := region * int64(len(r.Regions))
+	for i := range r.Regions {
+		g := &r.Regions[i]
+		n += limit * int64(len(g.Limits))
+		for k := range g.Channels {
+			c := &g.Channels[k]
+			n += channel + percentile*int64(len(c.Percentiles))
+			if c.Histogram != nil {
+				n += count * int64(len(c.Histogram.Counts))
+			}
+		}
+	}
+	return n
 }
 
 // Verdict implements events.Keeper.

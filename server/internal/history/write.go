@@ -706,7 +706,7 @@ func (w *writer) trim() error {
 	// Pictures go first: they may have three quarters, so that many of them don't cost the history of all parts.
 	pictures, all := w.state.pictureBytes.Load(), w.state.pictureBytes.Load()+w.state.databaseBytes.Load()
 	if w.Bytes > 0 && pictures > w.Bytes*3/4 {
-		if _, err := w.removePictures("1 ORDER BY part LIMIT 100"); err != nil {
+		if err := w.removePictures(pictures - w.Bytes*3/4); err != nil {
 			return err
 		}
 		more = true
@@ -790,16 +790,17 @@ func (w *writer) removeParts(where string, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// removePictures removes pictures; their parts stay.
-func (w *writer) removePictures(which string) (n int64, err error) {
-	err = w.remove(func(tx *sql.Tx) error {
+// removePictures removes the oldest pictures, of so many bytes, but not too many of them at a time; their parts stay.
+func (w *writer) removePictures(bytes int64) error {
+	which := fmt.Sprintf(`part IN (SELECT part FROM (SELECT part, sum(bytes + overlay) OVER (ORDER BY part) - bytes - overlay AS before
+		FROM (SELECT * FROM pictures ORDER BY part LIMIT 100)) WHERE before < %d)`, bytes)
+	return w.remove(func(tx *sql.Tx) error {
 		if err := w.trashFiles(tx, which); err != nil {
 			return err
 		}
-		n = int64(len(w.trash)) / 2
 		for _, text := range []string{
 			"UPDATE parts SET marks = marks & ~8 WHERE id IN (SELECT part FROM pictures WHERE " + which + ")",
-			"DELETE FROM pictures WHERE part IN (SELECT part FROM pictures WHERE " + which + ")",
+			"DELETE FROM pictures WHERE " + which,
 		} {
 			if _, err := tx.Exec(text); err != nil {
 				return err
@@ -807,7 +808,6 @@ func (w *writer) removePictures(which string) (n int64, err error) {
 		}
 		return nil
 	})
-	return n, err
 }
 
 // trashFiles notes the files of pictures, which go when the transaction is written.
