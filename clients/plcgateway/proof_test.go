@@ -299,7 +299,7 @@ func (p *plant) drive(count int64, rate int, how string) {
 		one[name], _ = strconv.ParseInt(n, 10, 64)
 		p.counts[name] += one[name]
 	}
-	if open := one["accepted"] - one["answered"] - one["lost"]; open < -1 || open > 12 {
+	if open := one["accepted"] - one["answered"] - one["lost"]; open < 0 || open > 12 {
 		p.violations = append(p.violations, fmt.Sprintf("PLC %d: %d accepted triggers without an answer or a lost link: %s", p.life, open, last))
 	}
 }
@@ -414,7 +414,8 @@ func BenchmarkLatency(b *testing.B) {
 	var running sync.WaitGroup
 	running.Go(func() { p.shoot(ctx) })
 	b.ResetTimer()
-	p.drive(int64(b.N), 100, "print")
+	n := max(b.N, 100) // of a few, a busy machine may make all late
+	p.drive(int64(n), 100, "print")
 	b.StopTimer()
 	cancel()
 	p.camera.Close()
@@ -436,8 +437,8 @@ func BenchmarkLatency(b *testing.B) {
 		b.ReportMetric(of[len(of)/2], name+"-p50-µs")
 		b.ReportMetric(of[len(of)*99/100], name+"-p99-µs")
 	}
-	b.ReportMetric(float64(len(verdict))/float64(b.N), "measured/op")
-	b.ReportMetric(float64(p.counts["behind"])/float64(b.N), "behind-late-ones/op")
+	b.ReportMetric(float64(len(verdict))/float64(n), "measured/part")
+	b.ReportMetric(float64(p.counts["behind"])/float64(n), "behind-late-ones/part")
 }
 
 func (p *plant) latencies() (verdict, line []float64) {

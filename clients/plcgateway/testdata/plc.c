@@ -28,7 +28,7 @@ static const char *host;
 static int port, camera, printing;
 static struct sockaddr_in camera_addr;
 static uint16_t out[HOLDINGS], in[INPUTS];
-static long triggers, accepted, refused, answered, passed, failed, rejected, lost, repeated, links, violations;
+static long triggers, accepted, refused, answered, passed, failed, rejected, lost, unsure, repeated, links, violations;
 static long reasons[16];
 
 struct part {
@@ -60,9 +60,9 @@ static void violation(const char *format, ...) {
 }
 
 static void status(void) {
-	printf("S triggers=%ld accepted=%ld refused=%ld answered=%ld pass=%ld fail=%ld reject=%ld lost=%ld repeated=%ld links=%ld "
+	printf("S triggers=%ld accepted=%ld refused=%ld answered=%ld pass=%ld fail=%ld reject=%ld lost=%ld unsure=%ld repeated=%ld links=%ld "
 	       "violations=%ld late=%ld server_lost=%ld overrun=%ld\n",
-	       triggers, accepted, refused, answered, passed, failed, rejected, lost, repeated, links, violations, reasons[3],
+	       triggers, accepted, refused, answered, passed, failed, rejected, lost, unsure, repeated, links, violations, reasons[3],
 	       reasons[5], reasons[6]);
 	fflush(stdout);
 }
@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
 		}
 		int set = out[1] & TRIGGER;
 		if (cycle() < 0 || in[1] == 1) { // no link, or another gateway
-			if (set) lost++;
+			if (set) unsure++; // whether it was accepted nobody told; lost are those of which it was
 			relink();
 			continue;
 		}
