@@ -23,7 +23,7 @@ import (
 // sources are the files whose comments are the help of flags.
 //
 //go:embed app.go bench.go completion.go connect.go device.go diffuse.go extract.go fill.go frame.go frames.go help.go history.go
-//go:embed lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go
+//go:embed kept.go lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go
 //go:embed version.go watch.go
 var sources embed.FS
 

@@ -23,6 +23,8 @@ type teachCmd struct {
 	// Frames of good parts that the server keeps, by the names that frames put printed.
 	Resident []string `name:"frame" sep:"none" placeholder:"NAME" group:"frame"`
 
+	keptFlags
+
 	regionFlags
 	// Regions stored on the server, instead of --regions.
 	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
@@ -49,13 +51,14 @@ func (c *teachCmd) Help() string {
 	return `
 Learns, region by region, what limits frames of good parts keep, and prints them beside what those frames have. It
 writes a regions file with the limits: look at it, edit it, try it (polyscan try), and put it on a server (polyscan
-recipe put). Nothing is used by itself. Limits that the regions have stay, except those about what is learned.
+recipe put). Nothing is used by itself. Of the history (--kept), parts that passed are taken for good ones. Limits that the regions have stay, except those about what is learned.
 
 Examples:
 
     polyscan teach good/ --bad bad/ --regions zones.json -o taught.json
     polyscan teach good/ -r zones.json --quantity mean --quantity 'count of pixels below 40' --margin 0%+20%
     polyscan teach good/ --recipe board@3 --addr inspector:7465 -o board.json
+    polyscan teach --kept camera-3 --last 200 --recipe board --addr inspector:7465 -o board.json
 `
 }
 
@@ -155,13 +158,16 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if err := checkKind("--output", c.Output, "", ".json"); err != nil {
 		return err
 	}
-	if len(c.Frames)+len(c.Resident) == 0 {
+	if len(c.Frames)+len(c.Resident) == 0 && c.Kept == "" {
 		return usage("FRAMES of good parts are missing")
 	}
 	if err := c.frameFlags.check(); err != nil {
 		return err
 	}
 	if err := checkResident(c.Resident, &c.serverFlags); err != nil {
+		return err
+	}
+	if err := c.keptFlags.check(&c.serverFlags); err != nil {
 		return err
 	}
 	files, err := list(nil, c.Frames, polyscanv1.FrameLabel_FRAME_LABEL_GOOD, c.Raw.set())
@@ -190,7 +196,11 @@ func (c *teachCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	res, err := conn.Teach(conn.ctx, open, c.frameFlags.read(e, c.Resident, files))
+	kept, err := c.find(conn, polyscanv1.Verdict_VERDICT_PASS)
+	if err != nil {
+		return err
+	}
+	res, err := conn.Teach(conn.ctx, open, c.keptFlags.read(conn, kept, c.Bits, c.frameFlags.read(e, c.Resident, files)))
 	if err != nil {
 		return conn.fail(err, "", t.regions)
 	}

@@ -6,8 +6,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rivo/uniseg"
+
+	"github.com/polyscan/polyscan/server"
 )
 
 // belt are the frames of the conveyor, apart by what they show.
@@ -121,6 +124,8 @@ func TestTeachUsage(t *testing.T) {
 		"is the same on all frames":              {"teach", good, "-r", regions, "--quantity", "area"},
 		"frames are kept by a server":            {"teach", "--frame", "x", "-r", regions},
 		"too few":                                {"teach", good + "/frame_000.png", "-r", regions},
+		"a server keeps the history":             {"try", "--kept", "x", "-r", regions},
+		"--last 0: must be":                      {"try", good, "--last", "0", "-r", regions},
 		"no such file":                           {"teach", good + "/frame_0.png", "-r", regions},
 		"recipes are on a server":                {"try", good, "-r", regions, "--beside", "x"},
 		`no region of ` + regions + ` is called`: {"regions", regions, "--limit", "wash: mean < 3"},
@@ -136,5 +141,37 @@ func TestTeachUsage(t *testing.T) {
 		"nut*: mean < 250")
 	if !strings.Contains(got, "is above 2") || !strings.Contains(got, "1 of 3 regions with limits") {
 		t.Errorf("%s", got)
+	}
+}
+
+// Frames that a server keeps in its history are taken where they are: those that passed to teach, all to try.
+func TestTeachKept(t *testing.T) {
+	addr := startServer(t, server.Config{HistoryDir: t.TempDir(), HistoryGood: 1})
+	regions := frames + "conveyor/regions.json"
+	succeed(t, "stream", frames+"conveyor", "-r", regions, "--addr", addr, "--name", "camera-3", "--part-ids", "--quiet")
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		out := succeed(t, "history", "list", "--mark", "evidence", "--limit", "0", "--json", "--addr", addr)
+		if strings.Count(out, "camera-3") == 12 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not all parts are kept with pictures:\n%s", out)
+		}
+	}
+	taught := filepath.Join(t.TempDir(), "taught.json")
+	out, stderr, code := polyscan(t, "teach", "--kept", "camera-3", "-r", regions, "--addr", addr, "-o", taught)
+	if code != exitOK || !strings.Contains(out, "11 frames: 11 of 11 good pass") {
+		t.Fatalf("exit %d, %s\n%s", code, stderr, out)
+	}
+	got := succeed(t, "try", "--kept", "cam*", "-r", taught, "--addr", addr)
+	if !strings.Contains(got, "12 frames: 11 of 12 pass") || !strings.Contains(got, "frame_007") {
+		t.Errorf("%s", got)
+	}
+	if got := succeed(t, "try", "--kept", "camera-3", "--last", "3", "-r", taught, "--addr", addr); !strings.Contains(got, "3 frames: 3 of 3 pass") {
+		t.Errorf("%s", got)
+	}
+	if _, stderr, code := polyscan(t, "try", "--kept", "nobody", "-r", taught, "--addr", addr); code != exitUsage ||
+		!strings.Contains(stderr, "has no part of this name") {
+		t.Errorf("exit %d, %s", code, stderr)
 	}
 }

@@ -26,6 +26,8 @@ type tryCmd struct {
 	// Frames that the server keeps, by the names that frames put printed.
 	Resident []string `name:"frame" sep:"none" placeholder:"NAME" group:"frame"`
 
+	keptFlags
+
 	regionFlags
 	// Regions and limits stored on the server, instead of --regions.
 	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
@@ -51,18 +53,21 @@ recipe of --beside judges in another way.
 Examples:
 
     polyscan try --good good/ --bad bad/ --regions taught.json
-    polyscan try kept/ -r board.json --beside board --addr inspector:7465
+    polyscan try --kept camera-3 -r board.json --beside board --addr inspector:7465
 `
 }
 
 func (c *tryCmd) Run(e *env) (err error) {
-	if len(c.Frames)+len(c.Good)+len(c.Bad)+len(c.Resident) == 0 {
+	if len(c.Frames)+len(c.Good)+len(c.Bad)+len(c.Resident) == 0 && c.Kept == "" {
 		return usage("FRAMES are missing")
 	}
 	if err := c.frameFlags.check(); err != nil {
 		return err
 	}
 	if err := checkResident(c.Resident, &c.serverFlags); err != nil {
+		return err
+	}
+	if err := c.keptFlags.check(&c.serverFlags); err != nil {
 		return err
 	}
 	var files []labelled
@@ -104,7 +109,11 @@ func (c *tryCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	res, err := conn.Try(conn.ctx, open, c.frameFlags.read(e, c.Resident, files))
+	kept, err := c.find(conn)
+	if err != nil {
+		return err
+	}
+	res, err := conn.Try(conn.ctx, open, c.keptFlags.read(conn, kept, c.Bits, c.frameFlags.read(e, c.Resident, files)))
 	if err != nil {
 		return conn.fail(err, "", t.regions)
 	}

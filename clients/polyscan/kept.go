@@ -1,0 +1,81 @@
+package main
+
+// Frames that a server keeps in its history, for commands that take many frames.
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+
+	"github.com/polyscan/polyscan/clients"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// keptFlags choose frames of the history.
+type keptFlags struct {
+	// Frames of the history with this name of a camera or station; one that ends in * stands for all that begin so.
+	Kept string `placeholder:"NAME" group:"frame"`
+	// The newest N of them at most.
+	Last int `default:"100" placeholder:"N" group:"frame"`
+}
+
+func (o *keptFlags) check(s *serverFlags) error {
+	switch {
+	case o.Kept != "" && s.Addr == "":
+		return usage("--kept %s: a server keeps the history: say --addr ADDR", o.Kept)
+	case o.Last < 1 || o.Last > 100_000:
+		return usage("--last %d: must be 1 to 100000", o.Last)
+	}
+	return nil
+}
+
+// find lists parts with pictures, the oldest first: of all verdicts, or of some.
+func (o *keptFlags) find(conn *connection, verdicts ...polyscanv1.Verdict) ([]*polyscanv1.HistoryPart, error) {
+	if o.Kept == "" {
+		return nil, nil
+	}
+	parts := make([]*polyscanv1.HistoryPart, 0, min(o.Last, 1000))
+	req := &polyscanv1.ListPartsRequest{PageSize: uint32(min(o.Last, 1000)), Filter: &polyscanv1.PartFilter{
+		Names: []string{o.Kept}, Verdicts: verdicts, Marks: []polyscanv1.PartMark{polyscanv1.PartMark_PART_MARK_EVIDENCE}}}
+	for p, err := range conn.Parts(conn.ctx, req) {
+		if err != nil {
+			return nil, conn.fail(err, "", nil)
+		}
+		if parts = append(parts, p); len(parts) == o.Last {
+			break
+		}
+	}
+	if len(parts) == 0 {
+		return nil, usage("--kept %s: the history has no part of this name with a picture", o.Kept)
+	}
+	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
+		parts[i], parts[j] = parts[j], parts[i]
+	}
+	return parts, nil
+}
+
+// read fetches the pictures of parts one after the other, in front of other frames.
+func (o *keptFlags) read(conn *connection, parts []*polyscanv1.HistoryPart, bits int,
+	others iter.Seq2[clients.Labeled, error]) iter.Seq2[clients.Labeled, error] {
+	return func(yield func(clients.Labeled, error) bool) {
+		for _, p := range parts {
+			var b bytes.Buffer
+			if _, err := conn.Evidence(conn.ctx, &polyscanv1.GetEvidenceRequest{Id: p.GetId()}, &b); err != nil {
+				yield(clients.Labeled{}, conn.fail(err, "", nil))
+				return
+			}
+			m := clients.Encoded(b.Bytes())
+			if bits != 0 {
+				m.Layout = &polyscanv1.FrameLayout{SignificantBits: uint32(bits)}
+			}
+			m.PartId, m.FrameId = p.GetPartId(), p.GetPartId()
+			if m.FrameId == "" {
+				m.FrameId = fmt.Sprintf("part %d", p.GetId())
+			}
+			if !yield(clients.Labeled{Frame: m}, nil) {
+				return
+			}
+		}
+		others(yield)
+	}
+}
