@@ -24,7 +24,11 @@ node_modules/.bin/tsc
 node_modules/.bin/esbuild src/main.ts src/style.css --bundle --minify --splitting --format=esm --target=es2022 \
 	--outdir="$tmp/dist" --entry-names='[name]' --chunk-names='[name]-[hash]' --charset=utf8 --legal-comments=none \
 	--log-level=warning --external:node:*
-cp src/index.html src/icon.svg "$tmp/dist/"
+# What the first page needs comes at once, not one file after the other.
+needed=$(cd "$tmp/dist" && { grep -hoE '"\./[a-z]+-[A-Z0-9]+\.js"' main.js live-*.js | tr -d '"' | grep -E 'chunk-'; ls live-*.js | sed 's#^#./#'; } |
+	sort -u | sed 's#^\./\(.*\)$#<link rel="modulepreload" href="/\1">#')
+awk -v needed="$needed" '/main\.js/ { print needed } { print }' src/index.html >"$tmp/dist/index.html"
+cp src/icon.svg "$tmp/dist/"
 size=$(cat "$tmp"/dist/*.js | gzip -9 | wc -c)
 echo "script: $size bytes compressed"
 [ "$size" -le 400000 ] || { echo 'the script is longer than 400 kB, compressed'; exit 1; }

@@ -7,5 +7,6 @@ export type Page = (root: HTMLElement, query: URLSearchParams) => (() => void) |
 export const pages: Record<string, () => Promise<{ default: Page }>> = {
   live: () => import("./pages/live"),
   recipe: () => import("./pages/recipe"),
+  history: () => import("./pages/history"),
   device: () => import("./pages/device"),
 };

@@ -14,6 +14,8 @@ export interface Value {
 /** ValuePlot shows the last values against their limits. */
 export class ValuePlot {
   readonly element = h("div", { class: "plot", role: "img" });
+  /** control has the lines of a control chart, where there is one. */
+  control: { mean: number; low?: number; high?: number } | undefined;
   private plot: uPlot | null = null;
   private values: Value[] = [];
   private bounds: Bounds = { quantity: "" };
@@ -55,7 +57,7 @@ export class ValuePlot {
       low = Math.min(low, v.y);
       high = Math.max(high, v.y);
     }
-    for (const b of [this.bounds.low, this.bounds.high]) {
+    for (const b of [this.bounds.low, this.bounds.high, this.control?.low, this.control?.high]) {
       if (b === undefined) continue;
       low = Math.min(low, b);
       high = Math.max(high, b);
@@ -101,6 +103,16 @@ export class ValuePlot {
       const y = u.valToPos(at, "y", true);
       c.fillRect(left, above ? top : y, width, above ? y - top : top + height - y);
       c.setLineDash([8 * devicePixelRatio, 5 * devicePixelRatio]);
+      c.beginPath();
+      c.moveTo(left, y);
+      c.lineTo(left + width, y);
+      c.stroke();
+    }
+    c.strokeStyle = color("accent");
+    for (const [at, dashes] of [[this.control?.mean, []], [this.control?.low, [3, 4]], [this.control?.high, [3, 4]]] as const) {
+      if (at === undefined) continue;
+      const y = u.valToPos(at, "y", true);
+      c.setLineDash(dashes.map((d) => d * devicePixelRatio));
       c.beginPath();
       c.moveTo(left, y);
       c.lineTo(left + width, y);
