@@ -171,8 +171,11 @@ func (c attack) try(t *testing.T) (problems []string, counts bool) {
 	a.felt(exceeds("probe", alone, attacked, fastestProbe, times))
 	if c.camera {
 		a.felt(exceeds("camera", cameraAlone.latencies, cameraAttacked.latencies, fastestCamera, cameraTimes))
-		if x := cameraAttacked; x.err != nil || x.lost > 0 || x.silent > 0 {
-			a.problem("camera: %d parts lost, %d late in silence, %v", x.lost, x.silent, x.err)
+		if x := cameraAttacked; x.err != nil || x.lost > 0 {
+			a.problem("camera: %d parts lost, %v", x.lost, x.err)
+		}
+		if n := cameraAttacked.silent; n > 0 { // by the camera's clock, which waits for the machine as well
+			a.tooSlow("camera: %d parts late in silence", n)
 		}
 	}
 	if rest := settle - time.Since(ended); rest > 0 {
