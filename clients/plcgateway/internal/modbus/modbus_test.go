@@ -276,7 +276,7 @@ func TestMap(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &st)
 		}
 	}
-	if !strings.Contains(table.String(), "10 ") || strings.Count(table.String(), "\n") != len(rows)-1+7 {
+	if !strings.Contains(table.String(), "10 ") || strings.Count(table.String(), "\n") != len(rows)-1+7+2 {
 		t.Errorf("table:\n%s", &table)
 	}
 }

@@ -265,6 +265,7 @@ func WriteTable(out io.Writer, values []string) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", span(r), r.Name, r.Type, r.Doc)
 	}
+	fmt.Fprintf(t, "\nHolding registers from %d on are the input registers, for function 23, which reads no others.\n", inputBase)
 	return t.Flush()
 }
 
@@ -303,6 +304,7 @@ func WriteST(out io.Writer, values []string) error {
 		doc := strings.TrimSuffix(r.Type+", "+r.Doc, ", ")
 		constant(prefix[r.Kind]+"_"+r.Name, tUint, strconv.Itoa(r.Address), doc)
 	}
+	constant("hr_inputs", tUint, strconv.Itoa(inputBase), "the input registers among the holding registers, for function 23")
 	for _, v := range []station.Verdict{station.Pass, station.Fail, station.Reject} {
 		constant("verdict_"+v.String(), tWord, fmt.Sprintf("16#%04X", uint16(v)), "")
 	}
