@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopcua/opcua"
+	"github.com/gopcua/opcua/ua"
+
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -66,6 +69,12 @@ func TestConfigMistakes(t *testing.T) {
 		"name twice":      {small + "  - name: a\n    parts: c\n    recipes: {1: r}\n", ":7: station a: another one has this name"},
 		"nowhere":         {"servers: {h: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n    modbus: {unit: 1}\n", ":6: station s: modbus: the file has no modbus section"},
 		"listen":          {"modbus: {listen: 502}\n" + small[strings.Index(small, "stations"):], `:1: listen "502": want HOST:PORT`},
+		"nowhere, OPC UA": {"servers: {h: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n    opcua: true\n", ":6: station s: opcua: the file has no opcua section"},
+		"OPC UA, nobody":  {"opcua:\n  listen: ':4840'\n  policies: [None]\n" + small, ":2: opcua: nobody may log in"},
+		"OPC UA, policy":  {"opcua:\n  listen: ':4840'\n  anonymous: true\n  policies: [None, Basic128Rsa15]\n" + small, `:4: opcua: policy "Basic128Rsa15": there are None, Basic256Sha256`},
+		"OPC UA, secrets": {"opcua:\n  listen: ':4840'\n  anonymous: true\n" + small, ":2: opcua: certificate and key are missing"},
+		"OPC UA, trust":   {"opcua:\n  listen: ':4840'\n  anonymous: true\n  certificate: c\n  key: k\n  trusted: /none\n" + small, ":6: opcua: trusted /none: no such folder"},
+		"OPC UA, users":   {"opcua:\n  listen: ':4840'\n  policies: [None]\n  certificate: c\n  key: k\n  users: /none\n" + small, ":6: opcua: users: open /none"},
 		"word order":      {small + "    modbus: {unit: 1, word-order: big}\n", `:7: word-order "big": want high-first or low-first`},
 		"mqtt nowhere":    {small + "    mqtt: true\n", ":7: station a: mqtt: the file has no mqtt section"},
 		"mqtt broker":     {"mqtt:\n  brokers: [tcp://b]\n  client-id: c\n  json: p\n" + small, `:2: mqtt: broker "tcp://b": want mqtt://host:port`},
@@ -187,10 +196,12 @@ func TestGateway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
 	file := writeFile(t, "http: 127.0.0.1:0\nservers: {hall: {addr: '"+l.Addr().String()+"'}}\nmodbus: {listen: '127.0.0.1:0', word-order: low-first}\n"+
-		"stations:\n  - name: desk\n    folder: "+dir+"\n    recipes: {1: line}\n    deadline: 1m\n    heartbeat: 10s\n    modbus: {unit: 7}\n")
+		"opcua: {listen: '127.0.0.1:0', policies: [None], anonymous: true}\n"+
+		"stations:\n  - name: desk\n    folder: "+dir+"\n    recipes: {1: line}\n    deadline: 1m\n    heartbeat: 10s\n    modbus: {unit: 7}\n    opcua: true\n")
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, []string{"--config", file}, nil, out, errs) }()
 	addr := out.await(t, `Modbus TCP on (\S+)\n`)
+	uaURL := out.await(t, `OPC UA on (\S+)\n`)
 	web := out.await(t, `metrics on (\S+)/metrics\n`)
 	errs.await(t, "server found")
 	simulated := func(args ...string) string {
@@ -225,6 +236,9 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: %v\n%s", path, err, body)
 		}
 	}
+	if n := countersOf(t, uaURL, "desk"); n != 13 {
+		t.Errorf("over OPC UA %d triggers were accepted, want 13", n)
+	}
 	cancel()
 	if c := <-code; c != exitOK {
 		t.Errorf("code %d: %s", c, errs.text)
@@ -257,4 +271,23 @@ func putRecipe(t testing.TB, addr, file string) {
 	if _, err := c.PutRecipe(t.Context(), r, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// countersOf reads how many triggers a station has accepted, over OPC UA.
+func countersOf(t *testing.T, url, station string) uint32 {
+	t.Helper()
+	c, err := opcua.NewClient(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	v, err := c.Node(ua.NewStringNodeID(3, station+"/Handshake/Accepted")).Value(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := v.Value().(uint32)
+	return n
 }

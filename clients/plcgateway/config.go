@@ -34,6 +34,7 @@ type config struct {
 	Servers   map[string]*serverConfig `yaml:"servers"`
 	Modbus    *modbusConfig            `yaml:"modbus,omitempty"`
 	MQTT      *mqttConfig              `yaml:"mqtt,omitempty"`
+	OPCUA     *opcuaConfig             `yaml:"opcua,omitempty"`
 	Stations  []stationConfig          `yaml:"stations"`
 }
 
@@ -80,6 +81,8 @@ type stationConfig struct {
 	Modbus    *stationModbus    `yaml:"modbus,omitempty"`
 	// MQTT: the station is seen over the broker, too.
 	MQTT bool `yaml:"mqtt,omitempty"`
+	// OPCUA: the station is a vision system of the OPC UA server.
+	OPCUA bool `yaml:"opcua,omitempty"`
 }
 
 // stationModbus is how a station is seen over Modbus.
@@ -162,6 +165,9 @@ func (c *config) defaults() {
 	if c.Modbus != nil {
 		c.Modbus.WordOrder = cmp.Or(c.Modbus.WordOrder, modbus.HighFirst)
 	}
+	if c.OPCUA != nil {
+		c.OPCUA.defaults()
+	}
 	for i := range c.Stations {
 		s := &c.Stations[i]
 		if s.Server == "" && len(c.Servers) == 1 {
@@ -211,6 +217,9 @@ func (c *config) check(k *checker) {
 	}
 	if c.MQTT != nil {
 		c.MQTT.check(k)
+	}
+	if c.OPCUA != nil {
+		c.OPCUA.check(k)
 	}
 	if len(c.Stations) == 0 {
 		k.add("stations: there is none").at("stations")
@@ -296,6 +305,9 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 			bad("modbus", "modbus: the file has no modbus section that says where to listen")
 		}
 		k.order(s.Modbus.WordOrder, true, "stations", i, "modbus", "word-order")
+	}
+	if s.OPCUA && c.OPCUA == nil {
+		bad("opcua", "opcua: the file has no opcua section that says where to listen")
 	}
 	if s.MQTT && c.MQTT == nil {
 		bad("mqtt", "mqtt: the file has no mqtt section that names a broker")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/modbus"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/mqtt"
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/opcua"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/source"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
 )
@@ -32,6 +33,7 @@ type gateway struct {
 	stations map[string]*station.Station
 	modbus   *modbus.Server
 	mqtt     *mqtt.Client
+	opcua    *opcua.Server
 	latency  *prometheus.HistogramVec
 }
 
@@ -89,6 +91,23 @@ func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err erro
 			stop()
 			<-done
 		}()
+	}
+	if g.opcua != nil {
+		l, err := net.Listen("tcp", cfg.OPCUA.Listen)
+		if err != nil {
+			return err
+		}
+		say("OPC UA on opc.tcp://%s", l.Addr())
+		for i := range cfg.Stations {
+			if cfg.Stations[i].OPCUA {
+				running.Go(g.opcua.AddStation(g.stations[cfg.Stations[i].Name]))
+			}
+		}
+		running.Go(func() {
+			if err := g.opcua.Serve(ctx, l); err != nil {
+				cancel(err)
+			}
+		})
 	}
 	if cfg.HTTP != "" {
 		l, err := net.Listen("tcp", cfg.HTTP)
@@ -163,6 +182,12 @@ func (g *gateway) build() error {
 		}
 		if err := g.modbus.Add(s.Modbus.Unit, st, order); err != nil {
 			return usage("station %s: %v", s.Name, err)
+		}
+	}
+	if g.cfg.OPCUA != nil {
+		var err error
+		if g.opcua, err = g.cfg.OPCUA.server(g.log); err != nil {
+			return usage("opcua: %v", err)
 		}
 	}
 	if g.cfg.MQTT != nil {
@@ -303,6 +328,9 @@ var (
 	descRequests = desc("modbus_requests_total", "Modbus requests, by what became of them.", "outcome")
 	descBroker   = desc("mqtt_connected", "1 while the MQTT broker is there.")
 	descBrokers  = desc("mqtt_connections_total", "Connections to an MQTT broker that stood.")
+	descUAConns  = desc("opcua_connections", "Open OPC UA connections.")
+	descUAUsers  = desc("opcua_sessions", "OPC UA sessions.")
+	descUARefuse = desc("opcua_logins_refused_total", "Refused OPC UA logins.")
 	descEvicted  = desc("modbus_dropped_connections_total", "Modbus connections that were dropped for another one.")
 )
 
@@ -346,6 +374,12 @@ func (g *gateway) Collect(ch chan<- prometheus.Metric) {
 		s := g.mqtt.Status()
 		gauge(descBroker, truth(s.Connected))
 		counter(descBrokers, float64(s.Connections))
+	}
+	if g.opcua != nil {
+		n := g.opcua.Stats()
+		gauge(descUAConns, float64(n.Connections))
+		gauge(descUAUsers, float64(n.Sessions))
+		counter(descUARefuse, float64(n.Refused))
 	}
 	if g.modbus != nil {
 		n := g.modbus.Stats()

@@ -67,8 +67,9 @@ type Server struct {
 	trust *Trust
 	space *space
 
-	ids   atomic.Uint32
-	start time.Time
+	ids     atomic.Uint32
+	start   time.Time
+	refused atomic.Uint64
 
 	mu       sync.Mutex
 	conns    []*conn // the oldest first
@@ -119,6 +120,19 @@ func NewServer(cfg Config) (*Server, error) {
 	s.serverNodes()
 	s.handlers = s.services()
 	return s, nil
+}
+
+// Stats are what goes on now, and how many logins were refused since the start.
+type Stats struct {
+	Connections, Sessions int
+	Refused               uint64
+}
+
+// Stats counts.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{len(s.conns), len(s.sessions), s.refused.Load()}
 }
 
 func (s *Server) nextID() uint32 {

@@ -222,6 +222,7 @@ func (s *Server) activateSession(c *conn, r *ua.ActivateSessionRequest) (ua.Resp
 	}
 	user, status := s.identify(c, nonce, r)
 	if status != ua.StatusOK {
+		s.refused.Add(1)
 		s.log.Warn("opcua: a login was refused", "peer", c.net.RemoteAddr().String(), "user", user, "status", status.Error())
 		return nil, status
 	}
