@@ -65,7 +65,8 @@ func (o *opcuaConfig) check(k *checker) {
 		bad("", "certificate and key: want both, or neither")
 	}
 	if o.Certificate == "" && (o.secured() || o.Users != "" || o.TrustedUsers != "") {
-		bad("", "certificate and key are missing: policies other than None, and users, need them; they are made where the files are not there")
+		bad("",
+			"certificate and key are missing: policies other than None, and users, need them; they are made where the files are not there")
 	}
 	if o.secured() && o.Trusted == "" {
 		bad("", "trusted is missing: the folder with the certificates of clients that may use a policy other than None")
@@ -84,7 +85,8 @@ func (o *opcuaConfig) check(k *checker) {
 
 // server makes the server; nothing runs yet. It writes a certificate and its key where there are none.
 func (o *opcuaConfig) server(log *slog.Logger) (*opcua.Server, error) {
-	cfg := opcua.Config{ApplicationURI: o.ApplicationURI, Policies: o.Policies, Trusted: opcua.Trust{Folder: o.Trusted}, Anonymous: o.Anonymous,
+	cfg := opcua.Config{ApplicationURI: o.ApplicationURI, Policies: o.Policies,
+		Trusted: opcua.Trust{Folder: o.Trusted}, Anonymous: o.Anonymous,
 		UserTrusted: opcua.Trust{Folder: o.TrustedUsers}, Version: command.Build(), Log: log}
 	var err error
 	if o.Certificate != "" {

@@ -230,7 +230,8 @@ func generate(folder string) ([]byte, error) {
 // The references along which one node needs another: forward for what a type or an instance is made of, in both
 // directions never.
 var (
-	makes = []string{"i=47", "i=46", "i=49", "i=38", "i=37", "i=40", "i=39", "i=51", "i=52", "i=53", "i=54", "i=41", "i=117"}
+	makes = []string{"i=47", "i=46", "i=49", "i=38", "i=37", "i=40", "i=39", "i=51", "i=52", "i=53", "i=54", "i=41",
+		"i=117"}
 	// Nodes that a server has whatever its types: the folders, and of the Server object what is served.
 	roots = []int{3035, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 3048, 11715}
 	// Of these only the components that are named here are taken.
@@ -337,7 +338,8 @@ func read(file string, ns int) ([]*Node, error) {
 		}
 		n := &Node{
 			ID: id(x.NodeID), Class: strings.TrimPrefix(x.XMLName.Local, "UA"), Description: strings.TrimSpace(x.Description),
-			InverseName: strings.TrimSpace(x.InverseName), Abstract: x.IsAbstract, Symmetric: x.Symmetric, Dimensions: x.Dimensions,
+			InverseName: strings.TrimSpace(x.InverseName), Abstract: x.IsAbstract, Symmetric: x.Symmetric,
+			Dimensions:  x.Dimensions,
 			AccessLevel: x.AccessLevel, Declaration: id(x.Declaration), EventSource: x.EventNotifier,
 		}
 		name, plain := x.BrowseName, x.BrowseName
@@ -398,7 +400,8 @@ func read(file string, ns int) ([]*Node, error) {
 	return nodes, errors.Join(errs...)
 }
 
-var scalars = map[string]bool{"Boolean": true, "Byte": true, "Int32": true, "UInt16": true, "UInt32": true, "Int64": true,
+var scalars = map[string]bool{"Boolean": true, "Byte": true, "Int32": true, "UInt16": true, "UInt32": true,
+	"Int64":  true,
 	"UInt64": true, "Double": true, "String": true, "DateTime": true, "ByteString": true}
 
 // valueOf returns nil for the values of structures that nothing here needs.
@@ -432,7 +435,8 @@ func valueOf(x xmlValue, id func(string) string) (*Value, error) {
 				if err != nil {
 					return nil, fmt.Errorf("argument %s: ValueRank: %w", s.kid("Name").text(), err)
 				}
-				v.Args = append(v.Args, Argument{Name: s.kid("Name").text(), DataType: id(s.kid("DataType").kid("Identifier").text()),
+				v.Args = append(v.Args, Argument{Name: s.kid("Name").text(),
+					DataType:  id(s.kid("DataType").kid("Identifier").text()),
 					ValueRank: rank, Description: s.kid("Description").kid("Text").text()})
 			case "EnumValueType":
 				number, err := strconv.ParseInt(s.kid("Value").text(), 10, 64)

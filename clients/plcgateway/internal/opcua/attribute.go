@@ -148,7 +148,7 @@ func (s *session) write(r *ua.WriteRequest) (ua.Response, error) {
 		sp.mu.RLock()
 		n := sp.nodes[keyOf(w.NodeID)]
 		sp.mu.RUnlock()
-		status := ua.StatusOK
+		var status ua.StatusCode
 		switch {
 		case n == nil:
 			status = ua.StatusBadNodeIDUnknown
@@ -156,7 +156,8 @@ func (s *session) write(r *ua.WriteRequest) (ua.Response, error) {
 			status = ua.StatusBadNotWritable
 		case w.IndexRange != "":
 			status = ua.StatusBadIndexRangeNoData
-		case w.Value.EncodingMask&^(ua.DataValueValue|ua.DataValueSourceTimestamp|ua.DataValueServerTimestamp) != 0 && w.Value.Status != ua.StatusOK:
+		case w.Value.EncodingMask&^(ua.DataValueValue|ua.DataValueSourceTimestamp|ua.DataValueServerTimestamp) != 0 &&
+			w.Value.Status != ua.StatusOK:
 			status = ua.StatusBadWriteNotSupported
 		default:
 			status = n.write(s, w.Value.Value)

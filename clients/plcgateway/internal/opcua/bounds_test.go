@@ -23,7 +23,8 @@ func TestTable(t *testing.T) {
 	}
 	names := map[any]string{
 		(*recipeIDExternal)(nil): "RecipeIdExternalDataType", (*recipeIDInternal)(nil): "RecipeIdInternalDataType",
-		(*configurationID)(nil): "ConfigurationIdDataType", (*measID)(nil): "MeasIdDataType", (*partID)(nil): "PartIdDataType",
+		(*configurationID)(nil): "ConfigurationIdDataType", (*measID)(nil): "MeasIdDataType",
+		(*partID)(nil):    "PartIdDataType",
 		(*productID)(nil): "ProductIdDataType", (*jobID)(nil): "JobIdDataType", (*resultID)(nil): "ResultIdDataType",
 		(*configurationData)(nil): "ConfigurationDataType", (*processingTimes)(nil): "ProcessingTimesDataType",
 		(*systemState)(nil): "SystemStateDescriptionDataType", (*result)(nil): "ResultDataType",
@@ -38,10 +39,13 @@ func TestTable(t *testing.T) {
 			t.Errorf("%T: node %d encodes %s, want %s", v, id, got, names[v])
 		}
 	}
-	for id, name := range map[nodeID]string{visionSystemType: "VisionSystemType", stateMachineType: "VisionStateMachineType",
-		automaticType: "VisionAutomaticModeStateMachineType", jobStartedEvent: "JobStartedEventType", stateChangedEvent: "StateChangedEventType",
-		errorEvent: "ErrorEventType", errorResolvedEvent: "ErrorResolvedEventType", recipePrepared: "RecipePreparedEventType",
-		readyEvent: "ReadyEventType", resultReadyEvent: "ResultReadyEventType", baseEventType: "BaseEventType", num(0, 3035): "EventQueueOverflowEventType"} {
+	for id, name := range map[nodeID]string{visionSystemType: "VisionSystemType",
+		stateMachineType: "VisionStateMachineType",
+		automaticType:    "VisionAutomaticModeStateMachineType", jobStartedEvent: "JobStartedEventType",
+		stateChangedEvent: "StateChangedEventType",
+		errorEvent:        "ErrorEventType", errorResolvedEvent: "ErrorResolvedEventType", recipePrepared: "RecipePreparedEventType",
+		readyEvent: "ReadyEventType", resultReadyEvent: "ResultReadyEventType", baseEventType: "BaseEventType", num(0,
+			3035): "EventQueueOverflowEventType"} {
 		if n := s.nodes[id]; n == nil || n.browseName.Name != name {
 			t.Errorf("%v is not %s", id, name)
 		}
@@ -82,7 +86,8 @@ func TestPaths(t *testing.T) {
 // TestSecured logs in by each policy and mode, and by each kind of user.
 func TestSecured(t *testing.T) {
 	client, server, person := identityOf(t, "line"), identityOf(t, "plcgateway"), identityOf(t, "person")
-	s := serve(t, Config{Policies: PolicyNames, Users: users(t), ApplicationURI: server.uri, Trusted: trust(t, client), UserTrusted: trust(t, person),
+	s := serve(t, Config{Policies: PolicyNames, Users: users(t), ApplicationURI: server.uri, Trusted: trust(t,
+		client), UserTrusted: trust(t, person),
 		Certificate: server.cert, Key: server.key}, "127.0.0.1:0", newStation(t, time.Minute))
 	ctx := context.Background()
 	endpoints, err := opcua.GetEndpoints(ctx, s.url)
@@ -96,30 +101,33 @@ func TestSecured(t *testing.T) {
 		if e.SecurityMode == ua.MessageSecurityModeNone {
 			continue // node-opcua's client logs in there; this one can't encrypt a password without a policy
 		}
-		t.Run(strings.TrimPrefix(e.SecurityPolicyURI, ua.SecurityPolicyURIPrefix)+" "+e.SecurityMode.String(), func(t *testing.T) {
-			secured := func(i *identity, more ...opcua.Option) (*opcua.Client, error) {
-				return dial(t, s.url, append([]opcua.Option{opcua.Certificate(i.cert), opcua.PrivateKey(i.key), opcua.ApplicationURI(i.uri)}, more...)...)
-			}
-			password := func(p string) []opcua.Option {
-				return []opcua.Option{opcua.AuthUsername("plc", p), opcua.SecurityFromEndpoint(e, ua.UserTokenTypeUserName)}
-			}
-			c, err := secured(client, password("secret")...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := read(t, c, "cell/Handshake/Verdict")[0]; got != uint16(station.Reject) {
-				t.Fatalf("verdict %v", got)
-			}
-			if _, err := secured(client, password("other")...); err == nil {
-				t.Fatal("a wrong password was let in")
-			}
-			if _, err := secured(person, password("secret")...); err == nil {
-				t.Fatal("a certificate that is not trusted was let in")
-			}
-			if _, err := secured(client, opcua.AuthAnonymous(), opcua.SecurityFromEndpoint(e, ua.UserTokenTypeAnonymous)); err == nil {
-				t.Fatal("nobody was let in")
-			}
-		})
+		t.Run(strings.TrimPrefix(e.SecurityPolicyURI, ua.SecurityPolicyURIPrefix)+" "+e.SecurityMode.String(),
+			func(t *testing.T) {
+				secured := func(i *identity, more ...opcua.Option) (*opcua.Client, error) {
+					return dial(t, s.url, append([]opcua.Option{opcua.Certificate(i.cert), opcua.PrivateKey(i.key),
+						opcua.ApplicationURI(i.uri)}, more...)...)
+				}
+				password := func(p string) []opcua.Option {
+					return []opcua.Option{opcua.AuthUsername("plc", p), opcua.SecurityFromEndpoint(e, ua.UserTokenTypeUserName)}
+				}
+				c, err := secured(client, password("secret")...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := read(t, c, "cell/Handshake/Verdict")[0]; got != uint16(station.Reject) {
+					t.Fatalf("verdict %v", got)
+				}
+				if _, err := secured(client, password("other")...); err == nil {
+					t.Fatal("a wrong password was let in")
+				}
+				if _, err := secured(person, password("secret")...); err == nil {
+					t.Fatal("a certificate that is not trusted was let in")
+				}
+				if _, err := secured(client, opcua.AuthAnonymous(), opcua.SecurityFromEndpoint(e,
+					ua.UserTokenTypeAnonymous)); err == nil {
+					t.Fatal("nobody was let in")
+				}
+			})
 	}
 	if _, err := dial(t, s.url, opcua.SecurityMode(ua.MessageSecurityModeNone), opcua.AuthAnonymous()); err == nil {
 		t.Fatal("nobody was let in, without security")
@@ -129,7 +137,8 @@ func TestSecured(t *testing.T) {
 // TestDiscoveryOnly has no endpoint without security: a channel without it lists the endpoints, and nothing else.
 func TestDiscoveryOnly(t *testing.T) {
 	server := identityOf(t, "plcgateway")
-	s := serve(t, Config{Policies: []string{"Basic256Sha256"}, Anonymous: true, ApplicationURI: server.uri, Certificate: server.cert, Key: server.key},
+	s := serve(t, Config{Policies: []string{"Basic256Sha256"}, Anonymous: true, ApplicationURI: server.uri,
+		Certificate: server.cert, Key: server.key},
 		"127.0.0.1:0", newStation(t, time.Minute))
 	endpoints, err := opcua.GetEndpoints(context.Background(), s.url)
 	if err != nil || len(endpoints) != 2 {
@@ -193,7 +202,8 @@ func TestItems(t *testing.T) {
 	}
 	var ids []uint32
 	for range maxSubscriptions {
-		err := send(&ua.CreateSubscriptionRequest{RequestedPublishingInterval: 1000, RequestedLifetimeCount: 1000, RequestedMaxKeepAliveCount: 100}, func(r ua.Response) {
+		err := send(&ua.CreateSubscriptionRequest{RequestedPublishingInterval: 1000, RequestedLifetimeCount: 1000,
+			RequestedMaxKeepAliveCount: 100}, func(r ua.Response) {
 			ids = append(ids, r.(*ua.CreateSubscriptionResponse).SubscriptionID)
 		})
 		if err != nil {
@@ -205,9 +215,10 @@ func TestItems(t *testing.T) {
 	}
 	req := &ua.CreateMonitoredItemsRequest{SubscriptionID: ids[0], TimestampsToReturn: ua.TimestampsToReturnBoth}
 	for range maxItems + 1 {
-		req.ItemsToCreate = append(req.ItemsToCreate, &ua.MonitoredItemCreateRequest{ItemToMonitor: &ua.ReadValueID{NodeID: str(3, "cell/Handshake/State").ua(),
-			AttributeID: ua.AttributeIDValue, DataEncoding: &ua.QualifiedName{}}, MonitoringMode: ua.MonitoringModeReporting,
-			RequestedParameters: &ua.MonitoringParameters{QueueSize: 1 << 30, Filter: ua.NewExtensionObject(nil)}})
+		req.ItemsToCreate = append(req.ItemsToCreate,
+			&ua.MonitoredItemCreateRequest{ItemToMonitor: &ua.ReadValueID{NodeID: str(3, "cell/Handshake/State").ua(),
+				AttributeID: ua.AttributeIDValue, DataEncoding: &ua.QualifiedName{}}, MonitoringMode: ua.MonitoringModeReporting,
+				RequestedParameters: &ua.MonitoringParameters{QueueSize: 1 << 30, Filter: ua.NewExtensionObject(nil)}})
 	}
 	var got *ua.CreateMonitoredItemsResponse
 	if err := send(req, func(r ua.Response) { got = r.(*ua.CreateMonitoredItemsResponse) }); err != nil {
@@ -229,11 +240,13 @@ func TestItems(t *testing.T) {
 		t.Fatalf("%d items with room for %d notifications, at most %d", len(made), room, maxQueued)
 	}
 	// What is deleted makes room.
-	if err := send(&ua.DeleteMonitoredItemsRequest{SubscriptionID: ids[0], MonitoredItemIDs: made}, func(ua.Response) {}); err != nil {
+	if err := send(&ua.DeleteMonitoredItemsRequest{SubscriptionID: ids[0], MonitoredItemIDs: made},
+		func(ua.Response) {}); err != nil {
 		t.Fatal(err)
 	}
 	req.ItemsToCreate = req.ItemsToCreate[:1]
-	if err := send(req, func(r ua.Response) { got = r.(*ua.CreateMonitoredItemsResponse) }); err != nil || got.Results[0].StatusCode != ua.StatusOK {
+	if err := send(req, func(r ua.Response) { got = r.(*ua.CreateMonitoredItemsResponse) }); err != nil ||
+		got.Results[0].StatusCode != ua.StatusOK {
 		t.Fatalf("after the items were deleted: %v, %v", err, got.Results[0].StatusCode)
 	}
 	if err := send(&ua.ReadRequest{NodesToRead: make([]*ua.ReadValueID, 0)}, func(ua.Response) {}); err == nil {
@@ -291,7 +304,8 @@ func TestSlow(t *testing.T) {
 	c.channel = &channel{id: 1, policy: ua.SecurityPolicyURINone, mode: ua.MessageSecurityModeNone}
 	c.channel.sending.Store(&token{id: 1})
 	began := time.Now()
-	err := c.send(1, &ua.GetEndpointsResponse{ResponseHeader: responseHeader(1, ua.StatusOK), Endpoints: s.endpoints("opc.tcp://x")})
+	err := c.send(1, &ua.GetEndpointsResponse{ResponseHeader: responseHeader(1, ua.StatusOK),
+		Endpoints: s.endpoints("opc.tcp://x")})
 	if err == nil {
 		t.Fatal("nobody read, and it was sent")
 	}
@@ -308,8 +322,10 @@ func TestOverflow(t *testing.T) {
 	s := fuzzServer(t)
 	sub := &subscription{session: &session{srv: s}}
 	f, _, status := s.space.newFilter(&ua.EventFilter{SelectClauses: []*ua.SimpleAttributeOperand{
-		{TypeDefinitionID: baseEventType.ua(), BrowsePath: []*ua.QualifiedName{{Name: "EventType"}}, AttributeID: ua.AttributeIDValue},
-		{TypeDefinitionID: baseEventType.ua(), BrowsePath: []*ua.QualifiedName{{Name: "Message"}}, AttributeID: ua.AttributeIDValue}},
+		{TypeDefinitionID: baseEventType.ua(), BrowsePath: []*ua.QualifiedName{{Name: "EventType"}},
+			AttributeID: ua.AttributeIDValue},
+		{TypeDefinitionID: baseEventType.ua(), BrowsePath: []*ua.QualifiedName{{Name: "Message"}},
+			AttributeID: ua.AttributeIDValue}},
 		WhereClause: &ua.ContentFilter{}})
 	if status != ua.StatusOK {
 		t.Fatal(status)
@@ -338,7 +354,8 @@ func TestOverflow(t *testing.T) {
 func TestWhere(t *testing.T) {
 	s := fuzzServer(t)
 	field := func(ns uint16, name string) *ua.ExtensionObject {
-		return ua.NewExtensionObject(&ua.SimpleAttributeOperand{TypeDefinitionID: baseEventType.ua(), BrowsePath: []*ua.QualifiedName{{NamespaceIndex: ns, Name: name}}, AttributeID: ua.AttributeIDValue})
+		return ua.NewExtensionObject(&ua.SimpleAttributeOperand{TypeDefinitionID: baseEventType.ua(),
+			BrowsePath: []*ua.QualifiedName{{NamespaceIndex: ns, Name: name}}, AttributeID: ua.AttributeIDValue})
 	}
 	literal := func(v any) *ua.ExtensionObject { return ua.NewExtensionObject(&ua.LiteralOperand{Value: variant(v)}) }
 	element := func(i uint32) *ua.ExtensionObject { return ua.NewExtensionObject(&ua.ElementOperand{Index: i}) }
@@ -357,16 +374,20 @@ func TestWhere(t *testing.T) {
 		{[]*ua.ContentFilterElement{one(ua.FilterOperatorGreaterThan, field(0, "Severity"), literal(uint16(99)))}, true},
 		{[]*ua.ContentFilterElement{one(ua.FilterOperatorGreaterThan, field(0, "Severity"), literal(int32(100)))}, false},
 		{[]*ua.ContentFilterElement{one(ua.FilterOperatorEquals, field(0, "SourceName"), literal("cell"))}, true},
-		{[]*ua.ContentFilterElement{one(ua.FilterOperatorEquals, field(0, "Severity"), literal("100"))}, false}, // can't be compared
+		{[]*ua.ContentFilterElement{one(ua.FilterOperatorEquals, field(0, "Severity"), literal("100"))}, false},
+		// can't be compared
 		{[]*ua.ContentFilterElement{one(ua.FilterOperatorIsNull, field(2, "JobId"))}, true},
-		{[]*ua.ContentFilterElement{one(ua.FilterOperatorInList, field(0, "Severity"), literal(uint16(1)), literal(uint16(100)))}, true},
+		{[]*ua.ContentFilterElement{one(ua.FilterOperatorInList, field(0, "Severity"), literal(uint16(1)),
+			literal(uint16(100)))}, true},
 		{[]*ua.ContentFilterElement{one(ua.FilterOperatorAnd, element(1), element(2)), one(ua.FilterOperatorNot, element(2)),
 			one(ua.FilterOperatorOfType, literal(readyEvent.ua()))}, false},
 		{[]*ua.ContentFilterElement{one(ua.FilterOperatorOr, element(1), element(2)), one(ua.FilterOperatorNot, element(2)),
 			one(ua.FilterOperatorOfType, literal(readyEvent.ua()))}, true},
 	} {
-		f, _, status := s.space.newFilter(&ua.EventFilter{SelectClauses: []*ua.SimpleAttributeOperand{{TypeDefinitionID: baseEventType.ua(),
-			BrowsePath: []*ua.QualifiedName{{Name: "Message"}}, AttributeID: ua.AttributeIDValue}}, WhereClause: &ua.ContentFilter{Elements: c.where}})
+		f, _,
+			status := s.space.newFilter(&ua.EventFilter{SelectClauses: []*ua.SimpleAttributeOperand{{TypeDefinitionID: baseEventType.ua(),
+			BrowsePath: []*ua.QualifiedName{{Name: "Message"}}, AttributeID: ua.AttributeIDValue}},
+			WhereClause: &ua.ContentFilter{Elements: c.where}})
 		if status != ua.StatusOK {
 			t.Errorf("filter %d: %v", i, status)
 		} else if got := f.passes(s.space, e); got != c.want {
@@ -379,8 +400,10 @@ func TestWhere(t *testing.T) {
 		{one(ua.FilterOperatorLike, field(0, "Message"), literal("%"))},
 		{one(ua.FilterOperatorNot)},
 	} {
-		if _, _, status := s.space.newFilter(&ua.EventFilter{SelectClauses: []*ua.SimpleAttributeOperand{{TypeDefinitionID: baseEventType.ua(),
-			BrowsePath: []*ua.QualifiedName{{Name: "Message"}}, AttributeID: ua.AttributeIDValue}}, WhereClause: &ua.ContentFilter{Elements: where}}); status != ua.StatusBadEventFilterInvalid {
+		if _, _,
+			status := s.space.newFilter(&ua.EventFilter{SelectClauses: []*ua.SimpleAttributeOperand{{TypeDefinitionID: baseEventType.ua(),
+			BrowsePath: []*ua.QualifiedName{{Name: "Message"}}, AttributeID: ua.AttributeIDValue}},
+			WhereClause: &ua.ContentFilter{Elements: where}}); status != ua.StatusBadEventFilterInvalid {
 			t.Errorf("bad filter %d: %v", i, status)
 		}
 	}

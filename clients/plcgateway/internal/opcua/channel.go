@@ -195,7 +195,8 @@ func (ch *channel) receive(b []byte) (request uint32, body []byte, err error) {
 	}
 	data := b[symmetricHead:]
 	if ch.mode != ua.MessageSecurityModeNone {
-		if data, err = unseal(t.alg, b, symmetricHead, t.alg.BlockSize(), ch.mode == ua.MessageSecurityModeSignAndEncrypt, false); err != nil {
+		if data, err = unseal(t.alg, b, symmetricHead, t.alg.BlockSize(),
+			ch.mode == ua.MessageSecurityModeSignAndEncrypt, false); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -305,7 +306,8 @@ func (ch *channel) next() uint32 {
 }
 
 // sealOpen makes the answer that opens the channel.
-func (ch *channel) sealOpen(request uint32, body []byte, alg *uapolicy.EncryptionAlgorithm, cert []byte) ([]byte, error) {
+func (ch *channel) sealOpen(request uint32, body []byte, alg *uapolicy.EncryptionAlgorithm, cert []byte) ([]byte,
+	error) {
 	buf := ua.NewBuffer(nil)
 	buf.Write([]byte("OPNF"))
 	buf.WriteUint32(0)

@@ -22,8 +22,10 @@ func newEvent(typ, source nodeID, name, message string, severity uint16) *event 
 	rand.Read(id)
 	now := time.Now()
 	return &event{typ, map[string]*ua.Variant{
-		"0:EventId": variant(id), "0:EventType": variant(typ.ua()), "0:SourceNode": variant(source.ua()), "0:SourceName": variant(name),
-		"0:Time": variant(now), "0:ReceiveTime": variant(now), "0:Message": variant(text(message)), "0:Severity": variant(severity),
+		"0:EventId": variant(id), "0:EventType": variant(typ.ua()), "0:SourceNode": variant(source.ua()),
+		"0:SourceName": variant(name),
+		"0:Time":       variant(now), "0:ReceiveTime": variant(now), "0:Message": variant(text(message)),
+		"0:Severity": variant(severity),
 	}}
 }
 
@@ -59,7 +61,8 @@ func pathOf(o *ua.SimpleAttributeOperand) string {
 // newFilter checks a filter; mu is held.
 func (s *space) newFilter(f *ua.EventFilter) (*eventFilter, *ua.EventFilterResult, ua.StatusCode) {
 	r := &ua.EventFilterResult{SelectClauseDiagnosticInfos: []*ua.DiagnosticInfo{},
-		WhereClauseResult: &ua.ContentFilterResult{ElementResults: []*ua.ContentFilterElementResult{}, ElementDiagnosticInfos: []*ua.DiagnosticInfo{}}}
+		WhereClauseResult: &ua.ContentFilterResult{ElementResults: []*ua.ContentFilterElementResult{},
+			ElementDiagnosticInfos: []*ua.DiagnosticInfo{}}}
 	out := &eventFilter{}
 	switch {
 	case len(f.SelectClauses) == 0 || len(f.SelectClauses) > maxClauses:
@@ -87,10 +90,12 @@ func (s *space) newFilter(f *ua.EventFilter) (*eventFilter, *ua.EventFilterResul
 	}
 	good := true
 	for i, e := range f.WhereClause.Elements {
-		one := &ua.ContentFilterElementResult{OperandStatusCodes: []ua.StatusCode{}, OperandDiagnosticInfos: []*ua.DiagnosticInfo{}}
+		one := &ua.ContentFilterElementResult{OperandStatusCodes: []ua.StatusCode{},
+			OperandDiagnosticInfos: []*ua.DiagnosticInfo{}}
 		least, most := 2, 2
 		switch e.FilterOperator {
-		case ua.FilterOperatorAnd, ua.FilterOperatorOr, ua.FilterOperatorEquals, ua.FilterOperatorGreaterThan, ua.FilterOperatorLessThan,
+		case ua.FilterOperatorAnd, ua.FilterOperatorOr, ua.FilterOperatorEquals, ua.FilterOperatorGreaterThan,
+			ua.FilterOperatorLessThan,
 			ua.FilterOperatorGreaterThanOrEqual, ua.FilterOperatorLessThanOrEqual:
 		case ua.FilterOperatorNot, ua.FilterOperatorIsNull, ua.FilterOperatorOfType:
 			least, most = 1, 1

@@ -40,7 +40,8 @@ func openBytes(t testing.TB) []byte {
 	buf.WriteByteString(nil)
 	buf.WriteUint32(1)
 	buf.WriteUint32(1)
-	body, err := encode(&ua.OpenSecureChannelRequest{RequestHeader: requestHeader(nil), SecurityMode: ua.MessageSecurityModeNone, RequestedLifetime: 60000})
+	body, err := encode(&ua.OpenSecureChannelRequest{RequestHeader: requestHeader(nil),
+		SecurityMode: ua.MessageSecurityModeNone, RequestedLifetime: 60000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,8 @@ const firstID = 1000
 func fuzzServer(t testing.TB) *Server {
 	t.Helper()
 	i := identityOf(t, "plcgateway")
-	s, err := NewServer(Config{ApplicationURI: i.uri, Certificate: i.cert, Key: i.key, Policies: PolicyNames, Anonymous: true, Users: users(t),
+	s, err := NewServer(Config{ApplicationURI: i.uri, Certificate: i.cert, Key: i.key, Policies: PolicyNames,
+		Anonymous: true, Users: users(t),
 		Trusted: trust(t, identityOf(t, "line"))})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +102,8 @@ func FuzzChunks(f *testing.F) {
 	f.Add(hello)
 	f.Add(slices.Concat(hello, open))
 	f.Add(slices.Concat(hello, open, messageBytes("MSGF", firstID, 2, endpoints)))
-	f.Add(slices.Concat(hello, open, messageBytes("MSGC", firstID, 2, endpoints[:20]), messageBytes("MSGF", firstID, 2, endpoints[20:])))
+	f.Add(slices.Concat(hello, open, messageBytes("MSGC", firstID, 2, endpoints[:20]), messageBytes("MSGF", firstID,
+		2, endpoints[20:])))
 	f.Add(slices.Concat(hello, open, messageBytes("MSGA", firstID, 2, nil), messageBytes("CLOF", firstID, 3, nil)))
 	f.Add(slices.Concat(hello, open[:8], []byte{0, 0, 0, 0}, open[12:40]))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -147,26 +150,41 @@ func FuzzService(f *testing.F) {
 		}
 		f.Add(uint8(slices.Index(ids, uint32(ua.ServiceTypeID(r)))), b[n+size:])
 	}
-	value := &ua.ReadValueID{NodeID: num(0, 2258).ua(), AttributeID: ua.AttributeIDValue, DataEncoding: &ua.QualifiedName{}}
+	value := &ua.ReadValueID{NodeID: num(0, 2258).ua(), AttributeID: ua.AttributeIDValue,
+		DataEncoding: &ua.QualifiedName{}}
 	seed(&ua.ReadRequest{NodesToRead: []*ua.ReadValueID{value}})
-	seed(&ua.WriteRequest{NodesToWrite: []*ua.WriteValue{{NodeID: str(3, "cell/Handshake/PlcHeartbeat").ua(), AttributeID: ua.AttributeIDValue, Value: dataValue(uint16(7))}}})
-	seed(&ua.BrowseRequest{View: &ua.ViewDescription{ViewID: nodeID{}.ua()}, NodesToBrowse: []*ua.BrowseDescription{{NodeID: num(0, 84).ua(),
-		ReferenceTypeID: num(0, 33).ua(), IncludeSubtypes: true, ResultMask: 63}}})
-	seed(&ua.CallRequest{MethodsToCall: []*ua.CallMethodRequest{{ObjectID: str(3, automatic).ua(), MethodID: num(2, 7098).ua(),
-		InputArguments: []*ua.Variant{variant(structure(&measID{named{ID: "7", Description: "seven"}})), variant(structure(&partID{})),
-			variant(structure(&recipeIDExternal{binaryID{ID: "board", Hash: []byte{1}}})), variant(structure(&productID{})), variant([]*ua.Variant{})}}}})
-	filter := &ua.EventFilter{SelectClauses: []*ua.SimpleAttributeOperand{{TypeDefinitionID: baseEventType.ua(), BrowsePath: []*ua.QualifiedName{{Name: "Message"}},
-		AttributeID: ua.AttributeIDValue}}, WhereClause: &ua.ContentFilter{Elements: []*ua.ContentFilterElement{{FilterOperator: ua.FilterOperatorOfType,
-		FilterOperands: []*ua.ExtensionObject{ua.NewExtensionObject(&ua.LiteralOperand{Value: variant(resultReadyEvent.ua())})}}}}}
-	seed(&ua.CreateMonitoredItemsRequest{SubscriptionID: 1, ItemsToCreate: []*ua.MonitoredItemCreateRequest{{ItemToMonitor: &ua.ReadValueID{NodeID: serverObject.ua(),
-		AttributeID: ua.AttributeIDEventNotifier, DataEncoding: &ua.QualifiedName{}}, MonitoringMode: ua.MonitoringModeReporting,
-		RequestedParameters: &ua.MonitoringParameters{Filter: ua.NewExtensionObject(filter), QueueSize: 10}}}})
-	seed(&ua.CreateSubscriptionRequest{RequestedPublishingInterval: 100, RequestedLifetimeCount: 100, RequestedMaxKeepAliveCount: 10})
-	seed(&ua.PublishRequest{SubscriptionAcknowledgements: []*ua.SubscriptionAcknowledgement{{SubscriptionID: 1, SequenceNumber: 1}}})
-	seed(&ua.TranslateBrowsePathsToNodeIDsRequest{BrowsePaths: []*ua.BrowsePath{{StartingNode: num(0, 85).ua(), RelativePath: &ua.RelativePath{
-		Elements: []*ua.RelativePathElement{{ReferenceTypeID: num(0, 33).ua(), IncludeSubtypes: true, TargetName: &ua.QualifiedName{NamespaceIndex: 3, Name: "cell"}}}}}}})
+	seed(&ua.WriteRequest{NodesToWrite: []*ua.WriteValue{{NodeID: str(3, "cell/Handshake/PlcHeartbeat").ua(),
+		AttributeID: ua.AttributeIDValue, Value: dataValue(uint16(7))}}})
+	seed(&ua.BrowseRequest{View: &ua.ViewDescription{ViewID: nodeID{}.ua()},
+		NodesToBrowse: []*ua.BrowseDescription{{NodeID: num(0, 84).ua(),
+			ReferenceTypeID: num(0, 33).ua(), IncludeSubtypes: true, ResultMask: 63}}})
+	seed(&ua.CallRequest{MethodsToCall: []*ua.CallMethodRequest{{ObjectID: str(3, automatic).ua(), MethodID: num(2,
+		7098).ua(),
+		InputArguments: []*ua.Variant{variant(structure(&measID{named{ID: "7", Description: "seven"}})),
+			variant(structure(&partID{})),
+			variant(structure(&recipeIDExternal{binaryID{ID: "board", Hash: []byte{1}}})),
+			variant(structure(&productID{})), variant([]*ua.Variant{})}}}})
+	filter := &ua.EventFilter{SelectClauses: []*ua.SimpleAttributeOperand{{TypeDefinitionID: baseEventType.ua(),
+		BrowsePath:  []*ua.QualifiedName{{Name: "Message"}},
+		AttributeID: ua.AttributeIDValue}},
+		WhereClause: &ua.ContentFilter{Elements: []*ua.ContentFilterElement{{FilterOperator: ua.FilterOperatorOfType,
+			FilterOperands: []*ua.ExtensionObject{ua.NewExtensionObject(&ua.LiteralOperand{Value: variant(resultReadyEvent.ua())})}}}}}
+	seed(&ua.CreateMonitoredItemsRequest{SubscriptionID: 1,
+		ItemsToCreate: []*ua.MonitoredItemCreateRequest{{ItemToMonitor: &ua.ReadValueID{NodeID: serverObject.ua(),
+			AttributeID: ua.AttributeIDEventNotifier, DataEncoding: &ua.QualifiedName{}},
+			MonitoringMode:      ua.MonitoringModeReporting,
+			RequestedParameters: &ua.MonitoringParameters{Filter: ua.NewExtensionObject(filter), QueueSize: 10}}}})
+	seed(&ua.CreateSubscriptionRequest{RequestedPublishingInterval: 100, RequestedLifetimeCount: 100,
+		RequestedMaxKeepAliveCount: 10})
+	seed(&ua.PublishRequest{SubscriptionAcknowledgements: []*ua.SubscriptionAcknowledgement{{SubscriptionID: 1,
+		SequenceNumber: 1}}})
+	seed(&ua.TranslateBrowsePathsToNodeIDsRequest{BrowsePaths: []*ua.BrowsePath{{StartingNode: num(0, 85).ua(),
+		RelativePath: &ua.RelativePath{
+			Elements: []*ua.RelativePathElement{{ReferenceTypeID: num(0, 33).ua(), IncludeSubtypes: true,
+				TargetName: &ua.QualifiedName{NamespaceIndex: 3, Name: "cell"}}}}}}})
 	seed(&ua.ActivateSessionRequest{ClientSignature: &ua.SignatureData{}, UserTokenSignature: &ua.SignatureData{},
-		UserIdentityToken: ua.NewExtensionObject(&ua.UserNameIdentityToken{PolicyID: userPolicy, UserName: "plc", Password: make([]byte, 256),
+		UserIdentityToken: ua.NewExtensionObject(&ua.UserNameIdentityToken{PolicyID: userPolicy, UserName: "plc",
+			Password:            make([]byte, 256),
 			EncryptionAlgorithm: "http://www.w3.org/2001/04/xmlenc#rsa-oaep"})})
 	f.Fuzz(func(t *testing.T, service uint8, body []byte) {
 		c, peer := pipe(s)
@@ -174,7 +192,8 @@ func FuzzService(f *testing.F) {
 		go io.Copy(io.Discard, peer)
 		c.channel = &channel{id: 1, policy: ua.SecurityPolicyURINone, mode: ua.MessageSecurityModeNone}
 		c.channel.sending.Store(&token{id: 1})
-		one := &session{srv: s, id: num(1, 1), token: []byte("token"), policy: c.channel.policy, timeout: time.Minute, conn: c, activated: true,
+		one := &session{srv: s, id: num(1, 1), token: []byte("token"), policy: c.channel.policy, timeout: time.Minute,
+			conn: c, activated: true,
 			seen: time.Now(), nonce: make([]byte, 32), continuations: map[string][]*ua.ReferenceDescription{}}
 		s.mu.Lock()
 		s.sessions = append(s.sessions, one)
@@ -203,8 +222,10 @@ func FuzzService(f *testing.F) {
 
 // FuzzGuard has the guard and the decoder read the same bytes: what the guard lets through decodes, as long as it said.
 func FuzzGuard(f *testing.F) {
-	types := []reflect.Type{reflect.TypeFor[ua.WriteRequest](), reflect.TypeFor[ua.CallRequest](), reflect.TypeFor[ua.CreateMonitoredItemsRequest](),
-		reflect.TypeFor[ua.ActivateSessionRequest](), reflect.TypeFor[ua.BrowseRequest](), reflect.TypeFor[ua.PublishRequest](), typeVariant, typeDataValue, typeDiag}
+	types := []reflect.Type{reflect.TypeFor[ua.WriteRequest](), reflect.TypeFor[ua.CallRequest](),
+		reflect.TypeFor[ua.CreateMonitoredItemsRequest](),
+		reflect.TypeFor[ua.ActivateSessionRequest](), reflect.TypeFor[ua.BrowseRequest](),
+		reflect.TypeFor[ua.PublishRequest](), typeVariant, typeDataValue, typeDiag}
 	f.Add(uint8(6), []byte{byte(ua.TypeIDInt32) | ua.VariantArrayValues, 0xff, 0xff, 0xff, 0x7f})
 	f.Add(uint8(6), []byte{24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 1, 1})
 	f.Add(uint8(8), []byte{64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 0})

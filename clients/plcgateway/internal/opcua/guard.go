@@ -235,7 +235,8 @@ func (g *guard) nodeID() byte {
 }
 
 var variantTypes = map[ua.TypeID]reflect.Type{
-	ua.TypeIDBoolean: reflect.TypeFor[bool](), ua.TypeIDSByte: reflect.TypeFor[int8](), ua.TypeIDByte: reflect.TypeFor[byte](),
+	ua.TypeIDBoolean: reflect.TypeFor[bool](), ua.TypeIDSByte: reflect.TypeFor[int8](),
+	ua.TypeIDByte:  reflect.TypeFor[byte](),
 	ua.TypeIDInt16: reflect.TypeFor[int16](), ua.TypeIDUint16: reflect.TypeFor[uint16](),
 	ua.TypeIDInt32: reflect.TypeFor[int32](), ua.TypeIDUint32: reflect.TypeFor[uint32](),
 	ua.TypeIDInt64: reflect.TypeFor[int64](), ua.TypeIDUint64: reflect.TypeFor[uint64](),

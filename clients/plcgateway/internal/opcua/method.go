@@ -25,8 +25,9 @@ func (s *session) call(r *ua.CallRequest) (ua.Response, error) {
 }
 
 func (s *session) callOne(c *ua.CallMethodRequest) *ua.CallMethodResult {
-	result := &ua.CallMethodResult{InputArgumentResults: []ua.StatusCode{}, InputArgumentDiagnosticInfos: []*ua.DiagnosticInfo{},
-		OutputArguments: []*ua.Variant{}}
+	result := &ua.CallMethodResult{InputArgumentResults: []ua.StatusCode{},
+		InputArgumentDiagnosticInfos: []*ua.DiagnosticInfo{},
+		OutputArguments:              []*ua.Variant{}}
 	m, status := s.srv.space.method(keyOf(c.ObjectID), keyOf(c.MethodID))
 	if status != ua.StatusOK {
 		result.StatusCode = status

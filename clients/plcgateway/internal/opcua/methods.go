@@ -44,7 +44,8 @@ func (v *vision) methods() {
 	})
 	bind(automatic+"Stop", cause, command(station.Stop))
 	bind(automatic+"Abort", cause, command(station.Abort))
-	bind(automatic+"SimulationMode", []ua.TypeID{ua.TypeIDBoolean, int32s, texts}, func(s *session, a []*ua.Variant) ([]any, error) {
+	bind(automatic+"SimulationMode", []ua.TypeID{ua.TypeIDBoolean, int32s, texts}, func(s *session,
+		a []*ua.Variant) ([]any, error) {
 		if on, _ := a[0].Value().(bool); on {
 			return []any{failure(station.WrongState)}, nil // results here are never simulated
 		}
@@ -67,7 +68,8 @@ func (v *vision) methods() {
 	bind(recipes+"UnprepareProduct", []ua.TypeID{object}, func(s *session, a []*ua.Variant) ([]any, error) {
 		return v.product(s, station.UnprepareRecipe, a[0])
 	})
-	bind(recipes+"GetRecipeListFiltered", []ua.TypeID{object, object, int32s, ua.TypeIDUint32, ua.TypeIDUint32, int32s}, v.listRecipes)
+	bind(recipes+"GetRecipeListFiltered", []ua.TypeID{object, object, int32s, ua.TypeIDUint32, ua.TypeIDUint32,
+		int32s}, v.listRecipes)
 	released := func(*session, []*ua.Variant) ([]any, error) { return []any{int32(0)}, nil } // lists hold nothing
 	bind(recipes+"ReleaseRecipeHandle", []ua.TypeID{ua.TypeIDUint32}, released)
 
@@ -77,14 +79,16 @@ func (v *vision) methods() {
 		return err == nil && id.ID == v.config.ID, err
 	}
 	active := func() *ua.ExtensionObject { return structure(&configurationData{v.config, v.started}) }
-	bind(configurations+"GetConfigurationList", []ua.TypeID{ua.TypeIDUint32, ua.TypeIDUint32, int32s}, func(_ *session, a []*ua.Variant) ([]any, error) {
-		items := []*ua.ExtensionObject{}
-		if from, _ := a[1].Value().(uint32); from == 0 {
-			items = append(items, active())
-		}
-		return []any{true, uint32(len(items)), uint32(0), items, int32(0)}, nil
-	})
-	bind(configurations+"GetConfigurationById", []ua.TypeID{object, int32s}, func(_ *session, a []*ua.Variant) ([]any, error) {
+	bind(configurations+"GetConfigurationList", []ua.TypeID{ua.TypeIDUint32, ua.TypeIDUint32, int32s},
+		func(_ *session, a []*ua.Variant) ([]any, error) {
+			items := []*ua.ExtensionObject{}
+			if from, _ := a[1].Value().(uint32); from == 0 {
+				items = append(items, active())
+			}
+			return []any{true, uint32(len(items)), uint32(0), items, int32(0)}, nil
+		})
+	bind(configurations+"GetConfigurationById", []ua.TypeID{object, int32s}, func(_ *session, a []*ua.Variant) ([]any,
+		error) {
 		if ok, err := own(a[0]); !ok || err != nil {
 			return []any{uint32(0), structure(&configurationData{}), failure(station.UnknownRecipe)}, err
 		}
@@ -113,11 +117,14 @@ func (v *vision) methods() {
 		if r == nil {
 			r, code = &result{Content: []*ua.Variant{}}, station.NothingWaits
 		}
-		return []any{false, r.Sequence, false, false, r.State, structure(&r.Meas), structure(&r.Part), structure(&recipeIDExternal{r.Recipe.binaryID}),
-			structure(&r.Recipe), structure(&r.Product), structure(&configurationID{}), structure(&r.Config), structure(&r.Job), r.Created,
+		return []any{false, r.Sequence, false, false, r.State, structure(&r.Meas), structure(&r.Part),
+			structure(&recipeIDExternal{r.Recipe.binaryID}),
+			structure(&r.Recipe), structure(&r.Product), structure(&configurationID{}), structure(&r.Config),
+			structure(&r.Job), r.Created,
 			structure(&r.Times), r.Content, failure(code)}, err
 	})
-	bind(results+"GetResultListFiltered", []ua.TypeID{int32s, object, object, object, object, object, object, object, object,
+	bind(results+"GetResultListFiltered", []ua.TypeID{int32s, object, object, object, object, object, object, object,
+		object,
 		ua.TypeIDUint32, ua.TypeIDUint32, int32s}, v.listResults)
 	bind(results+"ReleaseResultHandle", []ua.TypeID{ua.TypeIDUint32}, func(s *session, a []*ua.Variant) ([]any, error) {
 		handle, _ := a[0].Value().(uint32)
@@ -405,8 +412,10 @@ func (v *vision) listResults(_ *session, a []*ua.Variant) ([]any, error) {
 	var all []*ua.ExtensionObject
 	v.mu.Lock()
 	for _, r := range slices.Backward(v.results) {
-		if (state == 0 || state == r.State) && is(meas.ID, r.Meas.ID) && is(part.ID, r.Part.ID) && is(external.ID, r.Recipe.ID) &&
-			is(external.Version, r.Recipe.Version) && is(inner.ID, r.Recipe.ID) && is(inner.Version, r.Recipe.Version) && is(job.ID, r.Job.ID) {
+		if (state == 0 || state == r.State) && is(meas.ID, r.Meas.ID) && is(part.ID, r.Part.ID) && is(external.ID,
+			r.Recipe.ID) &&
+			is(external.Version, r.Recipe.Version) && is(inner.ID, r.Recipe.ID) && is(inner.Version,
+			r.Recipe.Version) && is(job.ID, r.Job.ID) {
 			all = append(all, structure(r))
 		}
 	}

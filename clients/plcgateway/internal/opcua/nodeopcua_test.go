@@ -75,7 +75,8 @@ func TestNodeset(t *testing.T) {
 	if got.Nodes < 790 || got.Standard < 800 || got.Instances < 80 || got.Systems != 1 || got.Differences != 0 {
 		t.Fatalf("compared: %+v", got)
 	}
-	t.Logf("%d nodes of OPC 40100-1 and %d of the base nodeset are as in the nodesets; %d components of the instance", got.Nodes, got.Standard, got.Instances)
+	t.Logf("%d nodes of OPC 40100-1 and %d of the base nodeset are as in the nodesets; %d components of the instance",
+		got.Nodes, got.Standard, got.Instances)
 	page, err := os.ReadFile("../../../../docs/plc-opcua.md")
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +155,8 @@ func judge(t *testing.T, got saw) {
 			t.Errorf("two answers to trigger %s: %+v and %+v", r.Meas, old, r)
 		}
 		results[r.Meas] = r
-		if r.Partial || r.Simulated || !r.Created || r.Complement != ^r.Verdict || fmt.Sprint(r.Trigger) != r.Meas || r.Configuration != "cell" || r.ID == "" {
+		if r.Partial || r.Simulated || !r.Created || r.Complement != ^r.Verdict || fmt.Sprint(r.Trigger) != r.Meas ||
+			r.Configuration != "cell" || r.ID == "" {
 			t.Errorf("result %+v", r)
 		}
 	}
@@ -177,7 +179,8 @@ func judge(t *testing.T, got saw) {
 		case (j.Part[len(j.Part)-1]-'0')%2 == 0:
 			want = station.Pass
 		}
-		if !ok || r.Verdict != uint16(want) || r.State != state || r.Part != j.Part || r.Job != j.Meas || j.Job != j.Meas || r.Recipe != "board 7" {
+		if !ok || r.Verdict != uint16(want) || r.State != state || r.Part != j.Part || r.Job != j.Meas ||
+			j.Job != j.Meas || r.Recipe != "board 7" {
 			t.Errorf("job %+v: result %+v, want %v", j, r, want)
 			continue
 		}
@@ -185,7 +188,8 @@ func judge(t *testing.T, got saw) {
 		if !slices.Equal(j.Read, words) {
 			t.Errorf("job %s: the variables read %v, want %v", j.Meas, j.Read, words)
 		}
-		if j.ByID == nil || j.ByID.Error != 0 || j.ByID.Part != j.Part || j.ByID.State != state || j.ByID.Verdict != uint16(want) ||
+		if j.ByID == nil || j.ByID.Error != 0 || j.ByID.Part != j.Part || j.ByID.State != state ||
+			j.ByID.Verdict != uint16(want) ||
 			j.Released == nil || *j.Released != 0 {
 			t.Errorf("job %s: asked for again: %+v", j.Meas, j)
 		}
@@ -208,7 +212,8 @@ func TestLine(t *testing.T) {
 		{"aes 256", "Aes256_Sha256_RsaPss", "SignAndEncrypt", 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := Config{Policies: PolicyNames, Anonymous: !c.user, ApplicationURI: "urn:test:plcgateway", Trusted: trust(t, client)}
+			cfg := Config{Policies: PolicyNames, Anonymous: !c.user, ApplicationURI: "urn:test:plcgateway",
+				Trusted: trust(t, client)}
 			server := identityOf(t, "plcgateway")
 			cfg.Certificate, cfg.Key = server.cert, server.key
 			if c.user {
@@ -227,11 +232,13 @@ func TestLine(t *testing.T) {
 			if *got.Jobs[0].Error != failure(station.NotAcknowledged) {
 				t.Errorf("a job before automatic mode: %d", *got.Jobs[0].Error)
 			}
-			if len(got.Jobs) != 1+len(parts) || !slices.Equal(got.Begun, []int32{0, 0}) || got.Recipe != "board 7" || got.Prepared != "board 7" ||
+			if len(got.Jobs) != 1+len(parts) || !slices.Equal(got.Begun, []int32{0, 0}) || got.Recipe != "board 7" ||
+				got.Prepared != "board 7" ||
 				!slices.Equal(got.Recipes, []string{"board", "lid"}) {
 				t.Errorf("begun: %+v", got)
 			}
-			for _, want := range []string{"Preoperational-Operational", "Initialized-Ready", "Ready-SingleExecution", "SingleExecution-Ready",
+			for _, want := range []string{"Preoperational-Operational", "Initialized-Ready", "Ready-SingleExecution",
+				"SingleExecution-Ready",
 				"Operational-Halted", "Halted-Preoperational", "Ready-ContinuousExecution", "ContinuousExecution-Ready"} {
 				if !slices.Contains(got.States, want) {
 					t.Errorf("no event of the transition %s among %v", want, got.States)
@@ -251,7 +258,8 @@ func TestLine(t *testing.T) {
 			if got.Again != "10" || got.Wrong != "BadArgumentsMissing" {
 				t.Errorf("a repeated job %q, a call without arguments %q", got.Again, got.Wrong)
 			}
-			if len(got.Continuous) != 2 || got.Continuous[0] != "continuous-1" || got.Ran == nil || got.Ran.Verdict != uint16(station.Pass) || got.Ran.Job != "continuous-1" {
+			if len(got.Continuous) != 2 || got.Continuous[0] != "continuous-1" || got.Ran == nil ||
+				got.Ran.Verdict != uint16(station.Pass) || got.Ran.Job != "continuous-1" {
 				t.Errorf("continuous execution: %v, %+v", got.Continuous, got.Ran)
 			}
 			if got.Stale == nil || *got.Stale != uint16(station.Reject) {
@@ -266,7 +274,8 @@ func TestLine(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	known, stranger, server := identityOf(t, "line"), identityOf(t, "stranger"), identityOf(t, "plcgateway")
-	s := serve(t, Config{Policies: PolicyNames, Users: users(t), ApplicationURI: "urn:test:plcgateway", Trusted: trust(t, known),
+	s := serve(t, Config{Policies: PolicyNames, Users: users(t), ApplicationURI: "urn:test:plcgateway",
+		Trusted:     trust(t, known),
 		Certificate: server.cert, Key: server.key}, "127.0.0.1:0", newStation(t, time.Minute))
 	for _, c := range []struct {
 		name           string
@@ -285,7 +294,8 @@ func TestRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			want := map[string]any{"url": s.url, "do": "refused", "user": c.user, "password": c.password}
 			if c.who != nil {
-				want["policy"], want["mode"], want["certificate"], want["key"] = "Basic256Sha256", "SignAndEncrypt", c.who.certFile, c.who.keyFile
+				want["policy"], want["mode"], want["certificate"], want["key"] = "Basic256Sha256", "SignAndEncrypt",
+					c.who.certFile, c.who.keyFile
 			}
 			if got := line(t, want, nil); got.Connected == c.refused {
 				t.Fatalf("connected %v, refused with %q", got.Connected, got.Refused)
@@ -303,7 +313,8 @@ func TestRestart(t *testing.T) {
 		s.stop()
 		serve(t, cfg, address, newStation(t, 500*time.Millisecond))
 	})
-	if got.AfterRestart == nil || *got.AfterRestart != failure(station.NotAcknowledged) || !slices.Equal(got.BegunAgain, []int32{0, 0}) {
+	if got.AfterRestart == nil || *got.AfterRestart != failure(station.NotAcknowledged) ||
+		!slices.Equal(got.BegunAgain, []int32{0, 0}) {
 		t.Fatalf("after the restart: %v, %v", got.AfterRestart, got.BegunAgain)
 	}
 	judge(t, got)

@@ -98,7 +98,8 @@ func readCertificates(folder string) ([]*x509.Certificate, error) {
 // LoadIdentity reads the server's certificate (DER or PEM) and its RSA key (PEM). Where neither file is there, it makes
 // both, for applicationURI and hosts, valid for ten years: an OPC UA client is shown the certificate once, and trusts it
 // from then on.
-func LoadIdentity(certFile, keyFile, applicationURI string, hosts []string) (cert []byte, key *rsa.PrivateKey, err error) {
+func LoadIdentity(certFile, keyFile, applicationURI string, hosts []string) (cert []byte, key *rsa.PrivateKey,
+	err error) {
 	cert, certErr := os.ReadFile(certFile)
 	text, keyErr := os.ReadFile(keyFile)
 	if errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) {
@@ -132,7 +133,8 @@ func LoadIdentity(certFile, keyFile, applicationURI string, hosts []string) (cer
 		return nil, nil, fmt.Errorf("%s is not the key of %s", keyFile, certFile)
 	}
 	if len(parsed.URIs) == 0 || parsed.URIs[0].String() != applicationURI {
-		return nil, nil, fmt.Errorf("%s: the certificate is not for the application URI %s, which clients compare", certFile, applicationURI)
+		return nil, nil, fmt.Errorf("%s: the certificate is not for the application URI %s, which clients compare",
+			certFile, applicationURI)
 	}
 	return parsed.Raw, key, nil
 }
@@ -180,7 +182,8 @@ func newIdentity(certFile, keyFile, applicationURI string, hosts []string) ([]by
 	if err := os.MkdirAll(filepath.Dir(keyFile), 0o700); err != nil {
 		return nil, nil, err
 	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600); err != nil {
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		0o600); err != nil {
 		return nil, nil, err
 	}
 	if err := os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o644); err != nil {

@@ -45,7 +45,8 @@ type Config struct {
 // Policies that can be offered, by their short names.
 var policies = map[string]string{
 	"None": ua.SecurityPolicyURINone, "Basic256Sha256": ua.SecurityPolicyURIBasic256Sha256,
-	"Aes128_Sha256_RsaOaep": ua.SecurityPolicyURIAes128Sha256RsaOaep, "Aes256_Sha256_RsaPss": ua.SecurityPolicyURIAes256Sha256RsaPss,
+	"Aes128_Sha256_RsaOaep": ua.SecurityPolicyURIAes128Sha256RsaOaep,
+	"Aes256_Sha256_RsaPss":  ua.SecurityPolicyURIAes256Sha256RsaPss,
 }
 
 // PolicyNames are the security policies that can be offered.
@@ -110,7 +111,8 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, errors.New("opcua: nobody may log in: there are neither users nor anonymous access")
 	}
 	if cfg.Users != nil && cfg.Key == nil {
-		return nil, errors.New("opcua: users with passwords need a certificate and its key, which passwords are encrypted for")
+		return nil,
+			errors.New("opcua: users with passwords need a certificate and its key, which passwords are encrypted for")
 	}
 	s.ids.Store(randomID())
 	var err error
@@ -385,7 +387,10 @@ func onAny[Q any, P interface {
 	*Q
 	ua.Request
 }](f func(*conn, P) (ua.Response, error)) handler {
-	return handler{request: reflect.TypeFor[Q](), any: func(c *conn, r ua.Request) (ua.Response, error) { return f(c, r.(P)) }}
+	return handler{request: reflect.TypeFor[Q](), any: func(c *conn, r ua.Request) (ua.Response, error) {
+		return f(c,
+			r.(P))
+	}}
 }
 
 func (s *Server) services() map[uint32]handler {
@@ -398,7 +403,8 @@ func (s *Server) services() map[uint32]handler {
 		on((*session).deleteSubscriptions), on((*session).transferSubscriptions), on((*session).republish),
 		on((*session).createItems), on((*session).modifyItems), on((*session).setMonitoringMode), on((*session).deleteItems),
 		on((*session).cancel),
-		{request: reflect.TypeFor[ua.PublishRequest](), session: func(s *session, r ua.Request, id uint32) (ua.Response, error) {
+		{request: reflect.TypeFor[ua.PublishRequest](), session: func(s *session, r ua.Request,
+			id uint32) (ua.Response, error) {
 			return s.publish(r.(*ua.PublishRequest), id)
 		}},
 	}
@@ -439,8 +445,9 @@ func (s *Server) endpoints(address string) []*ua.EndpointDescription {
 			if !s.offers(policies[p], mode) {
 				continue
 			}
-			e := &ua.EndpointDescription{EndpointURL: address, Server: s.application(address), ServerCertificate: s.cfg.Certificate,
-				SecurityMode: mode, SecurityPolicyURI: policies[p],
+			e := &ua.EndpointDescription{EndpointURL: address, Server: s.application(address),
+				ServerCertificate: s.cfg.Certificate,
+				SecurityMode:      mode, SecurityPolicyURI: policies[p],
 				TransportProfileURI: "http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary",
 				SecurityLevel:       uapolicy.SecurityLevel(policies[p], mode)}
 			tokenPolicy := ""
@@ -468,7 +475,10 @@ func (s *Server) endpoints(address string) []*ua.EndpointDescription {
 func (s *Server) getEndpoints(c *conn, r *ua.GetEndpointsRequest) (ua.Response, error) {
 	list := s.endpoints(c.endpoint())
 	if len(r.ProfileURIs) > 0 {
-		list = slices.DeleteFunc(list, func(e *ua.EndpointDescription) bool { return !slices.Contains(r.ProfileURIs, e.TransportProfileURI) })
+		list = slices.DeleteFunc(list, func(e *ua.EndpointDescription) bool {
+			return !slices.Contains(r.ProfileURIs,
+				e.TransportProfileURI)
+		})
 	}
 	return &ua.GetEndpointsResponse{Endpoints: list}, nil
 }

@@ -24,7 +24,8 @@ import (
 type truth struct{}
 
 func (truth) Inspect(j *station.Job) {
-	o := station.Outcome{Reason: station.ReasonFail, PartID: j.PartID, Recipe: j.Recipe.Name, RecipeVersion: j.Recipe.Version,
+	o := station.Outcome{Reason: station.ReasonFail, PartID: j.PartID, Recipe: j.Recipe.Name,
+		RecipeVersion: j.Recipe.Version,
 		FailedRegions: 1, FirstFailed: 2, Values: []float32{1.5, 2.5}}
 	switch {
 	case strings.HasSuffix(j.PartID, "x"):
@@ -50,7 +51,8 @@ func (truth) Reset()                   {}
 func newStation(t testing.TB, timeout time.Duration) *station.Station {
 	t.Helper()
 	st, err := station.New(station.Config{Name: "cell", Deadline: 200 * time.Millisecond, HeartbeatTimeout: timeout,
-		Slots: map[uint16]station.Recipe{1: {Name: "board"}, 2: {Name: "lid", Version: 3}}, Values: []string{"U7.mean", "gaps.max"}}, truth{})
+		Slots:  map[uint16]station.Recipe{1: {Name: "board"}, 2: {Name: "lid", Version: 3}},
+		Values: []string{"U7.mean", "gaps.max"}}, truth{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,8 @@ func identityOf(t testing.TB, name string) *identity {
 	f := identities[name]
 	if f == nil {
 		f = sync.OnceValues(func() (*identity, error) {
-			i := &identity{uri: "urn:test:" + name, certFile: filepath.Join(identityDir, name+".pem"), keyFile: filepath.Join(identityDir, name+".key")}
+			i := &identity{uri: "urn:test:" + name, certFile: filepath.Join(identityDir, name+".pem"),
+				keyFile: filepath.Join(identityDir, name+".key")}
 			var err error
 			i.cert, i.key, err = LoadIdentity(i.certFile, i.keyFile, i.uri, []string{"localhost", "127.0.0.1"})
 			return i, err
@@ -178,7 +181,8 @@ func dial(t testing.TB, url string, opts ...opcua.Option) (*opcua.Client, error)
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	c, err := opcua.NewClient(url, append([]opcua.Option{opcua.AutoReconnect(false), opcua.RequestTimeout(10 * time.Second)}, opts...)...)
+	c, err := opcua.NewClient(url, append([]opcua.Option{opcua.AutoReconnect(false),
+		opcua.RequestTimeout(10 * time.Second)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +195,8 @@ func dial(t testing.TB, url string, opts ...opcua.Option) (*opcua.Client, error)
 
 func call(t testing.TB, c *opcua.Client, object, method string, args ...any) []any {
 	t.Helper()
-	req := &ua.CallMethodRequest{ObjectID: ua.NewStringNodeID(3, object), MethodID: ua.NewStringNodeID(3, object+"/"+method)}
+	req := &ua.CallMethodRequest{ObjectID: ua.NewStringNodeID(3, object), MethodID: ua.NewStringNodeID(3,
+		object+"/"+method)}
 	for _, a := range args {
 		req.InputArguments = append(req.InputArguments, variant(a))
 	}
@@ -213,7 +218,8 @@ func read(t testing.TB, c *opcua.Client, names ...string) []any {
 	t.Helper()
 	req := &ua.ReadRequest{TimestampsToReturn: ua.TimestampsToReturnBoth}
 	for _, n := range names {
-		req.NodesToRead = append(req.NodesToRead, &ua.ReadValueID{NodeID: ua.NewStringNodeID(3, n), AttributeID: ua.AttributeIDValue, DataEncoding: &ua.QualifiedName{}})
+		req.NodesToRead = append(req.NodesToRead, &ua.ReadValueID{NodeID: ua.NewStringNodeID(3, n),
+			AttributeID: ua.AttributeIDValue, DataEncoding: &ua.QualifiedName{}})
 	}
 	resp, err := c.Read(context.Background(), req)
 	if err != nil {
@@ -248,18 +254,22 @@ func TestAnonymous(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := call(t, c, automatic, "StartSingleJob", structure(&measID{named{ID: "5"}}), structure(&partID{}), structure(&recipeIDExternal{}),
+	if got := call(t, c, automatic, "StartSingleJob", structure(&measID{named{ID: "5"}}), structure(&partID{}),
+		structure(&recipeIDExternal{}),
 		structure(&productID{}), []*ua.Variant{}); got[1] != failure(station.NotAcknowledged) {
 		t.Fatalf("a job before automatic mode: %v", got)
 	}
 	if got := call(t, c, "cell/VisionStateMachine", "SelectModeAutomatic"); got[0] != int32(0) {
 		t.Fatalf("SelectModeAutomatic: %v", got)
 	}
-	if got := call(t, c, "cell/RecipeManagement", "PrepareRecipe", structure(&recipeIDExternal{binaryID{ID: "board"}}), structure(&recipeIDInternal{})); got[2] != int32(0) {
+	if got := call(t, c, "cell/RecipeManagement", "PrepareRecipe",
+		structure(&recipeIDExternal{binaryID{ID: "board"}}), structure(&recipeIDInternal{})); got[2] != int32(0) {
 		t.Fatalf("PrepareRecipe: %v", got)
 	}
-	if got := call(t, c, automatic, "StartSingleJob", structure(&measID{named{ID: "5"}}), structure(&partID{named{ID: "p2"}}), structure(&recipeIDExternal{}),
-		structure(&productID{}), []*ua.Variant{}); got[1] != int32(0) || got[0].(*ua.ExtensionObject).Value.(*jobID).ID != "5" {
+	if got := call(t, c, automatic, "StartSingleJob", structure(&measID{named{ID: "5"}}),
+		structure(&partID{named{ID: "p2"}}), structure(&recipeIDExternal{}),
+		structure(&productID{}), []*ua.Variant{}); got[1] != int32(0) ||
+		got[0].(*ua.ExtensionObject).Value.(*jobID).ID != "5" {
 		t.Fatalf("StartSingleJob: %v", got)
 	}
 	h := "cell/Handshake/"

@@ -139,13 +139,15 @@ func (s *Server) createSession(c *conn, r *ua.CreateSessionRequest) (ua.Response
 		return nil, ua.StatusBadSecurityPolicyRejected // a channel without security, for discovery alone
 	}
 	resp := &ua.CreateSessionResponse{ServerCertificate: s.cfg.Certificate, ServerEndpoints: s.endpoints(c.endpoint()),
-		ServerSoftwareCertificates: []*ua.SignedSoftwareCertificate{}, ServerSignature: &ua.SignatureData{}, MaxRequestMessageSize: maxMessage}
+		ServerSoftwareCertificates: []*ua.SignedSoftwareCertificate{}, ServerSignature: &ua.SignatureData{},
+		MaxRequestMessageSize: maxMessage}
 	if c.channel.cert != nil {
 		certs, err := x509.ParseCertificates(r.ClientCertificate)
 		if err != nil || len(certs) == 0 || !bytes.Equal(certs[0].Raw, c.channel.cert) {
 			return nil, ua.StatusBadCertificateInvalid
 		}
-		if !slices.ContainsFunc(certs[0].URIs, func(u *url.URL) bool { return u.String() == r.ClientDescription.ApplicationURI }) {
+		if !slices.ContainsFunc(certs[0].URIs,
+			func(u *url.URL) bool { return u.String() == r.ClientDescription.ApplicationURI }) {
 			return nil, ua.StatusBadCertificateURIInvalid
 		}
 		if len(r.ClientNonce) < 32 {
@@ -166,7 +168,8 @@ func (s *Server) createSession(c *conn, r *ua.CreateSessionRequest) (ua.Response
 	}
 	timeout := min(max(time.Duration(min(r.RequestedSessionTimeout, 1e9))*time.Millisecond, minTimeout), maxTimeout)
 	one := &session{srv: s, token: make([]byte, 32), nonce: make([]byte, 32), name: name, policy: c.channel.policy,
-		cert: c.channel.cert, timeout: timeout, conn: c, seen: time.Now(), continuations: map[string][]*ua.ReferenceDescription{}}
+		cert: c.channel.cert, timeout: timeout, conn: c, seen: time.Now(),
+		continuations: map[string][]*ua.ReferenceDescription{}}
 	rand.Read(one.token)
 	rand.Read(one.nonce)
 	one.id = num(1, s.nextID())
@@ -247,7 +250,8 @@ func (s *Server) activateSession(c *conn, r *ua.ActivateSessionRequest) (ua.Resp
 	one.waiting = rest
 	one.nonce, one.activated, one.user, one.conn, one.seen = next, true, user, c, time.Now()
 	c.active = true
-	return &ua.ActivateSessionResponse{ServerNonce: next, Results: []ua.StatusCode{}, DiagnosticInfos: []*ua.DiagnosticInfo{}}, nil
+	return &ua.ActivateSessionResponse{ServerNonce: next, Results: []ua.StatusCode{},
+		DiagnosticInfos: []*ua.DiagnosticInfo{}}, nil
 }
 
 // signed says whether a signature is of our certificate and the nonce, by the key of a certificate.
@@ -313,7 +317,8 @@ func (s *Server) decrypt(policy string, nonce []byte, t *ua.UserNameIdentityToke
 	var none *rsa.PublicKey
 	alg, err := uapolicy.Asymmetric(policy, s.cfg.Key, none)
 	size := s.cfg.Key.Size()
-	if err != nil || t.EncryptionAlgorithm != alg.EncryptionURI() || len(t.Password) == 0 || len(t.Password)%size != 0 || len(t.Password) > 8*size {
+	if err != nil || t.EncryptionAlgorithm != alg.EncryptionURI() || len(t.Password) == 0 ||
+		len(t.Password)%size != 0 || len(t.Password) > 8*size {
 		return nil, false
 	}
 	b, err := alg.Decrypt(t.Password)

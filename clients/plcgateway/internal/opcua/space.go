@@ -80,11 +80,9 @@ func parseID(s string) nodeID {
 // Nodes that code names.
 var (
 	organizes         = num(0, 35)
-	hasEventSource    = num(0, 36)
 	hasModellingRule  = num(0, 37)
 	hasEncoding       = num(0, 38)
 	hasTypeDefinition = num(0, 40)
-	generatesEvent    = num(0, 41)
 	hasSubtype        = num(0, 45)
 	hasProperty       = num(0, 46)
 	hasComponent      = num(0, 47)
@@ -193,7 +191,8 @@ var classes = map[string]ua.NodeClass{
 
 // newSpace returns the nodes of the table, under the namespaces that ids have.
 func newSpace(applicationURI string) (*space, error) {
-	s := &space{namespaces: []string{uaNamespace, applicationURI, visionNamespace, ownNamespace}, nodes: map[nodeID]*node{}}
+	s := &space{namespaces: []string{uaNamespace, applicationURI, visionNamespace, ownNamespace},
+		nodes: map[nodeID]*node{}}
 	var structures []tableNode
 	for i, line := range bytes.Split(table, []byte("\n")) {
 		if len(line) == 0 || line[0] == '#' {
@@ -203,7 +202,8 @@ func newSpace(applicationURI string) (*space, error) {
 		if err := json.Unmarshal(line, &t); err != nil {
 			return nil, fmt.Errorf("opcua: nodes.json:%d: %w", i+1, err)
 		}
-		n := &node{id: parseID(t.ID), class: classes[t.Class], browseName: qualified(t.BrowseName), displayName: t.DisplayName,
+		n := &node{id: parseID(t.ID), class: classes[t.Class], browseName: qualified(t.BrowseName),
+			displayName: t.DisplayName,
 			description: t.Description, inverseName: t.InverseName, abstract: t.Abstract, symmetric: t.Symmetric,
 			rank: -1, access: 1, notifier: t.EventSource}
 		if n.class == 0 {
@@ -310,14 +310,16 @@ func (n *node) setTableValue(t *tableNode) error {
 	case t.Value.Args != nil:
 		list := []*ua.ExtensionObject{}
 		for _, a := range t.Value.Args {
-			list = append(list, ua.NewExtensionObject(&ua.Argument{Name: a.Name, DataType: parseID(a.DataType).ua(), ValueRank: a.ValueRank,
+			list = append(list, ua.NewExtensionObject(&ua.Argument{Name: a.Name, DataType: parseID(a.DataType).ua(),
+				ValueRank:       a.ValueRank,
 				ArrayDimensions: make([]uint32, max(a.ValueRank, 0)), Description: text(a.Description)}))
 		}
 		v = list
 	case t.Value.Enum != nil:
 		list := []*ua.ExtensionObject{}
 		for _, e := range t.Value.Enum {
-			list = append(list, ua.NewExtensionObject(&ua.EnumValueType{Value: e.Value, DisplayName: text(e.Name), Description: text(e.Description)}))
+			list = append(list, ua.NewExtensionObject(&ua.EnumValueType{Value: e.Value, DisplayName: text(e.Name),
+				Description: text(e.Description)}))
 		}
 		v = list
 	case t.Value.List && t.Value.Type == "LocalizedText":
@@ -371,11 +373,13 @@ func (s *space) define(n *node, t *tableNode) {
 	case enum && len(t.Fields) > 0:
 		d := &ua.EnumDefinition{}
 		for _, f := range t.Fields {
-			d.Fields = append(d.Fields, &ua.EnumField{Value: f.Value, Name: f.Name, DisplayName: text(f.Name), Description: text(f.Description)})
+			d.Fields = append(d.Fields, &ua.EnumField{Value: f.Value, Name: f.Name, DisplayName: text(f.Name),
+				Description: text(f.Description)})
 		}
 		n.definition = ua.NewExtensionObject(d)
 	case !enum && (len(t.Fields) > 0 || base.ns == machineVision):
-		d := &ua.StructureDefinition{BaseDataType: base.ua(), DefaultEncodingID: ua.NewTwoByteNodeID(0), Fields: []*ua.StructureField{}}
+		d := &ua.StructureDefinition{BaseDataType: base.ua(), DefaultEncodingID: ua.NewTwoByteNodeID(0),
+			Fields: []*ua.StructureField{}}
 		if len(t.Fields) == 0 && !slices.ContainsFunc(n.refs, func(r reference) bool { return r.kind == hasEncoding }) {
 			return // a plain type under another name
 		}
@@ -389,7 +393,8 @@ func (s *space) define(n *node, t *tableNode) {
 			d.Fields = append(d.Fields, f)
 		}
 		for _, r := range n.refs {
-			if r.kind == hasEncoding && r.forward && s.nodes[r.target] != nil && s.nodes[r.target].browseName.Name == "Default Binary" {
+			if r.kind == hasEncoding && r.forward && s.nodes[r.target] != nil &&
+				s.nodes[r.target].browseName.Name == "Default Binary" {
 				d.DefaultEncodingID = r.target.ua()
 			}
 		}
@@ -414,7 +419,8 @@ func (s *space) fields(id nodeID, t *tableNode) []*ua.StructureField {
 		if rank == 0 {
 			rank = -1
 		}
-		list = append(list, &ua.StructureField{Name: f.Name, Description: text(f.Description), DataType: dataType.ua(), ValueRank: rank,
+		list = append(list, &ua.StructureField{Name: f.Name, Description: text(f.Description),
+			DataType: dataType.ua(), ValueRank: rank,
 			ArrayDimensions: make([]uint32, max(rank, 0)), IsOptional: f.Optional})
 	}
 	return list
@@ -475,7 +481,8 @@ func (s *space) object(id nodeID, parent nodeID, kind nodeID, name string, typ n
 
 // variable adds a variable under a parent.
 func (s *space) variable(id nodeID, parent nodeID, name string, dataType nodeID, v any, description string) *node {
-	n := s.add(&node{id: id, class: ua.NodeClassVariable, browseName: qualified(name), dataType: dataType, rank: -1, access: 1,
+	n := s.add(&node{id: id, class: ua.NodeClassVariable, browseName: qualified(name), dataType: dataType, rank: -1,
+		access:      1,
 		description: description, value: dataValue(v)})
 	s.link(parent, hasComponent, id)
 	s.link(id, hasTypeDefinition, num(0, 63))
@@ -507,7 +514,8 @@ func (s *space) declare(n *node, from nodeID, path string, optional map[string]b
 				continue
 			}
 			if slices.ContainsFunc(n.refs, func(o reference) bool {
-				return o.forward && (o.kind == hasComponent || o.kind == hasProperty) && *s.nodes[o.target].browseName == *d.browseName
+				return o.forward && (o.kind == hasComponent || o.kind == hasProperty) &&
+					*s.nodes[o.target].browseName == *d.browseName
 			}) {
 				continue // of the instance declaration, which comes before the type's
 			}
@@ -555,7 +563,8 @@ func dataValue(v any) *ua.DataValue {
 }
 
 func badValue(status ua.StatusCode) *ua.DataValue {
-	return &ua.DataValue{EncodingMask: ua.DataValueStatusCode | ua.DataValueServerTimestamp, Value: &ua.Variant{}, Status: status, ServerTimestamp: time.Now()}
+	return &ua.DataValue{EncodingMask: ua.DataValueStatusCode | ua.DataValueServerTimestamp, Value: &ua.Variant{},
+		Status: status, ServerTimestamp: time.Now()}
 }
 
 // set changes the values of variables, all at one moment, and tells who watches them. A nil value leaves a variable

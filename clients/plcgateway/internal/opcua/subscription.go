@@ -102,8 +102,10 @@ func revise(interval float64, lifetimes, keepAlive uint32) (time.Duration, uint3
 
 func (s *session) createSubscription(r *ua.CreateSubscriptionRequest) (ua.Response, error) {
 	sub := &subscription{session: s, id: s.srv.nextID(), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		items: map[uint32]*item{}, publishing: r.PublishingEnabled, most: int(min(r.MaxNotificationsPerPublish, maxQueued)), first: true}
-	sub.interval, sub.lifetimes, sub.keepAlive = revise(r.RequestedPublishingInterval, r.RequestedLifetimeCount, r.RequestedMaxKeepAliveCount)
+		items: map[uint32]*item{}, publishing: r.PublishingEnabled, most: int(min(r.MaxNotificationsPerPublish,
+			maxQueued)), first: true}
+	sub.interval, sub.lifetimes, sub.keepAlive = revise(r.RequestedPublishingInterval, r.RequestedLifetimeCount,
+		r.RequestedMaxKeepAliveCount)
 	s.mu.Lock()
 	if s.closed || len(s.subscriptions) >= maxSubscriptions {
 		s.mu.Unlock()
@@ -112,8 +114,9 @@ func (s *session) createSubscription(r *ua.CreateSubscriptionRequest) (ua.Respon
 	s.subscriptions = append(s.subscriptions, sub)
 	s.mu.Unlock()
 	go sub.run()
-	return &ua.CreateSubscriptionResponse{SubscriptionID: sub.id, RevisedPublishingInterval: float64(sub.interval) / float64(time.Millisecond),
-		RevisedLifetimeCount: sub.lifetimes, RevisedMaxKeepAliveCount: sub.keepAlive}, nil
+	return &ua.CreateSubscriptionResponse{SubscriptionID: sub.id,
+		RevisedPublishingInterval: float64(sub.interval) / float64(time.Millisecond),
+		RevisedLifetimeCount:      sub.lifetimes, RevisedMaxKeepAliveCount: sub.keepAlive}, nil
 }
 
 func (s *session) modifySubscription(r *ua.ModifySubscriptionRequest) (ua.Response, error) {
@@ -123,7 +126,8 @@ func (s *session) modifySubscription(r *ua.ModifySubscriptionRequest) (ua.Respon
 	}
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
-	sub.interval, sub.lifetimes, sub.keepAlive = revise(r.RequestedPublishingInterval, r.RequestedLifetimeCount, r.RequestedMaxKeepAliveCount)
+	sub.interval, sub.lifetimes, sub.keepAlive = revise(r.RequestedPublishingInterval, r.RequestedLifetimeCount,
+		r.RequestedMaxKeepAliveCount)
 	sub.most, sub.changed, sub.dead = int(min(r.MaxNotificationsPerPublish, maxQueued)), true, 0
 	sub.poke()
 	return &ua.ModifySubscriptionResponse{RevisedPublishingInterval: float64(sub.interval) / float64(time.Millisecond),
@@ -181,7 +185,8 @@ func (s *session) transferSubscriptions(r *ua.TransferSubscriptionsRequest) (ua.
 	}
 	resp := &ua.TransferSubscriptionsResponse{DiagnosticInfos: []*ua.DiagnosticInfo{}}
 	for range r.SubscriptionIDs {
-		resp.Results = append(resp.Results, &ua.TransferResult{StatusCode: ua.StatusBadSubscriptionIDInvalid, AvailableSequenceNumbers: []uint32{}})
+		resp.Results = append(resp.Results, &ua.TransferResult{StatusCode: ua.StatusBadSubscriptionIDInvalid,
+			AvailableSequenceNumbers: []uint32{}})
 	}
 	return resp, nil
 }
@@ -275,7 +280,8 @@ func (sub *subscription) next(cycle bool) (p publishRequest, resp *ua.PublishRes
 		return p, nil, false
 	}
 	sub.late, sub.first, sub.idle, sub.dead = false, false, 0, 0
-	message := &ua.NotificationMessage{SequenceNumber: sub.sequence + 1, PublishTime: time.Now(), NotificationData: []*ua.ExtensionObject{}}
+	message := &ua.NotificationMessage{SequenceNumber: sub.sequence + 1, PublishTime: time.Now(),
+		NotificationData: []*ua.ExtensionObject{}}
 	if message.SequenceNumber == 0 {
 		message.SequenceNumber = 1
 	}
@@ -342,7 +348,8 @@ func (sub *subscription) gather() (data []*ua.ExtensionObject, size int, more bo
 		more = more || len(i.values)+len(i.events) > 0
 	}
 	if changes != nil {
-		data = append(data, ua.NewExtensionObject(&ua.DataChangeNotification{MonitoredItems: changes, DiagnosticInfos: []*ua.DiagnosticInfo{}}))
+		data = append(data, ua.NewExtensionObject(&ua.DataChangeNotification{MonitoredItems: changes,
+			DiagnosticInfos: []*ua.DiagnosticInfo{}}))
 	}
 	if events != nil {
 		data = append(data, ua.NewExtensionObject(&ua.EventNotificationList{Events: events}))
@@ -463,14 +470,16 @@ func (s *session) createItems(r *ua.CreateMonitoredItemsRequest) (ua.Response, e
 	return resp, nil
 }
 
-func (sub *subscription) createItem(c *ua.MonitoredItemCreateRequest, stamps ua.TimestampsToReturn) *ua.MonitoredItemCreateResult {
+func (sub *subscription) createItem(c *ua.MonitoredItemCreateRequest,
+	stamps ua.TimestampsToReturn) *ua.MonitoredItemCreateResult {
 	result := &ua.MonitoredItemCreateResult{FilterResult: ua.NewExtensionObject(nil)}
 	s := sub.session
 	sp := s.srv.space
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	n := sp.nodes[keyOf(c.ItemToMonitor.NodeID)]
-	i := &item{sub: sub, id: s.srv.nextID(), node: n, attribute: c.ItemToMonitor.AttributeID, mode: c.MonitoringMode, timestamps: stamps}
+	i := &item{sub: sub, id: s.srv.nextID(), node: n, attribute: c.ItemToMonitor.AttributeID, mode: c.MonitoringMode,
+		timestamps: stamps}
 	var first *ua.DataValue
 	switch {
 	case c.MonitoringMode > ua.MonitoringModeReporting:
@@ -569,7 +578,8 @@ func (i *item) configure(sp *space, p *ua.MonitoringParameters) (*ua.ExtensionOb
 func (i *item) push(d *ua.DataValue) {
 	i.sub.mu.Lock()
 	defer i.sub.mu.Unlock()
-	if i.mode == ua.MonitoringModeDisabled || i.status && len(i.values) > 0 && i.values[len(i.values)-1].Status == d.Status {
+	if i.mode == ua.MonitoringModeDisabled || i.status && len(i.values) > 0 &&
+		i.values[len(i.values)-1].Status == d.Status {
 		return
 	}
 	if len(i.values) < i.size {
@@ -645,7 +655,8 @@ func (sub *subscription) remove(i *item) {
 }
 
 // eachItem applies f to items by their ids.
-func (s *session) eachItem(subscription uint32, ids []uint32, f func(*subscription, *item) ua.StatusCode) ([]ua.StatusCode, error) {
+func (s *session) eachItem(subscription uint32, ids []uint32, f func(*subscription,
+	*item) ua.StatusCode) ([]ua.StatusCode, error) {
 	sub, err := s.subscription(subscription)
 	if err == nil {
 		err = tooMany(len(ids))
@@ -729,7 +740,8 @@ func (s *session) modifyItems(r *ua.ModifyMonitoredItemsRequest) (ua.Response, e
 	return resp, err
 }
 
-func (sub *subscription) modify(i *item, p *ua.MonitoringParameters, stamps ua.TimestampsToReturn, result *ua.MonitoredItemModifyResult) ua.StatusCode {
+func (sub *subscription) modify(i *item, p *ua.MonitoringParameters, stamps ua.TimestampsToReturn,
+	result *ua.MonitoredItemModifyResult) ua.StatusCode {
 	s := sub.session
 	s.srv.space.mu.RLock()
 	defer s.srv.space.mu.RUnlock()
@@ -746,7 +758,8 @@ func (sub *subscription) modify(i *item, p *ua.MonitoringParameters, stamps ua.T
 		return ua.StatusBadTooManyMonitoredItems
 	}
 	s.queued += next.size - i.size
-	i.handle, i.oldest, i.size, i.filter, i.status, i.timestamps = next.handle, next.oldest, next.size, next.filter, next.status, stamps
+	i.handle, i.oldest, i.size, i.filter, i.status, i.timestamps = next.handle, next.oldest, next.size, next.filter,
+		next.status, stamps
 	if over := len(i.values) - i.size; over > 0 {
 		i.values = slices.Delete(i.values, 0, over)
 	}

@@ -142,7 +142,8 @@ func (c *conn) hello() error {
 		return refuse(ua.StatusBadTCPInternalError, "hello: %v", err)
 	}
 	if h.ReceiveBufSize < 8192 || h.SendBufSize < 8192 {
-		return refuse(ua.StatusBadConnectionRejected, "hello: buffers of %d and %d bytes, want at least 8192", h.ReceiveBufSize, h.SendBufSize)
+		return refuse(ua.StatusBadConnectionRejected, "hello: buffers of %d and %d bytes, want at least 8192",
+			h.ReceiveBufSize, h.SendBufSize)
 	}
 	c.url = h.EndpointURL
 	c.sendChunk, c.sendMessage, c.sendChunks = min(h.ReceiveBufSize, maxChunk), h.MaxMessageSize, h.MaxChunkCount
@@ -176,7 +177,8 @@ func (c *conn) message() (kind string, id uint32, body []byte, err error) {
 		}
 		kind = string(b[:3])
 		if len(b) < 12 || kind == "HEL" {
-			return "", 0, nil, refuse(ua.StatusBadTCPMessageTypeInvalid, "a %s message of %d bytes in an open connection", kind, len(b))
+			return "", 0, nil, refuse(ua.StatusBadTCPMessageTypeInvalid,
+				"a %s message of %d bytes in an open connection", kind, len(b))
 		}
 		if kind == "OPN" {
 			if chunks > 1 || b[3] != 'F' {
@@ -208,7 +210,8 @@ func (c *conn) message() (kind string, id uint32, body []byte, err error) {
 			return "", 0, nil, refuse(ua.StatusBadTCPMessageTypeInvalid, "a chunk of type %q", b[3])
 		}
 		if len(body)+len(part) > maxMessage || chunks > maxChunks {
-			return "", 0, nil, refuse(ua.StatusBadTCPMessageTooLarge, "a message of more than %d bytes or %d chunks", maxMessage, maxChunks)
+			return "", 0, nil, refuse(ua.StatusBadTCPMessageTooLarge, "a message of more than %d bytes or %d chunks",
+				maxMessage, maxChunks)
 		}
 		body = append(body, part...)
 		if b[3] == 'F' {

@@ -67,7 +67,8 @@ func (s *session) browseNext(r *ua.BrowseNextRequest) (ua.Response, error) {
 		s.mu.Unlock()
 		switch {
 		case !ok:
-			resp.Results = append(resp.Results, &ua.BrowseResult{StatusCode: ua.StatusBadContinuationPointInvalid, References: []*ua.ReferenceDescription{}})
+			resp.Results = append(resp.Results, &ua.BrowseResult{StatusCode: ua.StatusBadContinuationPointInvalid,
+				References: []*ua.ReferenceDescription{}})
 		case r.ReleaseContinuationPoints:
 			resp.Results = append(resp.Results, &ua.BrowseResult{References: []*ua.ReferenceDescription{}})
 		default:
@@ -97,14 +98,17 @@ func (s *space) browse(d *ua.BrowseDescription) ([]*ua.ReferenceDescription, ua.
 	}
 	var list []*ua.ReferenceDescription
 	for _, r := range n.refs {
-		if r.forward && d.BrowseDirection == ua.BrowseDirectionInverse || !r.forward && d.BrowseDirection == ua.BrowseDirectionForward {
+		if r.forward && d.BrowseDirection == ua.BrowseDirectionInverse || !r.forward &&
+			d.BrowseDirection == ua.BrowseDirectionForward {
 			continue
 		}
 		t := s.nodes[r.target]
-		if t == nil || !s.follows(r.kind, asked, d.IncludeSubtypes) || d.NodeClassMask != 0 && d.NodeClassMask&uint32(t.class) == 0 {
+		if t == nil || !s.follows(r.kind, asked, d.IncludeSubtypes) || d.NodeClassMask != 0 &&
+			d.NodeClassMask&uint32(t.class) == 0 {
 			continue
 		}
-		o := &ua.ReferenceDescription{NodeID: t.id.expand(), ReferenceTypeID: ua.NewTwoByteNodeID(0), BrowseName: &ua.QualifiedName{},
+		o := &ua.ReferenceDescription{NodeID: t.id.expand(), ReferenceTypeID: ua.NewTwoByteNodeID(0),
+			BrowseName:  &ua.QualifiedName{},
 			DisplayName: &ua.LocalizedText{}, TypeDefinition: nodeID{}.expand()}
 		if d.ResultMask&1 != 0 {
 			o.ReferenceTypeID = r.kind.ua()
@@ -138,7 +142,8 @@ func (s *session) translate(r *ua.TranslateBrowsePathsToNodeIDsRequest) (ua.Resp
 		targets, status := s.srv.space.follow(p)
 		result := &ua.BrowsePathResult{StatusCode: status, Targets: []*ua.BrowsePathTarget{}}
 		for _, t := range targets {
-			result.Targets = append(result.Targets, &ua.BrowsePathTarget{TargetID: t.expand(), RemainingPathIndex: math.MaxUint32})
+			result.Targets = append(result.Targets, &ua.BrowsePathTarget{TargetID: t.expand(),
+				RemainingPathIndex: math.MaxUint32})
 		}
 		resp.Results = append(resp.Results, result)
 	}

@@ -34,7 +34,8 @@ var optional = func() map[string]bool {
 		"ConfigurationManagement", "RecipeManagement", "ResultManagement", "DiagnosticLevel", "SystemState",
 		"RecipeManagement.PrepareProduct", "RecipeManagement.UnprepareProduct", "RecipeManagement.ReleaseRecipeHandle",
 		"ConfigurationManagement.ReleaseConfigurationHandle", "ResultManagement.ReleaseResultHandle",
-		"VisionStateMachine.AutomaticModeStateMachine", "VisionStateMachine.ConfirmAll", "VisionStateMachine.SelectModeAutomatic",
+		"VisionStateMachine.AutomaticModeStateMachine", "VisionStateMachine.ConfirmAll",
+		"VisionStateMachine.SelectModeAutomatic",
 		"VisionStateMachine.LastTransition", "VisionStateMachine.AutomaticModeStateMachine.LastTransition",
 		"VisionStateMachine.AutomaticModeStateMachine.SimulationMode",
 	} {
@@ -217,8 +218,10 @@ func (v *vision) handshake() {
 	}
 	const boolean, uint16s, uint32s, uint64s, float, strings = 1, 5, 7, 9, 10, 12
 	add("Heartbeat", uint16s, uint16(0), "of the gateway: moves ten times a second, and is never 0")
-	add("State", uint16s, uint16(0), "1 preoperational, 2 halted, 3 error, 4 initialized, 5 ready, 6 single execution, 7 continuous execution")
-	add("Bits", uint16s, uint16(0), "from bit 0: online, ready, trigger ack, busy, results valid, late, incomplete, overrun, server lost")
+	add("State", uint16s, uint16(0),
+		"1 preoperational, 2 halted, 3 error, 4 initialized, 5 ready, 6 single execution, 7 continuous execution")
+	add("Bits", uint16s, uint16(0),
+		"from bit 0: online, ready, trigger ack, busy, results valid, late, incomplete, overrun, server lost")
 	add("Ready", boolean, false, "a trigger would be accepted and inspected")
 	add("Missing", uint16s, uint16(0), "code of what is missing to be ready; 0: nothing")
 	add("Command", uint16s, uint16(0), "the last command that was done")
@@ -232,7 +235,8 @@ func (v *vision) handshake() {
 	add("FailedRegions", uint32s, uint32(0), "of the presented result")
 	add("FirstFailed", uint32s, uint32(0), "index of the first region that failed, from 0")
 	add("LatencyUs", uint32s, uint32(0), "from trigger to answer")
-	values := add("Values", float, []float32{}, "numbers of the presented result, in the order of ValueNames; NaN where there is none")
+	values := add("Values", float, []float32{},
+		"numbers of the presented result, in the order of ValueNames; NaN where there is none")
 	names := add("ValueNames", strings, append([]string{}, v.cfg.Values...), "of Values")
 	values.rank, names.rank = 1, 1
 	values.dimensions, names.dimensions = []uint32{0}, []uint32{0}
@@ -245,7 +249,8 @@ func (v *vision) handshake() {
 		add(c, uint32s, uint32(0), "counts since the gateway started")
 	}
 	add("EventsLost", uint32s, uint32(0), "events of the station that this server was too slow for")
-	beat := add("PlcHeartbeat", uint16s, uint16(0), "to be written by the PLC with another value at least every 100 ms. Who writes it first holds the station")
+	beat := add("PlcHeartbeat", uint16s, uint16(0),
+		"to be written by the PLC with another value at least every 100 ms. Who writes it first holds the station")
 	beat.access = 3
 	beat.write = func(s *session, value *ua.Variant) ua.StatusCode {
 		n, ok := value.Value().(uint16)
@@ -260,7 +265,8 @@ func (v *vision) handshake() {
 		sp.set(map[*node]any{beat: n})
 		return ua.StatusOK
 	}
-	v.ownMethod(id, "Trigger", []ua.TypeID{ua.TypeIDUint32, ua.TypeIDString}, []argumentOf{{"TriggerId", uint32s}, {"PartId", strings}},
+	v.ownMethod(id, "Trigger", []ua.TypeID{ua.TypeIDUint32, ua.TypeIDString}, []argumentOf{{"TriggerId", uint32s},
+		{"PartId", strings}},
 		[]argumentOf{{"Repeated", boolean}, {"Error", 6}}, func(s *session, a []*ua.Variant) ([]any, error) {
 			trigger, _ := a[0].Value().(uint32)
 			part, _ := a[1].Value().(string)
@@ -280,7 +286,8 @@ type argumentOf struct {
 }
 
 // ownMethod adds a method that OPC 40100-1 does not have.
-func (v *vision) ownMethod(parent nodeID, name string, takes []ua.TypeID, in, out []argumentOf, f func(*session, []*ua.Variant) ([]any, error)) {
+func (v *vision) ownMethod(parent nodeID, name string, takes []ua.TypeID, in, out []argumentOf, f func(*session,
+	[]*ua.Variant) ([]any, error)) {
 	sp := v.srv.space
 	id := str(3, parent.name+"/"+name)
 	sp.add(&node{id: id, class: ua.NodeClassMethod, browseName: qualified("3:" + name), rank: -1, call: &method{takes, f}})
@@ -288,11 +295,13 @@ func (v *vision) ownMethod(parent nodeID, name string, takes []ua.TypeID, in, ou
 	for what, args := range map[string][]argumentOf{"InputArguments": in, "OutputArguments": out} {
 		list := []*ua.ExtensionObject{}
 		for _, a := range args {
-			list = append(list, ua.NewExtensionObject(&ua.Argument{Name: a.name, DataType: num(0, a.dataType).ua(), ValueRank: -1,
+			list = append(list, ua.NewExtensionObject(&ua.Argument{Name: a.name, DataType: num(0, a.dataType).ua(),
+				ValueRank:       -1,
 				ArrayDimensions: []uint32{}, Description: &ua.LocalizedText{}}))
 		}
-		p := sp.add(&node{id: str(3, id.name+"/"+what), class: ua.NodeClassVariable, browseName: qualified(what), dataType: num(0, 296),
-			rank: 1, dimensions: []uint32{uint32(len(args))}, access: 1, value: dataValue(list)})
+		p := sp.add(&node{id: str(3, id.name+"/"+what), class: ua.NodeClassVariable, browseName: qualified(what),
+			dataType: num(0, 296),
+			rank:     1, dimensions: []uint32{uint32(len(args))}, access: 1, value: dataValue(list)})
 		sp.link(id, hasProperty, p.id)
 		sp.link(p.id, hasTypeDefinition, num(0, 68))
 	}
@@ -469,7 +478,8 @@ func (v *vision) show(s station.Snapshot) {
 	set("RecipeSlot", s.Recipe.Slot)
 	set("Holder", s.Holder)
 	c := s.Counters
-	for name, n := range map[string]uint32{"Accepted": c.Accepted, "Pass": c.Pass, "Fail": c.Fail, "Reject": c.Reject, "Missed": c.Missed,
+	for name, n := range map[string]uint32{"Accepted": c.Accepted, "Pass": c.Pass, "Fail": c.Fail, "Reject": c.Reject,
+		"Missed":   c.Missed,
 		"Overruns": c.Overruns, "Repeated": c.Repeated, "Dropped": c.Dropped, "EventsLost": uint32(v.lost)} {
 		set(name, n)
 	}
@@ -561,7 +571,8 @@ func systemStateOf(s station.Snapshot) *systemState {
 }
 
 func (v *vision) prepared(r station.Recipe) {
-	e := newEvent(recipePrepared, v.root.id, v.cfg.Name, fmt.Sprintf("recipe %s, version %d, is prepared", r.Name, r.Version), 100)
+	e := newEvent(recipePrepared, v.root.id, v.cfg.Name, fmt.Sprintf("recipe %s, version %d, is prepared", r.Name,
+		r.Version), 100)
 	e.set("2:InternalId", structure(internal(r)))
 	e.set("2:ExternalId", structure(&recipeIDExternal{internal(r).binaryID}))
 	e.set("2:ProductId", structure(product(r)))
@@ -607,9 +618,11 @@ func (v *vision) tell(a station.Answer) {
 	}
 	e := newEvent(resultReadyEvent, v.root.id, v.cfg.Name, message, 100)
 	for name, x := range map[string]any{
-		"ResultId": structure(&r.ID), "IsPartial": false, "IsSimulated": false, "ResultState": r.State, "MeasId": structure(&r.Meas),
+		"ResultId": structure(&r.ID), "IsPartial": false, "IsSimulated": false, "ResultState": r.State,
+		"MeasId": structure(&r.Meas),
 		"PartId": structure(&r.Part), "ExternalRecipeId": structure(&recipeIDExternal{r.Recipe.binaryID}),
-		"InternalRecipeId": structure(&r.Recipe), "ProductId": structure(&r.Product), "ExternalConfigurationId": structure(&configurationID{}),
+		"InternalRecipeId": structure(&r.Recipe), "ProductId": structure(&r.Product),
+		"ExternalConfigurationId": structure(&configurationID{}),
 		"InternalConfigurationId": structure(&r.Config), "JobId": structure(&r.Job), "CreationTime": r.Created,
 		"ProcessingTimes": structure(&r.Times), "ResultContent": r.Content,
 	} {
@@ -641,7 +654,8 @@ func (v *vision) resultOf(a station.Answer) *result {
 	case a.Verdict == station.Reject:
 		r.State = resultFailed
 	}
-	for _, x := range []any{uint16(a.Verdict), a.Complement(), uint16(a.Reason), a.Sequence, a.TriggerID, uint32(a.FailedRegions),
+	for _, x := range []any{uint16(a.Verdict), a.Complement(), uint16(a.Reason), a.Sequence, a.TriggerID,
+		uint32(a.FailedRegions),
 		uint32(a.FirstFailed), uint32(min(a.Latency.Microseconds(), 1<<32-1))} {
 		r.Content = append(r.Content, variant(x))
 	}
