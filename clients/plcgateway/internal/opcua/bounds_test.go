@@ -408,3 +408,30 @@ func TestWhere(t *testing.T) {
 		}
 	}
 }
+
+// TestRelease releases results by their handles: that is their acknowledgement, and the next one is presented.
+func TestRelease(t *testing.T) {
+	st := newStation(t, time.Minute)
+	s := serve(t, Config{Policies: []string{"None"}, Anonymous: true}, "127.0.0.1:0", st)
+	c, err := dial(t, s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(t, c, "cell/VisionStateMachine", "SelectModeAutomatic")
+	call(t, c, "cell/RecipeManagement", "PrepareRecipe", structure(&recipeIDExternal{binaryID{ID: "board"}}),
+		structure(&recipeIDInternal{}))
+	for _, id := range []uint32{5, 6} {
+		if got := call(t, c, "cell/Handshake", "Trigger", id, "p2"); got[1] != int32(0) {
+			t.Fatalf("trigger %d: %v", id, got)
+		}
+	}
+	eventually(t, "the first result is shown", func() bool { return read(t, c, "cell/Handshake/Sequence")[0] == uint32(1) })
+	release := func(handle uint32) any { return call(t, c, "cell/ResultManagement", "ReleaseResultHandle", handle)[0] }
+	if got := release(1); got != int32(0) {
+		t.Fatalf("the presented result: %v", got)
+	}
+	if got := release(1); got != int32(0) {
+		t.Fatalf("the same again: %v", got)
+	}
+	eventually(t, "the second result is shown", func() bool { return read(t, c, "cell/Handshake/Sequence")[0] == uint32(2) })
+}

@@ -135,8 +135,11 @@ func (v *vision) methods() {
 			return []any{int32(0)}, nil
 		}
 		code := codeOf(h.Acknowledge(handle))
-		if code == station.NothingWaits || code == station.NotHolder {
-			code = station.NoError // it was acknowledged before
+		// NothingWaits is right for a result that was acknowledged before. For one that still waits, such as while the
+		// heartbeat is stale, it is told: the next result would never come.
+		if code == station.NoError || code == station.NothingWaits && v.acknowledged(handle) {
+			v.acked(handle)
+			code = station.NoError
 		}
 		return []any{failure(code)}, nil
 	})
@@ -425,4 +428,27 @@ func (v *vision) listResults(_ *session, a []*ua.Variant) ([]any, error) {
 		list = []*ua.ExtensionObject{}
 	}
 	return []any{complete, uint32(len(list)), uint32(0), list, int32(0)}, nil
+}
+
+// acked notes that a result is acknowledged.
+func (v *vision) acked(sequence uint32) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, r := range v.results {
+		if r.Sequence == sequence {
+			r.acked = true
+		}
+	}
+}
+
+// acknowledged says whether a result is acknowledged, or not kept any more.
+func (v *vision) acknowledged(sequence uint32) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, r := range v.results {
+		if r.Sequence == sequence {
+			return r.acked
+		}
+	}
+	return true
 }

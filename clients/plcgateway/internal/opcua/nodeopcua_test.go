@@ -219,7 +219,7 @@ func TestLine(t *testing.T) {
 			if c.user {
 				cfg.Users = users(t)
 			}
-			s := serve(t, cfg, "127.0.0.1:0", newStation(t, 500*time.Millisecond))
+			s := serve(t, cfg, "127.0.0.1:0", newStation(t, 5*time.Second))
 			want := map[string]any{"url": s.url, "policy": c.policy, "mode": c.mode, "do": "line", "parts": parts}
 			if c.user {
 				want["user"], want["password"] = "plc", "secret"
@@ -307,11 +307,11 @@ func TestRefused(t *testing.T) {
 // TestRestart has the server made anew under a client: the station is not ready until the client has acknowledged that.
 func TestRestart(t *testing.T) {
 	cfg := Config{Policies: []string{"None"}, Anonymous: true}
-	s := serve(t, cfg, "127.0.0.1:0", newStation(t, 500*time.Millisecond))
+	s := serve(t, cfg, "127.0.0.1:0", newStation(t, 5*time.Second))
 	address := strings.TrimPrefix(s.url, "opc.tcp://")
 	got := line(t, map[string]any{"url": s.url, "do": "restart", "parts": []string{"a2", "b3"}}, func() {
 		s.stop()
-		serve(t, cfg, address, newStation(t, 500*time.Millisecond))
+		serve(t, cfg, address, newStation(t, 5*time.Second))
 	})
 	if got.AfterRestart == nil || *got.AfterRestart != failure(station.NotAcknowledged) ||
 		!slices.Equal(got.BegunAgain, []int32{0, 0}) {

@@ -202,6 +202,7 @@ type result struct {
 	Times    processingTimes
 	Content  []*ua.Variant
 	Sequence uint32 // its handle
+	acked    bool
 }
 
 func (r *result) Encode() ([]byte, error) {

@@ -439,6 +439,7 @@ func (v *vision) take(e station.Event, snap station.Snapshot) {
 			}
 			v.pending = nil
 		}
+		v.acked(e.Answer.Sequence)
 	case station.CommandDone:
 		if e.Command.Code == station.NoError {
 			v.command = e.Command.Command

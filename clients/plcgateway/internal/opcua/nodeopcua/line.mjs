@@ -165,8 +165,12 @@ async function job(meas, part) {
   answer.read = read.map((v) => v.value.value);
   const byID = await call(ids.results, 'GetResultById', [await structure('ResultIdDataType', { id: got.id }), new Variant({ dataType: DataType.Int32, value: 0 })]);
   answer.byID = byID.out && { error: byID.out[2], part: byID.out[1].partId?.id ?? '', state: byID.out[1].resultState, verdict: byID.out[1].resultContent?.[0]?.value };
-  const released = await call(ids.results, 'ReleaseResultHandle', [new Variant({ dataType: DataType.UInt32, value: byID.out?.[0] ?? 0 })]);
-  answer.released = released.out?.[0];
+  for (let i = 0; i < 400; i++) { // a busy machine may let the heartbeat be stale, and an acknowledgement is refused then
+    const released = await call(ids.results, 'ReleaseResultHandle', [new Variant({ dataType: DataType.UInt32, value: byID.out?.[0] ?? 0 })]);
+    answer.released = released.out?.[0];
+    if (answer.released === 0) break;
+    await later(20);
+  }
   // Ready again, so that the next job can begin.
   for (let i = 0; i < 400; i++) {
     const [v] = await session.read([{ nodeId: 'ns=3;s=cell/Handshake/Ready', attributeId: AttributeIds.Value }]);
@@ -211,7 +215,7 @@ try {
     // The PLC's heartbeat stops: not ready.
     await later(100);
     beating = false;
-    for (let i = 0; i < 400 && seen.stale === undefined; i++) {
+    for (let i = 0; i < 3000 && seen.stale === undefined; i++) {
       const read = await session.read(['Ready', 'Missing', 'Verdict'].map((n) => ({ nodeId: `ns=3;s=cell/Handshake/${n}`, attributeId: AttributeIds.Value })));
       if (!read[0].value.value && read[1].value.value === 3) seen.stale = read[2].value.value;
       await later(10);
