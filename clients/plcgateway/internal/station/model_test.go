@@ -1,6 +1,7 @@
 package station
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ type noDeadline struct{ rapid.TB }
 type truth struct {
 	accepted time.Time
 	part     string
+	holder   *Session
 	given    *Outcome // by the source, the first one that counted
 	answers  int
 	verdict  Verdict
@@ -109,7 +111,11 @@ func random(t *rapid.T) {
 			w := truths[id]
 			ready := s.Snapshot().Bits&ReadyBit != 0
 			d, err := c.Trigger(id, part)
+			same := w != nil && w.part == part && w.holder == c
 			switch {
+			case w != nil && !same && d == Repeated:
+				t.Fatalf("trigger %d, part %q: the answer of part %q", id, part, w.part)
+			case w != nil && !same && errors.Is(err, BadTriggerID):
 			case err != nil && ready:
 				t.Fatalf("refused while ready: %v", err)
 			case d == Accepted && w != nil && next-id < History/2:
@@ -117,7 +123,7 @@ func random(t *rapid.T) {
 			case d == Repeated && w == nil:
 				t.Fatalf("trigger %d repeated", id)
 			case d == Accepted:
-				truths[id] = &truth{accepted: time.Now(), part: part}
+				truths[id] = &truth{accepted: time.Now(), part: part, holder: c}
 			}
 			next = max(next, id+1)
 		},

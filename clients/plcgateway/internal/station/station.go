@@ -62,7 +62,9 @@ type Station struct {
 // entry is a trigger and its answer.
 type entry struct {
 	answer     Answer
-	job        *Job // nil once it is answered
+	part       string   // that the trigger named
+	holder     *Session // whose trigger it was
+	job        *Job     // nil once it is answered
 	queued     bool
 	remembered bool
 }
@@ -420,7 +422,13 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 		code = BadPartID
 	}
 	if e := s.byID[id]; e != nil && code == NoError {
-		return s.repeat(e, now)
+		// Only the holder that triggered can ask again, and only about the same part. Another one that uses the id, such as
+		// a PLC that counts from 1 again, means another part: it gets neither the answer of before nor, as it may have
+		// meant that part, an inspection of the next one.
+		if e.part == part && e.holder == s.session {
+			return s.repeat(e, now)
+		}
+		code = BadTriggerID
 	}
 	if code == NoError {
 		code = s.refusal(now)
@@ -433,7 +441,7 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 		s.sequence = 1 // 0 stands for no answer
 	}
 	s.acceptedID, s.code = id, NoError
-	e := &entry{queued: true, answer: Answer{
+	e := &entry{queued: true, part: part, holder: s.session, answer: Answer{
 		TriggerID: id, Sequence: s.sequence, Verdict: Reject, PartID: part, Recipe: s.prepared[s.current],
 		Steps: Steps{Triggered: now},
 	}}

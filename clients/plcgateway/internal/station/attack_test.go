@@ -1,0 +1,50 @@
+package station
+
+import (
+	"errors"
+	"testing"
+)
+
+// An answer of before is none about another part: a PLC that lost its counter begins at 1 again.
+func TestIDsOfBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, f := bench(t, Config{})
+		c := hold(t, s)
+		trigger(t, c, 1, "A")
+		j := <-f.jobs
+		j.Answer(pass(j))
+		if err := c.Acknowledge(1); err != nil {
+			t.Fatal(err)
+		}
+		c.TriggerOff()
+
+		// The same id for another part, and without one.
+		for _, part := range []string{"B", ""} {
+			if d, err := c.Trigger(1, part); !errors.Is(err, BadTriggerID) {
+				t.Errorf("part %q: %v, %v", part, d, err)
+			}
+			if r := s.Snapshot().Result; r.Verdict != Reject || r.TriggerID != 0 {
+				t.Errorf("part %q: %+v", part, r)
+			}
+		}
+		if d, err := c.Trigger(1, "A"); err != nil || d != Repeated {
+			t.Errorf("the same part: %v, %v", d, err)
+		}
+
+		// The same id of another holder, for what it takes for the same part, whether the answer was acknowledged or not.
+		trigger(t, c, 2, "")
+		j = <-f.jobs
+		j.Answer(pass(j))
+		c.Release()
+		c = hold(t, s)
+		for id, part := range map[uint32]string{1: "A", 2: ""} {
+			if d, err := c.Trigger(id, part); !errors.Is(err, BadTriggerID) {
+				t.Errorf("another holder, trigger %d: %v, %v", id, d, err)
+			}
+			if r := s.Snapshot().Result; r.Verdict != Reject || r.TriggerID != 0 || len(f.jobs) != 0 {
+				t.Errorf("another holder, trigger %d: %+v", id, r)
+			}
+		}
+		trigger(t, c, 3, "A")
+	})
+}
