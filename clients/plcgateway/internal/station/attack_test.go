@@ -3,6 +3,7 @@ package station
 import (
 	"errors"
 	"testing"
+	"time"
 )
 
 // An answer of before is none about another part: a PLC that lost its counter begins at 1 again.
@@ -46,5 +47,35 @@ func TestIDsOfBefore(t *testing.T) {
 			}
 		}
 		trigger(t, c, 3, "A")
+	})
+}
+
+// A PLC that was off and counts from 1 again is silent in between.
+func TestIDsBehindSilence(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, f := bench(t, Config{})
+		c := hold(t, s)
+		for id := range uint32(2) {
+			trigger(t, c, id+1, "")
+			j := <-f.jobs
+			j.Answer(pass(j))
+			if id == 0 {
+				if err := c.Acknowledge(1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		c.Heartbeat(7)
+		if d, err := c.Trigger(1, ""); !errors.Is(err, BadTriggerID) {
+			t.Errorf("an answer that was acknowledged: %v, %v", d, err)
+		}
+		// One that the PLC has not acknowledged is presented again, and can be asked for.
+		if d, err := c.Trigger(2, ""); err != nil || d != Repeated {
+			t.Errorf("an answer that waits: %v, %v", d, err)
+		}
+		if r := s.Snapshot().Result; r.TriggerID != 2 || r.Verdict != Pass {
+			t.Errorf("%+v", r)
+		}
 	})
 }

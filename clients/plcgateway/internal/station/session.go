@@ -88,6 +88,9 @@ func (c *Session) beat(v uint16, now time.Time) {
 func (s *Station) heardNow(now time.Time) { s.heard(now) }
 
 func (s *Station) heard(now time.Time) {
+	if s.isStale(now) {
+		s.silences++
+	}
 	s.lastBeat = now
 	s.stale.Reset(s.cfg.HeartbeatTimeout)
 }

@@ -36,6 +36,7 @@ type Station struct {
 
 	beat     uint16
 	lastBeat time.Time // of the PLC
+	silences uint64    // how often it was stale and came back
 	stale    *time.Timer
 
 	prepared map[uint16]Recipe
@@ -64,6 +65,7 @@ type entry struct {
 	answer     Answer
 	part       string   // that the trigger named
 	holder     *Session // whose trigger it was
+	silences   uint64   // of the station when the answer left the queue
 	job        *Job     // nil once it is answered
 	queued     bool
 	remembered bool
@@ -422,10 +424,10 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 		code = BadPartID
 	}
 	if e := s.byID[id]; e != nil && code == NoError {
-		// Only the holder that triggered can ask again, and only about the same part. Another one that uses the id, such as
-		// a PLC that counts from 1 again, means another part: it gets neither the answer of before nor, as it may have
-		// meant that part, an inspection of the next one.
-		if e.part == part && e.holder == s.session {
+		// Only the holder that triggered can ask again, about the same part, and not about an answer that it acknowledged
+		// before it was silent. Anything else, such as a PLC that counts from 1 again, means another part: it gets neither
+		// the answer of before nor, as it may have meant that part, an inspection of the next one.
+		if e.part == part && e.holder == s.session && (e.queued || e.silences == s.silences) {
 			return s.repeat(e, now)
 		}
 		code = BadTriggerID
@@ -553,7 +555,7 @@ func (s *Station) remove(now time.Time, acked bool) {
 	e := s.queue[0]
 	s.queue = slices.Delete(s.queue, 0, 1)
 	s.presented = nil
-	e.queued = false
+	e.queued, e.silences = false, s.silences
 	if acked {
 		e.answer.Steps.Acked = now
 	} else {
