@@ -3,6 +3,7 @@
 package events
 
 import (
+	"slices"
 	"time"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -78,7 +79,11 @@ type Strips struct {
 	lines  uint64 // of a part
 	kept   []keptStrip
 	wanted []wantedPart
+	spare  [][]byte // of strips that were let go: new memory for each would be cleared, and collected
 }
+
+// mostSpare is how many buffers wait to be used again: as many as a strip lets go, mostly.
+const mostSpare = 2
 
 type keptStrip struct {
 	first uint64
@@ -118,7 +123,11 @@ func (t *Strips) Strip(first uint64, p kernels.Picture) {
 	if n := p.Height * p.RowBytes(); n > 0 && len(p.Data) > 0 {
 		// One whose room is refused is missing from pictures, which say so.
 		if free, ok := t.stream.bus.keeper.Room(int64(n)); ok {
-			all := make([]byte, 0, n)
+			var all []byte
+			if k := len(t.spare); k > 0 {
+				all, t.spare = t.spare[k-1][:0], t.spare[:k-1]
+			}
+			all = slices.Grow(all, n)
 			for _, d := range p.Data {
 				all = append(all, d...)
 			}
@@ -149,6 +158,9 @@ func (t *Strips) Strip(first uint64, p kernels.Picture) {
 			keep = append(keep, k)
 		} else {
 			k.free()
+			if len(t.spare) < mostSpare {
+				t.spare = append(t.spare, k.p.Data[0])
+			}
 		}
 	}
 	clear(t.kept[len(keep):])
@@ -166,7 +178,7 @@ func (t *Strips) Close() {
 	for _, k := range t.kept {
 		k.free()
 	}
-	t.kept, t.wanted = nil, nil
+	t.kept, t.wanted, t.spare = nil, nil, nil
 }
 
 // hand makes the picture of a part of the strips that are there, and hands it to the keeper.
