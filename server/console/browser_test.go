@@ -276,7 +276,8 @@ func TestBrowserLogin(t *testing.T) {
 	p.run(t, chromedp.Click(`//button[text()="Log out"]`))
 	p.until(t, `document.getElementById("token")`)
 	for _, u := range p.hosts() {
-		if !strings.HasPrefix(u, p.base+"/") && !strings.HasPrefix(u, "ws://"+strings.TrimPrefix(p.base, "http://")+"/") && !strings.HasPrefix(u, "blob:") {
+		if !strings.HasPrefix(u, p.base+"/") && !strings.HasPrefix(u, strings.Replace(p.base, "http", "ws", 1)+"/") &&
+			!strings.HasPrefix(u, "blob:") {
 			t.Errorf("the page asked %s", u)
 		}
 	}
@@ -330,7 +331,8 @@ func TestBrowserFirstPaint(t *testing.T) {
 		p.goTo(t, "/")
 		p.has(t, ".empty", "Nothing runs yet")
 		p.until(t, `performance.getEntriesByType("paint").length > 0`)
-		v := eval[map[string]float64](t, p, `(() => ({ paint: performance.getEntriesByType("paint").find(e => e.name === "first-contentful-paint")?.startTime ?? 0,
+		v := eval[map[string]float64](t, p, `(() => ({
+			paint: performance.getEntriesByType("paint").find(e => e.name === "first-contentful-paint")?.startTime ?? 0,
 			bytes: performance.getEntriesByType("resource").reduce((n, e) => n + e.transferSize, 0) }))()`)
 		t.Logf("first paint with content after %.0f ms, %.0f bytes", v["paint"], v["bytes"])
 		times = append(times, v["paint"])
@@ -393,7 +395,8 @@ func TestBrowserAxe(t *testing.T) {
 					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
 				eval[bool](t, p, string(axe)+"; true")
 				found := eval[string](t, p, `new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))).then(() => axe.run()).then(r =>
-					JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 4).map(n => n.html.slice(0, 200) + " " + (n.any[0]?.message ?? ""))}))))`)
+					JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help,
+					nodes: v.nodes.slice(0, 4).map(n => n.html.slice(0, 200) + " " + (n.any[0]?.message ?? ""))}))))`)
 				var violations []struct {
 					ID, Help string
 					Nodes    []string
@@ -453,7 +456,8 @@ func TestBrowserOrigins(t *testing.T) {
 		out.inline = String(window.inline);
 		try { out.eval = String((0, eval)("1")); } catch (e) { out.eval = "refused"; }
 		try { await fetch(%[1]q + "/data"); out.fetch = "read"; } catch { out.fetch = "refused"; }
-		out.image = await new Promise(r => { const i = new Image(); i.onload = () => r("loaded"); i.onerror = () => r("refused"); i.src = %[1]q + "/x.png"; });
+		out.image = await new Promise(r => { const i = new Image();
+			i.onload = () => r("loaded"); i.onerror = () => r("refused"); i.src = %[1]q + "/x.png"; });
 		out.frame = String(window.parent === window);
 		return out; })()`, other.URL))
 	for what, want := range map[string]string{"inline": "undefined", "fetch": "refused", "image": "refused"} {
@@ -470,15 +474,18 @@ func TestBrowserOrigins(t *testing.T) {
 	p.run(t, chromedp.Navigate(other.URL+"/"))
 	got = eval[map[string]string](t, p, fmt.Sprintf(`(async () => {
 		const base = %q, out = {};
+		const send = type => fetch(base + "/polyscan.v1.RecipeService/DeleteRecipe",
+			{method: "POST", credentials: "include", headers: {"Content-Type": type}, body: "{}"}).then(r => r.text());
 		const tries = {
 			read: () => fetch(base + "/console/session", {credentials: "include"}).then(r => r.text()),
-			call: () => fetch(base + "/polyscan.v1.RecipeService/DeleteRecipe", {method: "POST", credentials: "include", headers: {"Content-Type": "application/json"}, body: "{}"}).then(r => r.text()),
-			form: () => fetch(base + "/polyscan.v1.RecipeService/DeleteRecipe", {method: "POST", credentials: "include", headers: {"Content-Type": "text/plain"}, body: "{}"}).then(r => r.text()),
+			call: () => send("application/json"),
+			form: () => send("text/plain"),
 			logout: () => fetch(base + "/console/logout", {method: "POST", credentials: "include"}).then(r => r.text()),
 		};
 		for (const [k, f] of Object.entries(tries)) out[k] = await f().catch(() => "refused");
 		await fetch(base + "/console/logout", {method: "POST", mode: "no-cors", credentials: "include"}).catch(() => {});
-		out.socket = await new Promise(r => { const s = new WebSocket(base.replace("http", "ws") + "/socket/polyscan.v1.MonitorService/Watch", ["polyscan"]);
+		out.socket = await new Promise(r => {
+			const s = new WebSocket(base.replace("http", "ws") + "/socket/polyscan.v1.MonitorService/Watch", ["polyscan"]);
 			s.onopen = () => r("open"); s.onerror = () => r("refused"); });
 		out.frame = await new Promise(r => { const f = document.createElement("iframe"); f.src = base + "/"; f.onload = () => {
 			try { r(f.contentDocument ? "empty" : "refused"); } catch { r("refused"); } }; document.body.append(f); });

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"connectrpc.com/vanguard"
-	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -73,7 +72,7 @@ type Handler struct {
 func New(cfg Config) (*Handler, error) {
 	h := &Handler{
 		Config:    cfg,
-		transport: &transport{inside: cfg.Inside, h2: http2.Transport{AllowHTTP: true}, memory: cfg.Memory},
+		transport: newTransport(cfg.Inside, cfg.Memory),
 		sessions:  sessions{byKey: map[sessionKey]*session{}},
 		slow:      slowness{until: map[string]time.Time{}},
 		busy:      make(chan struct{}, mostCalls),

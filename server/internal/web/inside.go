@@ -1,5 +1,7 @@
 package web
 
+//lint:file-ignore SA1019 http.Transport pools connections by address; each request has one of its own here, handed over.
+
 import (
 	"context"
 	"crypto/tls"
@@ -129,6 +131,10 @@ type transport struct {
 	inside *Inside
 	h2     http2.Transport
 	memory *budget.Budget
+}
+
+func newTransport(inside *Inside, memory *budget.Budget) *transport {
+	return &transport{inside: inside, h2: http2.Transport{AllowHTTP: true}, memory: memory}
 }
 
 // clientKey is where the context of a request says whose it is.
