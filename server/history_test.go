@@ -318,7 +318,8 @@ func TestHistoryTenants(t *testing.T) {
 			t.Errorf("%v", e)
 		}
 		audit, err = c.ListAudit(as(token), &pb.ListAuditRequest{PageSize: 2, PageToken: audit.GetNextPageToken()})
-		if err != nil || len(audit.GetEntries()) != 1 || audit.GetNextPageToken() != "" || !strings.Contains(audit.String(), "the first version: 1 regions with 1 limits") {
+		if err != nil || len(audit.GetEntries()) != 1 || audit.GetNextPageToken() != "" ||
+			!strings.Contains(audit.String(), "the first version: 1 regions with 1 limits") {
 			t.Errorf("%v: %v", audit, err)
 		}
 	}

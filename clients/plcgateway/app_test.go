@@ -40,7 +40,11 @@ func writeFile(t *testing.T, text string) string {
 	return name
 }
 
-const small = "servers: {hall: {addr: localhost}}\nmodbus: {listen: ':0'}\nstations:\n  - name: a\n    parts: c\n    recipes: {1: r}\n"
+const (
+	small = "servers: {hall: {addr: localhost}}\nmodbus: {listen: ':0'}\n" +
+		"stations:\n  - name: a\n    parts: c\n    recipes: {1: r}\n"
+	oneStation = "stations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n"
+)
 
 func TestConfigMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
@@ -51,39 +55,60 @@ func TestConfigMistakes(t *testing.T) {
 		"no server":        {"stations: []", ":1: servers: there is none"},
 		"no station":       {"servers: {hall: {addr: x}}\n\n", ":1: stations: there is none"},
 		"server's address": {"servers:\n  hall:\n    addr: ''\nstations: []", ":3: server hall: addr is missing"},
-		"token over text":  {"servers:\n  hall: {addr: far, token-file: /none}\nstations: []", ":2: server hall: dial far: token file: open /none"},
-		"which server":     {"servers: {a: {addr: x}, b: {addr: y}}\nstations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n", ":3: station s: server is missing, and there are several"},
-		"no such server":   {small + "    server: yard\n", `:7: station a: server "yard": there is none of that name`},
-		"no source":        {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    recipes: {1: r}\n", ":3: station s: want one of parts, resident and folder"},
-		"two sources":      {small + "    resident: r\n", ":4: station a: want one of parts, resident and folder"},
-		"no folder":        {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    folder: /none\n    recipes: {1: r}\n", ":4: station s: folder /none: no such folder"},
-		"no recipe":        {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    parts: p\n", ":3: station s: recipes: there is none"},
-		"recipe":           {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes:\n      1: r@0\n", `:6: station s: recipe "r@0": version "0" is no number from 1`},
-		"prepare":          {small + "    prepare: 2\n", ":7: station a: prepare 2: no recipe has this slot"},
-		"deadline":         {small + "    deadline: 2m\n", ":7: station a: deadline 2m0s: must be 1ms to 1m0s"},
-		"heartbeat":        {small + "    heartbeat: 10ms\n", ":7: station a: heartbeat 10ms: must be 100ms to 10s"},
-		"value":            {small + "    values:\n    - U7.mean\n    - U7.avg\n", `:9: station a: value "U7.avg": no statistic "avg"`},
-		"unit":             {small + "    modbus:\n      unit: 248\n", ":8: station a: unit 248: must be 1 to 247"},
+		"token over text": {"servers:\n  hall: {addr: far, token-file: /none}\nstations: []",
+			":2: server hall: dial far: token file: open /none"},
+		"which server": {"servers: {a: {addr: x}, b: {addr: y}}\n" + oneStation,
+			":3: station s: server is missing, and there are several"},
+		"no such server": {small + "    server: yard\n", `:7: station a: server "yard": there is none of that name`},
+		"no source": {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    recipes: {1: r}\n",
+			":3: station s: want one of parts, resident and folder"},
+		"two sources": {small + "    resident: r\n", ":4: station a: want one of parts, resident and folder"},
+		"no folder": {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    folder: /none\n    recipes: {1: r}\n",
+			":4: station s: folder /none: no such folder"},
+		"no recipe": {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    parts: p\n",
+			":3: station s: recipes: there is none"},
+		"recipe": {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes:\n      1: r@0\n",
+			`:6: station s: recipe "r@0": version "0" is no number from 1`},
+		"prepare":   {small + "    prepare: 2\n", ":7: station a: prepare 2: no recipe has this slot"},
+		"deadline":  {small + "    deadline: 2m\n", ":7: station a: deadline 2m0s: must be 1ms to 1m0s"},
+		"heartbeat": {small + "    heartbeat: 10ms\n", ":7: station a: heartbeat 10ms: must be 100ms to 10s"},
+		"value": {small + "    values:\n    - U7.mean\n    - U7.avg\n",
+			`:9: station a: value "U7.avg": no statistic "avg"`},
+		"unit": {small + "    modbus:\n      unit: 248\n", ":8: station a: unit 248: must be 1 to 247"},
 		"unit twice": {small + "    modbus: {unit: 1}\n  - name: b\n    parts: c\n    recipes: {1: r}\n    modbus: {unit: 1}\n",
 			":11: station b: unit 1 is that of a"},
-		"name twice":      {small + "  - name: a\n    parts: c\n    recipes: {1: r}\n", ":7: station a: another one has this name"},
-		"nowhere":         {"servers: {h: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n    modbus: {unit: 1}\n", ":6: station s: modbus: the file has no modbus section"},
-		"listen":          {"modbus: {listen: 502}\n" + small[strings.Index(small, "stations"):], `:1: listen "502": want HOST:PORT`},
-		"nowhere, OPC UA": {"servers: {h: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n    opcua: true\n", ":6: station s: opcua: the file has no opcua section"},
-		"OPC UA, nobody":  {"opcua:\n  listen: ':4840'\n  policies: [None]\n" + small, ":2: opcua: nobody may log in"},
-		"OPC UA, policy":  {"opcua:\n  listen: ':4840'\n  anonymous: true\n  policies: [None, Basic128Rsa15]\n" + small, `:4: opcua: policy "Basic128Rsa15": there are None, Basic256Sha256`},
-		"OPC UA, secrets": {"opcua:\n  listen: ':4840'\n  anonymous: true\n" + small, ":2: opcua: certificate and key are missing"},
-		"OPC UA, trust":   {"opcua:\n  listen: ':4840'\n  anonymous: true\n  certificate: c\n  key: k\n  trusted: /none\n" + small, ":6: opcua: trusted /none: no such folder"},
-		"OPC UA, users":   {"opcua:\n  listen: ':4840'\n  policies: [None]\n  certificate: c\n  key: k\n  users: /none\n" + small, ":6: opcua: users: open /none"},
-		"word order":      {small + "    modbus: {unit: 1, word-order: big}\n", `:7: word-order "big": want high-first or low-first`},
-		"mqtt nowhere":    {small + "    mqtt: true\n", ":7: station a: mqtt: the file has no mqtt section"},
-		"mqtt broker":     {"mqtt:\n  brokers: [tcp://b]\n  client-id: c\n  json: p\n" + small, `:2: mqtt: broker "tcp://b": want mqtt://host:port`},
-		"mqtt client":     {"mqtt: {brokers: ['mqtt://b'], json: p}\n" + small, ":1: mqtt: no client id"},
-		"mqtt both":       {"mqtt: {brokers: ['mqtt://b'], client-id: c}\n" + small, ":1: mqtt: want one of sparkplug and json"},
-		"mqtt node":       {"mqtt: {brokers: ['mqtt://b'], client-id: c, sparkplug: {group: a/b, node: n}}\n" + small, `:1: mqtt: group "a/b"`},
-		"mqtt password":   {"mqtt: {brokers: ['mqtt://b'], client-id: c, json: p, password-file: /none}\n" + small, ":1: mqtt: password-file: open /none"},
-		"log":             {"log-level: loud\nlog-format: xml\n" + small, `:1: log-level "loud"`},
-		"all of them":     {"log-level: loud\nlog-format: xml\n" + small + "    deadline: 2m\n", `:9: station a: deadline`},
+		"name twice": {small + "  - name: a\n    parts: c\n    recipes: {1: r}\n",
+			":7: station a: another one has this name"},
+		"nowhere": {"servers: {h: {addr: x}}\n" + oneStation + "    modbus: {unit: 1}\n",
+			":6: station s: modbus: the file has no modbus section"},
+		"listen": {"modbus: {listen: 502}\n" + small[strings.Index(small, "stations"):],
+			`:1: listen "502": want HOST:PORT`},
+		"nowhere, OPC UA": {"servers: {h: {addr: x}}\n" + oneStation + "    opcua: true\n",
+			":6: station s: opcua: the file has no opcua section"},
+		"OPC UA, nobody": {"opcua:\n  listen: ':4840'\n  policies: [None]\n" + small, ":2: opcua: nobody may log in"},
+		"OPC UA, policy": {"opcua:\n  listen: ':4840'\n  anonymous: true\n  policies: [None, Basic128Rsa15]\n" + small,
+			`:4: opcua: policy "Basic128Rsa15": there are None, Basic256Sha256`},
+		"OPC UA, secrets": {"opcua:\n  listen: ':4840'\n  anonymous: true\n" + small,
+			":2: opcua: certificate and key are missing"},
+		"OPC UA, trust": {"opcua:\n  listen: ':4840'\n  anonymous: true\n  certificate: c\n  key: k\n" +
+			"  trusted: /none\n" + small, ":6: opcua: trusted /none: no such folder"},
+		"OPC UA, users": {"opcua:\n  listen: ':4840'\n  policies: [None]\n  certificate: c\n  key: k\n" +
+			"  users: /none\n" + small, ":6: opcua: users: open /none"},
+		"word order": {small + "    modbus: {unit: 1, word-order: big}\n",
+			`:7: word-order "big": want high-first or low-first`},
+		"mqtt nowhere": {small + "    mqtt: true\n", ":7: station a: mqtt: the file has no mqtt section"},
+		"mqtt broker": {"mqtt:\n  brokers: [tcp://b]\n  client-id: c\n  json: p\n" + small,
+			`:2: mqtt: broker "tcp://b": want mqtt://host:port`},
+		"mqtt client": {"mqtt: {brokers: ['mqtt://b'], json: p}\n" + small, ":1: mqtt: no client id"},
+		"mqtt both": {"mqtt: {brokers: ['mqtt://b'], client-id: c}\n" + small,
+			":1: mqtt: want one of sparkplug and json"},
+		"mqtt node": {"mqtt: {brokers: ['mqtt://b'], client-id: c, sparkplug: {group: a/b, node: n}}\n" + small,
+			`:1: mqtt: group "a/b"`},
+		"mqtt password": {"mqtt: {brokers: ['mqtt://b'], client-id: c, json: p, password-file: /none}\n" + small,
+			":1: mqtt: password-file: open /none"},
+		"log": {"log-level: loud\nlog-format: xml\n" + small, `:1: log-level "loud"`},
+		"all of them": {"log-level: loud\nlog-format: xml\n" + small + "    deadline: 2m\n",
+			`:9: station a: deadline`},
 		"address of http": {"http: x\n" + small, `:1: http "x": want HOST:PORT`},
 	} {
 		file := writeFile(t, c.text)
@@ -195,9 +220,11 @@ func TestGateway(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
-	file := writeFile(t, "http: 127.0.0.1:0\nservers: {hall: {addr: '"+l.Addr().String()+"'}}\nmodbus: {listen: '127.0.0.1:0', word-order: low-first}\n"+
+	file := writeFile(t, "http: 127.0.0.1:0\nservers: {hall: {addr: '"+l.Addr().String()+"'}}\n"+
+		"modbus: {listen: '127.0.0.1:0', word-order: low-first}\n"+
 		"opcua: {listen: '127.0.0.1:0', policies: [None], anonymous: true}\n"+
-		"stations:\n  - name: desk\n    folder: "+dir+"\n    recipes: {1: line}\n    deadline: 1m\n    heartbeat: 10s\n    modbus: {unit: 7}\n    opcua: true\n")
+		"stations:\n  - name: desk\n    folder: "+dir+"\n    recipes: {1: line}\n"+
+		"    deadline: 1m\n    heartbeat: 10s\n    modbus: {unit: 7}\n    opcua: true\n")
 	code := make(chan int, 1)
 	go func() { code <- run(ctx, []string{"--config", file}, nil, out, errs) }()
 	addr := out.await(t, `Modbus TCP on (\S+)\n`)

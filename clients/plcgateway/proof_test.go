@@ -244,8 +244,9 @@ func (p *plant) shoot(ctx context.Context) {
 					return
 				}
 				pixels := bytes.Repeat([]byte{proofLevel(id)}, proofWidth*proofLines)
+				strip := clients.Strip{Pixels: pixels, PartStarts: []int{0}, PartIDs: []string{fmt.Sprintf("P%d", id)}}
 				at := time.Now()
-				if _, err := scan.Send(ctx, clients.Strip{Pixels: pixels, PartStarts: []int{0}, PartIDs: []string{fmt.Sprintf("P%d", id)}}); err != nil {
+				if _, err := scan.Send(ctx, strip); err != nil {
 					alive = false
 				} else if p.logLevel == "info" {
 					p.mu.Lock()
@@ -392,7 +393,8 @@ func TestProof(t *testing.T) {
 func (p *plant) mbpoll() {
 	host, port, _ := net.SplitHostPort(p.modbusAddr)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		out, err := exec.Command("mbpoll", "-m", "tcp", "-a", "1", "-t", "3:hex", "-0", "-r", "10", "-c", "2", "-1", "-p", port, host).CombinedOutput()
+		out, err := exec.Command("mbpoll", "-m", "tcp", "-a", "1", "-t", "3:hex", "-0", "-r", "10", "-c", "2", "-1",
+			"-p", port, host).CombinedOutput()
 		if err == nil && bytes.Contains(out, []byte("0x3C69")) && bytes.Contains(out, []byte("0xC396")) {
 			return
 		}

@@ -51,7 +51,8 @@ func (c *teachCmd) Help() string {
 	return `
 Learns, region by region, what limits frames of good parts keep, and prints them beside what those frames have. It
 writes a regions file with the limits: look at it, edit it, try it (polyscan try), and put it on a server (polyscan
-recipe put). Nothing is used by itself. Of the history (--kept), parts that passed are taken for good ones. Limits that the regions have stay, except those about what is learned.
+recipe put). Nothing is used by itself. Of the history (--kept), parts that passed are taken for good ones. Limits
+that the regions have stay, except those about what is learned.
 
 Examples:
 

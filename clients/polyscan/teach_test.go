@@ -103,7 +103,8 @@ func TestTeach(t *testing.T) {
 	}
 	got, _, code = polyscan(t, "teach", good, "--recipe", "belt", "--recipes", recipes, "--quantity", "p99", "--margin",
 		"0% + 20%", "-o", "-")
-	if code != exitOK || !strings.Contains(got, `"name": "belt"`) || strings.Count(got, "p99 in [") < 5 || !strings.Contains(got, "mean in [") {
+	if code != exitOK || !strings.Contains(got, `"name": "belt"`) || strings.Count(got, "p99 in [") < 5 ||
+		!strings.Contains(got, "mean in [") {
 		t.Errorf("%s", got)
 	}
 }
@@ -167,7 +168,8 @@ func TestTeachKept(t *testing.T) {
 	if !strings.Contains(got, "12 frames: 11 of 12 pass") || !strings.Contains(got, "frame_007") {
 		t.Errorf("%s", got)
 	}
-	if got := succeed(t, "try", "--kept", "camera-3", "--last", "3", "-r", taught, "--addr", addr); !strings.Contains(got, "3 frames: 3 of 3 pass") {
+	got = succeed(t, "try", "--kept", "camera-3", "--last", "3", "-r", taught, "--addr", addr)
+	if !strings.Contains(got, "3 frames: 3 of 3 pass") {
 		t.Errorf("%s", got)
 	}
 	if _, stderr, code := polyscan(t, "try", "--kept", "nobody", "-r", taught, "--addr", addr); code != exitUsage ||

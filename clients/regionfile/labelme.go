@@ -62,7 +62,9 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 		return e
 	}
 	if m.has("limits") {
-		b.foreignLimits("limits are flags of the shape", func() string { return fmt.Sprintf("shapes[%d]%s", index, nameAt(m.doc, m.start, "label")) })
+		b.foreignLimits("limits are flags of the shape", func() string {
+			return fmt.Sprintf("shapes[%d]%s", index, nameAt(m.doc, m.start, "label"))
+		})
 	}
 	label, e := optional(m, "label", (*cursor).stringOrNull)
 	if e != nil {

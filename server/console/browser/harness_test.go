@@ -224,7 +224,8 @@ func (b *tab) awaitChange(f func() string, from string) {
 // press clicks the button of a name, as a user who sees it.
 func (b *tab) press(name string) {
 	b.t.Helper()
-	button := fmt.Sprintf(`[...document.querySelectorAll("button")].find((b) => b.textContent === %q && !b.disabled && b.checkVisibility())`, name)
+	button := fmt.Sprintf(`[...document.querySelectorAll("button")]`+
+		`.find((b) => b.textContent === %q && !b.disabled && b.checkVisibility())`, name)
 	b.await(button)
 	b.eval(button+`.scrollIntoView({block: "center"})`, nil)
 	b.run(chromedp.Evaluate(button+".id ||= 'pressed-'+Math.random().toString(36).slice(2)", new(string)))

@@ -76,7 +76,8 @@ func TestRangeConstants(t *testing.T) {
 // The chart of subgroups, written down by hand: two of three values, and one that is left over.
 func TestSubgroups(t *testing.T) {
 	c := chartOf([]float64{1, 2, 6, 4, 4, 7, 100}, pb.ChartKind_CHART_KIND_XBAR_R, 3, new(0.0), new(10.0))
-	if !slices.Equal(c.GetMeans(), []float64{3, 5}) || !slices.Equal(c.GetRanges(), []float64{5, 3}) || c.GetValues() != 6 || c.GetSubgroup() != 3 {
+	if !slices.Equal(c.GetMeans(), []float64{3, 5}) || !slices.Equal(c.GetRanges(), []float64{5, 3}) ||
+		c.GetValues() != 6 || c.GetSubgroup() != 3 {
 		t.Errorf("%v", c)
 	}
 	near(t, "mean", &c.Mean, 4, 0)

@@ -110,9 +110,12 @@ func result(regions int, mean float64) *polygon.Result {
 		q := polygon.RegionResult{
 			Index: i, Name: fmt.Sprintf("region %d", i), Count: count, Area: 1000.5, Coverage: 1, CoverageKnown: true,
 			Bounds: polygon.Rect{X0: i, Y0: 0, X1: i + 40, Y1: 25}, Verdict: polygon.Pass,
-			Limits: []polygon.LimitResult{{Expression: "mean <= 100", Verdict: polygon.Pass, Value: float64(sum) / count, Measured: true}},
+			Limits: []polygon.LimitResult{{
+				Expression: "mean <= 100", Verdict: polygon.Pass, Value: float64(sum) / count, Measured: true,
+			}},
 			Channels: []polygon.ChannelStatistics{{
-				Has:   polygon.Count | polygon.Sum | polygon.SumOfSquares | polygon.Mean | polygon.Variance | polygon.StdDev | polygon.Min | polygon.Max,
+				Has: polygon.Count | polygon.Sum | polygon.SumOfSquares | polygon.Mean | polygon.Variance |
+					polygon.StdDev | polygon.Min | polygon.Max,
 				Count: count, Sum: sum, SumOfSquares: sum * 60, Mean: float64(sum) / count, Min: 3, Max: 220,
 				MinAt: polygon.Position{X: i, Y: 3}, MaxAt: polygon.Position{X: i + 1, Y: 7},
 			}},

@@ -73,7 +73,8 @@ func TestPages(t *testing.T) {
 			rapid.ID[string]).Draw(t, "names"); len(n) > 0 {
 			f.Names = n
 		}
-		f.Recipes = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"board-0", "board-1", "board-2"}), 0, 2, rapid.ID[string]).Draw(t, "recipes")
+		f.Recipes = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"board-0", "board-1", "board-2"}), 0, 2,
+			rapid.ID[string]).Draw(t, "recipes")
 		f.Verdicts = rapid.SliceOfNDistinct(rapid.SampledFrom([]pb.Verdict{0, 1, 2}), 0, 3, rapid.ID[pb.Verdict]).Draw(t, "verdicts")
 		if rapid.Bool().Draw(t, "region") {
 			f.Region = "region 0"
@@ -193,8 +194,8 @@ func TestTallies(t *testing.T) {
 	k = keep(t, dir)
 	check()
 	var left int
-	if err := k.db.reader().QueryRow("SELECT (SELECT count(*) FROM numbers) - (SELECT count(*) FROM parts) + (SELECT count(*) FROM tallies WHERE parts <= 0)").
-		Scan(&left); err != nil || left != 0 {
+	if err := k.db.reader().QueryRow(`SELECT (SELECT count(*) FROM numbers) - (SELECT count(*) FROM parts) +
+		(SELECT count(*) FROM tallies WHERE parts <= 0)`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d rows too many: %v", left, err)
 	}
 }
@@ -636,8 +637,13 @@ func FuzzListParts(f *testing.F) {
 	s := k.camera("camera", "board")
 	part(s, 0, "id", result(3, 150))
 	k.written(f, 1)
-	seed, err := proto.Marshal(&pb.ListPartsRequest{Filter: &pb.PartFilter{Names: []string{"c*"}, Region: "region 0", Verdicts: []pb.Verdict{2},
-		From: timestamppb.New(time.Unix(1, 0)), Marks: []pb.PartMark{4}}, PageToken: token(place{1, 1}, [8]byte{}, false)})
+	seed, err := proto.Marshal(&pb.ListPartsRequest{
+		Filter: &pb.PartFilter{
+			Names: []string{"c*"}, Region: "region 0", Verdicts: []pb.Verdict{2},
+			From: timestamppb.New(time.Unix(1, 0)), Marks: []pb.PartMark{4},
+		},
+		PageToken: token(place{1, 1}, [8]byte{}, false),
+	})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -221,7 +221,9 @@ func BenchmarkQueries(b *testing.B) {
 		{"stream", list(&pb.PartFilter{Stream: &pb.StreamRef{ServerId: "run", StreamId: 1, ResultNumber: new(uint64(*queryParts / 2))}})},
 		{"count", func() (proto.Message, error) { return k.CountParts(admin, &pb.CountPartsRequest{}) }},
 		{"count-by-day", func() (proto.Message, error) {
-			return k.CountParts(admin, &pb.CountPartsRequest{Step: durationpb.New(24 * time.Hour), Filter: &pb.PartFilter{From: at(0.1), To: at(0.9)}})
+			return k.CountParts(admin, &pb.CountPartsRequest{
+				Step: durationpb.New(24 * time.Hour), Filter: &pb.PartFilter{From: at(0.1), To: at(0.9)},
+			})
 		}},
 		{"pareto", func() (proto.Message, error) { return k.GetPareto(admin, &pb.GetParetoRequest{}) }},
 		{"pareto-of-name", func() (proto.Message, error) {

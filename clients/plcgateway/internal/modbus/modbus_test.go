@@ -271,7 +271,9 @@ func TestMap(t *testing.T) {
 	if len(rows) != 1+len(Registers(nil)) || !strings.Contains(fmt.Sprint(rows), "U7.mean") {
 		t.Errorf("%d rows", len(rows))
 	}
-	for _, want := range []string{"PS_VERDICT_PASS : WORD := 16#A5C3;", "PS_IR_VERDICT : UINT := 10;", "PS_CMD_ACKNOWLEDGE_ERROR : UINT := 11;"} {
+	for _, want := range []string{
+		"PS_VERDICT_PASS : WORD := 16#A5C3;", "PS_IR_VERDICT : UINT := 10;", "PS_CMD_ACKNOWLEDGE_ERROR : UINT := 11;",
+	} {
 		if !strings.Contains(st.String(), want) {
 			t.Errorf("no %q in\n%s", want, &st)
 		}
@@ -322,7 +324,11 @@ func TestConnections(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	st, _ := newStation(t, "s1")
 	s, addr := start(t, HighFirst, st)
-	for _, frame := range []string{"\x00\x01\x00\x01\x00\x06\x01\x04\x00\x00\x00\x01", "\x00\x01\x00\x00\x00\x01\x01", "\x00\x01\x00\x00\x01\x00\x01\x04"} {
+	for _, frame := range []string{
+		"\x00\x01\x00\x01\x00\x06\x01\x04\x00\x00\x00\x01", // another protocol
+		"\x00\x01\x00\x00\x00\x01\x01",                     // too short for a function
+		"\x00\x01\x00\x00\x01\x00\x01\x04",                 // longer than a frame may be
+	} {
 		c := must(net.Dial("tcp", addr))(t)
 		if _, err := c.Write([]byte(frame)); err != nil {
 			t.Fatal(err)

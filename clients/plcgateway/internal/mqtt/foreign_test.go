@@ -346,7 +346,8 @@ func TestForeignHost(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
 	conf := filepath.Join(t.TempDir(), "mosquitto.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, "listener %s 127.0.0.1\nallow_anonymous true\nuser root\nlog_dest none\n", port), 0o600); err != nil {
+	settings := fmt.Appendf(nil, "listener %s 127.0.0.1\nallow_anonymous true\nuser root\nlog_dest none\n", port)
+	if err := os.WriteFile(conf, settings, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	mosquitto := func() *child {

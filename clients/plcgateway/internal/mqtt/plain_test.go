@@ -134,7 +134,8 @@ func TestPlainRefuses(t *testing.T) {
 }
 
 func FuzzParseCommand(f *testing.F) {
-	f.Add([]byte(`{"enable":true,"trigger":true,"results_ack":false,"heartbeat":1,"trigger_id":7,"part_id":"a","command":2,"recipe_slot":1,"recipe_version":3}`))
+	f.Add([]byte(`{"enable":true,"trigger":true,"results_ack":false,"heartbeat":1,` +
+		`"trigger_id":7,"part_id":"a","command":2,"recipe_slot":1,"recipe_version":3}`))
 	f.Add([]byte(`{"trigger":true,"trigger":false}`))
 	f.Add([]byte(`{"trigger":null}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {

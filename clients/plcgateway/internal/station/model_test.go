@@ -64,7 +64,8 @@ func random(t *rapid.T) {
 				if e.Answer.Steps.Answered.Sub(w.accepted) > 50*time.Millisecond {
 					t.Fatalf("trigger %d answered after %v", e.Answer.TriggerID, e.Answer.Steps.Answered.Sub(w.accepted))
 				}
-				if good := w.given != nil && w.given.Reason == ReasonPass && (w.part == "" || w.given.PartID == w.part); e.Answer.Verdict == Pass && !good {
+				good := w.given != nil && w.given.Reason == ReasonPass && (w.part == "" || w.given.PartID == w.part)
+				if e.Answer.Verdict == Pass && !good {
 					t.Fatalf("trigger %d: PASS, and the source gave %+v", e.Answer.TriggerID, w.given)
 				}
 			case Presented:
