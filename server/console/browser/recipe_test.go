@@ -21,7 +21,7 @@ type editor struct{ *tab }
 
 func (s *served) editor(t *testing.T, query string) editor {
 	e := editor{s.tab(t)}
-	e.open("/recipe" + query)
+	e.goTo("/recipe" + query)
 	e.await(`document.querySelector(".editor svg")`)
 	return e
 }
@@ -36,11 +36,10 @@ func (e editor) frame(file string) {
 // at is where a pixel of the frame is in the window.
 func (e editor) at(x, y float64) (float64, float64) {
 	e.t.Helper()
-	var p [2]float64
-	e.eval(fmt.Sprintf(`(() => {
+	p := eval[[2]float64](e.tab, fmt.Sprintf(`(() => {
 		const s = document.querySelector(".editor svg"), r = s.getBoundingClientRect(), v = s.viewBox.baseVal;
 		return [r.left + (%v - v.x) * r.width / v.width, r.top + (%v - v.y) * r.height / v.height];
-	})()`, x, y), &p)
+	})()`, x, y))
 	return p[0], p[1]
 }
 
@@ -58,31 +57,30 @@ func (e editor) drag(x0, y0, x1, y1 float64) {
 	e.mouseDrag(ax, ay, bx, by)
 }
 
-func (t *tab) mouseDrag(ax, ay, bx, by float64) {
-	t.t.Helper()
-	actions := []chromedp.Action{mouse(input.MousePressed, ax, ay)}
+func (p *tab) mouseDrag(ax, ay, bx, by float64) {
+	p.t.Helper()
+	actions := []step{mouse(chromedp.MousePressed, ax, ay)}
 	const steps = 8
 	for i := 1; i <= steps; i++ {
 		k := float64(i) / steps
-		actions = append(actions, mouse(input.MouseMoved, ax+k*(bx-ax), ay+k*(by-ay)))
+		actions = append(actions, mouse(chromedp.MouseMoved, ax+k*(bx-ax), ay+k*(by-ay)))
 	}
-	t.run(append(actions, mouse(input.MouseReleased, bx, by))...)
+	p.run(append(actions, mouse(chromedp.MouseReleased, bx, by))...)
 }
 
-func mouse(kind input.MouseType, x, y float64) chromedp.Action {
-	p := input.DispatchMouseEvent(kind, x, y).WithButton(input.Left).WithButtons(1)
-	if kind != input.MouseMoved {
-		p = p.WithClickCount(1)
-	}
-	return p
+func mouse(kind input.DispatchMouseEventType, x, y float64) step {
+	return chromedp.MouseEvent(kind, x, y, func(p *input.DispatchMouseEventParams) {
+		p.Button, p.Buttons = input.MouseButtonLeft, 1
+		if kind != chromedp.MouseMoved {
+			p.ClickCount = 1
+		}
+	})
 }
 
 // rings are those of the region that is chosen, from what the page draws.
 func (e editor) path() string {
 	e.t.Helper()
-	var d string
-	e.eval(`document.querySelector(".editor .outline.on").getAttribute("d")`, &d)
-	return d
+	return eval[string](e.tab, `document.querySelector(".editor .outline.on").getAttribute("d")`)
 }
 
 // verdict waits until the frame has one.
@@ -94,10 +92,8 @@ func (e editor) verdict(want string) {
 // number is one of the chosen region's numbers.
 func (e editor) number(name string) string {
 	e.t.Helper()
-	var v string
-	e.eval(fmt.Sprintf(`[...document.querySelectorAll(".region .numbers div")].find(
-		(d) => d.querySelector("dt").textContent === %q)?.querySelector("dd").textContent ?? ""`, name), &v)
-	return v
+	return eval[string](e.tab, fmt.Sprintf(`[...document.querySelectorAll(".region .numbers div")].find(
+		(d) => d.querySelector("dt").textContent === %q)?.querySelector("dd").textContent ?? ""`, name))
 }
 
 func (e editor) save(name, want string) {
@@ -137,7 +133,7 @@ func (s *served) reduce(t *testing.T, frame, recipe string) (r reduced) {
 // A polygon is drawn with the mouse on the shipped board and gets a limit; the command line gets the same verdict and
 // numbers for the recipe that was saved. Dragging a vertex changes both.
 func TestRecipeByMouse(t *testing.T) {
-	s := serve(t)
+	s := serve(t, "")
 	board := testdata("board.png")
 	e := s.editor(t, "")
 	e.frame(board)
@@ -160,24 +156,21 @@ func TestRecipeByMouse(t *testing.T) {
 	// A vertex goes where the mouse takes it, and numbers follow while it moves.
 	before := e.path()
 	count := e.number("pixels")
-	e.eval(`performance.clearMarks()`, nil)
+	e.do(`performance.clearMarks()`)
 	e.drag(544, 416, 620, 480)
 	e.await(fmt.Sprintf(`document.querySelector(".editor .outline.on").getAttribute("d") !== %q`, before))
-	var marks int
-	e.eval(`performance.getEntriesByName("numbers").length`, &marks)
+	marks := eval[int](e.tab, `performance.getEntriesByName("numbers").length`)
 	if marks < 2 {
 		t.Errorf("numbers came %d times while a vertex was dragged", marks)
 	}
 	e.awaitChange(func() string { return e.number("pixels") }, count)
 
 	// The end of a limit is dragged on the histogram until the frame fails.
-	var box struct{ X, Y, W, H, Low, High float64 }
-	e.eval(`(() => { document.querySelector(".ends .histogram").scrollIntoView({block: "center"});
+	box := eval[struct{ X, Y, W, H, Low, High float64 }](e.tab, `(() => { document.querySelector(".ends .histogram").scrollIntoView({block: "center"});
 		const r = document.querySelector(".ends .histogram").getBoundingClientRect();
-		return {X: r.left, Y: r.top, W: r.width, H: r.height}; })()`, &box)
+		return {X: r.left, Y: r.top, W: r.width, H: r.height}; })()`)
 	// The lines are where the axis has 20 and 110; the axis reaches a quarter beyond the widest of pixels and limits.
-	var high string
-	e.eval(`document.querySelectorAll(".ends .fields input")[1].value`, &high)
+	high := eval[string](e.tab, `document.querySelectorAll(".ends .fields input")[1].value`)
 	if high != "110" {
 		t.Fatalf("the upper end is %q", high)
 	}
@@ -189,7 +182,7 @@ func TestRecipeByMouse(t *testing.T) {
 	e.compare(s, board, "chip@2", "FAIL")
 
 	// Back to the first version, which is saved as the third.
-	e.eval(`(() => { const v = [...document.querySelectorAll(".save select")][1]; v.value = "1"; })()`, nil)
+	e.do(`(() => { const v = [...document.querySelectorAll(".save select")][1]; v.value = "1"; })()`)
 	e.press("Open")
 	e.await(fmt.Sprintf(`document.querySelector(".editor .outline.on").getAttribute("d") === %q`, before))
 	e.save("", "version 3")
@@ -200,11 +193,10 @@ func TestRecipeByMouse(t *testing.T) {
 // limitLine is where the upper line of the limit is: what the page draws in the colour of failures, farthest to the right.
 func (e editor) limitLine(left, top, width float64) float64 {
 	e.t.Helper()
-	var x float64
-	e.eval(`(() => { const c = document.querySelector(".ends .histogram"), g = c.getContext("2d");
+	x := eval[float64](e.tab, `(() => { const c = document.querySelector(".ends .histogram"), g = c.getContext("2d");
 		const d = g.getImageData(0, Math.round(c.height * 0.38), c.width, 1).data; let at = -1;
 		for (let i = 0; i < c.width; i++) if (d[4*i] > 120 && d[4*i+1] < 110 && d[4*i+2] < 60 && d[4*i+3] > 200) at = i;
-		return at / c.width; })()`, &x)
+		return at / c.width; })()`)
 	if x <= 0 {
 		e.t.Fatal("no line of the limit is drawn")
 	}
@@ -259,7 +251,7 @@ func short(v float64) string {
 
 // Somebody else saves meanwhile: both versions are shown with their differences, and the user decides.
 func TestRecipeConflict(t *testing.T) {
-	s := serve(t)
+	s := serve(t, "")
 	mine := filepath.Join(t.TempDir(), "mine.json")
 	region := `[{"name":"pad","rings":[[[10,10],[40,10],[40,40],[10,40]]],"limits":["mean < %d"]}]`
 	put := func(n int) {
@@ -277,8 +269,7 @@ func TestRecipeConflict(t *testing.T) {
 	e.fill(".limitrow input", "mean < 99")
 	e.press("Save")
 	e.await(`!document.querySelector(".conflict").hidden`)
-	var text string
-	e.eval(`document.querySelector(".conflict").textContent`, &text)
+	text := eval[string](e.tab, `document.querySelector(".conflict").textContent`)
 	for _, words := range []string{"version 2", "mean < 200", "mean < 99", "mean < 150"} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q lacks %q", text, words)
@@ -301,7 +292,7 @@ func TestRecipeConflict(t *testing.T) {
 
 // All of a recipe is made without a mouse.
 func TestRecipeByKeyboard(t *testing.T) {
-	s := serve(t)
+	s := serve(t, "")
 	e := s.editor(t, "")
 	e.frame(testdata("metal.png")) // the dialogue of the system has its own keys
 	e.tabTo(`document.activeElement.matches(".editor svg")`)
@@ -317,7 +308,7 @@ func TestRecipeByKeyboard(t *testing.T) {
 	}
 	e.keys(".", kb.ArrowLeft) // its first vertex
 	e.await(`document.querySelector(".editor .outline.on").getAttribute("d") === "M511 256L521 256L521 265Z"`)
-	e.modified("z", input.ModifierCtrl)
+	e.modified("z", kb.ModifierCtrl)
 	e.await(`document.querySelector(".editor .outline.on").getAttribute("d") === "M512 256L521 256L521 265Z"`)
 	e.keys("r", kb.Enter)
 	e.arrows(kb.ArrowLeft, 3)
@@ -328,7 +319,7 @@ func TestRecipeByKeyboard(t *testing.T) {
 	e.keys(kb.Enter)
 	e.await(`document.querySelectorAll(".list .regions button").length >= 2`)
 	e.tabTo(`document.activeElement.matches(".region .field input")`)
-	e.modified("a", input.ModifierCtrl)
+	e.modified("a", kb.ModifierCtrl)
 	e.keys("spot", kb.Enter)
 	e.tabTo(`document.activeElement.textContent === "Add a limit"`)
 	e.keys(kb.Enter)
@@ -347,7 +338,7 @@ func TestRecipeByKeyboard(t *testing.T) {
 
 // Somebody who has a browser and a folder of frames gets from nothing to a recipe that tells good from bad.
 func TestRecipeFromNothing(t *testing.T) {
-	s := serve(t)
+	s := serve(t, "")
 	frames, err := filepath.Glob(testdata("conveyor/frame_*.png"))
 	if err != nil || len(frames) != 12 {
 		t.Fatalf("%d frames: %v", len(frames), err)
@@ -369,8 +360,7 @@ func TestRecipeFromNothing(t *testing.T) {
 	e.await(`document.querySelectorAll(".list .regions button").length === 4`)
 	e.press("Teach")
 	e.await(`document.querySelector("#taught")`)
-	var tally string
-	e.eval(`document.querySelector(".outcome .headline").textContent`, &tally)
+	tally := eval[string](e.tab, `document.querySelector(".outcome .headline").textContent`)
 	if tally != "11 of 11 good pass, 1 of 1 bad fail" {
 		t.Fatalf("taught: %s", tally)
 	}
@@ -379,7 +369,7 @@ func TestRecipeFromNothing(t *testing.T) {
 	e.press("Take these limits")
 	e.press("Try")
 	e.await(`document.querySelector("#tried")`)
-	e.eval(`document.querySelector(".outcome .headline").textContent`, &tally)
+	tally = eval[string](e.tab, `document.querySelector(".outcome .headline").textContent`)
 	if tally != "11 of 11 good pass, 1 of 1 bad fail" {
 		t.Errorf("tried: %s", tally)
 	}
