@@ -241,9 +241,15 @@ func TestGateway(t *testing.T) {
 		return printed
 	}
 	printed := simulated("--count", "12")
+	for line := range strings.SplitSeq(printed, "\n") {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
 	// A watch that a busy machine delays is a server that is lost, and a part that is ejected. Anything else is exact.
 	if good := strings.Count(printed, " PASS "); !strings.Contains(printed, "server lost") &&
-		(good != 11 || strings.Count(printed, "FAIL ") != 1 || strings.Count(printed, "eject") != 1) {
+		(good != 11 || strings.Count(printed, "FAIL ") != 1 || strings.Count(printed, "FAIL    eject fail, 1 region\n") != 1 ||
+			strings.Count(printed, "eject") != 1) {
 		t.Errorf("%d PASS:\n%s", good, printed)
 	}
 	errs.await(t, `msg=part station=desk trigger=12 .* triggered=.* answered=.* presented=.* read=.* acked=`)

@@ -43,7 +43,7 @@ func TestDocsMap(t *testing.T) {
 	inside := false
 	for i, line := range strings.Split(string(page), "\n") {
 		if strings.HasPrefix(line, "```") {
-			inside = !inside && line == "```text"
+			inside = !inside && (line == "```text" || line == "```console")
 		} else if inside && len([]rune(line)) > 80 {
 			t.Errorf("docs/plc.md:%d: %d columns", i+1, len([]rune(line)))
 		}

@@ -89,7 +89,8 @@ func (p *plc) run(ctx context.Context) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.out, "TIME         TRIGGER  ACK       RESULT    VERDICT  REASON       LATENCY    FAILED  EJECT")
+	// The reason is last: that of a refusal takes 24 columns, which makes 80.
+	fmt.Fprintln(p.out, "TIME         TRIGGER   ACK RESULT LATENCY VERDICT EJECT REASON    (times in ms)")
 	counts := map[string]int{}
 	wrong := 0
 	for i := range p.cmd.Count {
@@ -188,19 +189,19 @@ func (p *plc) part(ctx context.Context, id uint32, i int) (string, error) {
 	if err := p.write(); err != nil {
 		return "", err
 	}
-	line := func(ack, result time.Duration, verdict, reason string, latency time.Duration, failed uint16) {
+	line := func(ack, result time.Duration, verdict, reason string, latency time.Duration) {
 		text := func(d time.Duration) string {
 			if d == 0 {
 				return "-"
 			}
-			return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1e3)
+			return fmt.Sprintf("%.2f", float64(d.Microseconds())/1e3)
 		}
 		eject := "eject"
 		if verdict == station.Pass.String() {
 			eject = ""
 		}
-		fmt.Fprintln(p.out, strings.TrimRight(fmt.Sprintf("%-12s %-8d %-9s %-9s %-8s %-12s %-10s %-7d %s", begin.Format("15:04:05.000"),
-			id, text(ack), text(result), verdict, reason, text(latency), failed, eject), " "))
+		fmt.Fprintf(p.out, "%s %7d %5s %6s %7s %-7s %-5s %s\n", begin.Format("15:04:05.000"), id, text(ack), text(result),
+			text(latency), verdict, eject, reason)
 	}
 	// The acknowledgement comes with the next poll, or the trigger was refused.
 	if err := p.poll(); err != nil {
@@ -208,7 +209,7 @@ func (p *plc) part(ctx context.Context, id uint32, i int) (string, error) {
 	}
 	if p.bits()&station.TriggerAck == 0 {
 		code := station.Code(p.in[irError])
-		line(0, 0, "REFUSED", code.String(), 0, 0)
+		line(0, 0, "REFUSED", code.String(), 0)
 		p.image[hrControl] = 1
 		return "REFUSED", p.write()
 	}
@@ -222,7 +223,7 @@ func (p *plc) part(ctx context.Context, id uint32, i int) (string, error) {
 		return p.bits()&station.ResultsValid != 0 && p.get(irSequence) == p.get(irLast) && p.get(irID) == id
 	}, p.cmd.Patience)
 	if errors.Is(err, errPatience) {
-		line(ack, 0, "LOST", "no answer", 0, 0)
+		line(ack, 0, "LOST", "no answer", 0)
 		return "LOST", nil
 	} else if err != nil {
 		return "", err
@@ -232,8 +233,13 @@ func (p *plc) part(ctx context.Context, id uint32, i int) (string, error) {
 	if p.in[irVerdict+1] != ^p.in[irVerdict] {
 		verdict = station.Reject
 	}
-	line(ack, result, verdict.String(), station.Reason(p.in[irReason]).String(), time.Duration(p.get(irLatency))*time.Microsecond,
-		p.in[irFailed])
+	reason := station.Reason(p.in[irReason]).String()
+	if n := p.in[irFailed]; n == 1 {
+		reason += ", 1 region"
+	} else if n > 1 {
+		reason += fmt.Sprintf(", %d regions", n)
+	}
+	line(ack, result, verdict.String(), reason, time.Duration(p.get(irLatency))*time.Microsecond)
 	p.image[hrControl] = 1 | 4
 	p.edge("results_ack 1")
 	if err := p.write(); err != nil {

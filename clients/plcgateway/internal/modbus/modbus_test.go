@@ -2,19 +2,20 @@ package modbus
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rivo/uniseg"
 	other "github.com/simonvetter/modbus"
-
-	"context"
 
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
 )
@@ -278,8 +279,60 @@ func TestMap(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &st)
 		}
 	}
-	if !strings.Contains(table.String(), "10 ") || strings.Count(table.String(), "\n") != len(rows)-1+7+2 {
-		t.Errorf("table:\n%s", &table)
+	got := table.String()
+	if !strings.Contains(got, "\n40-103   value_1 to value_32      REAL        no value is configured\n") {
+		t.Errorf("table:\n%s", got)
+	}
+	// Every row is there, with its meaning, however it is wrapped.
+	flat := strings.Join(strings.Fields(got), " ")
+	for _, r := range Registers(nil) {
+		if r.Doc != unnamed && !strings.Contains(flat, strings.TrimSpace(span(r)+" "+r.Name+" "+r.Type)) {
+			t.Errorf("no %s %s in\n%s", r.Kind, r.Name, got)
+		}
+		var doc strings.Builder // as it stands in the column of meanings
+		for _, line := range strings.Split(got, "\n") {
+			if len(line) > 46 {
+				doc.WriteString(line[46:] + " ")
+			}
+		}
+		if !strings.Contains(doc.String(), r.Doc) {
+			t.Errorf("no %q in\n%s", r.Doc, got)
+		}
+	}
+}
+
+// The table fits a terminal whatever the values are called, and each value that has a name has a row.
+func TestTableWidth(t *testing.T) {
+	long := strings.Repeat("Dichtung,Süd.", 12) + "mean"
+	for _, values := range [][]string{
+		nil, {"U7.mean"}, {long, "the seam at the left, above the second screw.standard deviation"},
+		slices.Repeat([]string{"a"}, station.MaxValues-1), slices.Repeat([]string{"ねじ穴の周り.平均"}, station.MaxValues),
+	} {
+		var out strings.Builder
+		if err := WriteTable(&out, values); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(out.String(), "\n") {
+			if n := uniseg.StringWidth(line); n > 80 || strings.HasSuffix(line, " ") {
+				t.Errorf("%d columns: %q", n, line)
+			}
+		}
+		joined := strings.NewReplacer(" ", "", "\n", "").Replace(out.String())
+		for i, v := range values {
+			if want := fmt.Sprintf("value_%dREAL%s", i+1, strings.ReplaceAll(v, " ", "")); !strings.Contains(joined, want) {
+				t.Errorf("no %q in\n%s", want, &out)
+			}
+		}
+		left := ""
+		switch n := station.MaxValues - len(values); {
+		case n == 1:
+			left = "value_32REAL" + strings.ReplaceAll(unnamed, " ", "")
+		case n > 1:
+			left = fmt.Sprintf("value_%dtovalue_32REAL", len(values)+1)
+		}
+		if !strings.Contains(joined, left) || left == "" && strings.Contains(out.String(), unnamed) {
+			t.Errorf("no %q in\n%s", left, &out)
+		}
 	}
 }
 

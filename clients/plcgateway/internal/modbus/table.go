@@ -9,8 +9,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/rivo/uniseg"
 
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
 )
@@ -85,6 +86,9 @@ func small(n int) uint16 { return uint16(min(n, math.MaxUint16)) }
 
 func micros(d time.Duration) uint32 { return uint32(min(max(d.Microseconds(), 0), math.MaxUint32)) }
 
+// unnamed is the meaning of a value that the configuration does not name.
+const unnamed = "no value is configured"
+
 // The types of the map.
 const (
 	tWord  = "WORD"
@@ -155,7 +159,7 @@ func Registers(values []string) []Register {
 		in(38, 2, "version", tUdint, "of the prepared recipe", dword(func(s *station.Snapshot) uint32 { return uint32(s.Recipe.Version) })),
 	}
 	for i := range station.MaxValues {
-		doc := "no value is configured"
+		doc := unnamed
 		if i < len(values) {
 			doc = values[i]
 		}
@@ -251,22 +255,45 @@ func outputs(w *[holdings]uint16, o WordOrder) station.Outputs {
 	}
 }
 
-// WriteTable prints the map for people.
+// WriteTable prints the map for people, in 80 columns. Values without a name are one row.
 func WriteTable(out io.Writer, values []string) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	const layout = "%-7s  %-23s  %-10s  %s" // the longest are 104-105, result_trigger_id_again and STRING(32)
+	const meaning = 80 - (7 + 2 + 23 + 2 + 10 + 2)
+	b := &strings.Builder{}
+	row := func(address, name, typ, doc string) {
+		for i, line := range wrap(doc, meaning) {
+			if i > 0 {
+				address, name, typ = "", "", ""
+			}
+			b.WriteString(strings.TrimRight(fmt.Sprintf(layout, address, name, typ, line), " ") + "\n")
+		}
+	}
 	kind := Kind("")
-	for _, r := range Registers(values) {
+	rows := Registers(values)
+	for i := 0; i < len(rows); i++ {
+		r := rows[i]
 		if r.Kind != kind {
 			if kind != "" {
-				fmt.Fprintln(t)
+				b.WriteByte('\n')
 			}
 			kind = r.Kind
-			fmt.Fprintf(t, "%s\tNAME\tTYPE\tMEANING\n", strings.ToUpper(string(kind)))
+			fmt.Fprintf(b, "%sS\n", strings.ToUpper(string(kind)))
+			row("ADDRESS", "NAME", "TYPE", "MEANING")
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", span(r), r.Name, r.Type, r.Doc)
+		name := r.Name
+		for r.Doc == unnamed && rows[i+1].Doc == unnamed { // another register is always behind them
+			i++
+			r.Words += rows[i].Words
+		}
+		if rows[i].Name != name {
+			name += " to " + rows[i].Name
+		}
+		row(span(r), name, r.Type, r.Doc)
 	}
-	fmt.Fprintf(t, "\nHolding registers from %d on are the input registers, for function 23, which reads no others.\n", inputBase)
-	return t.Flush()
+	fmt.Fprintf(b, "\nHolding registers from %d on are the input registers, for function 23, which\nreads no others.\n",
+		inputBase)
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 func span(r Register) string {
@@ -274,6 +301,37 @@ func span(r Register) string {
 		return strconv.Itoa(r.Address)
 	}
 	return fmt.Sprintf("%d-%d", r.Address, r.Address+r.Words-1)
+}
+
+// wrap breaks a text into lines of at most width columns: behind commas, so that items stay whole, otherwise between
+// words, and within a word that is longer than a line. There is at least one line.
+func wrap(text string, width int) []string {
+	columns := func(s string) int { return uniseg.StringWidth(strings.TrimRight(s, " ")) }
+	var lines []string
+	line := ""
+	add := func(piece string) {
+		if columns(line+piece) > width && line != "" {
+			lines = append(lines, strings.TrimRight(line, " "))
+			line = ""
+		}
+		line += piece
+	}
+	for item := range strings.SplitAfterSeq(text, ", ") {
+		if columns(item) <= width {
+			add(item)
+			continue
+		}
+		for word := range strings.SplitAfterSeq(item, " ") {
+			if columns(word) <= width {
+				add(word)
+				continue
+			}
+			for g := uniseg.NewGraphemes(word); g.Next(); {
+				add(g.Str())
+			}
+		}
+	}
+	return append(lines, strings.TrimRight(line, " "))
 }
 
 // WriteCSV prints the map for spreadsheets and the import of engineering tools.
