@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -349,6 +350,7 @@ func TestConnections(t *testing.T) {
 	if testing.Short() {
 		dials = 2 * MaxConnections
 	}
+	before := inUse()
 	for i := range dials {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -372,6 +374,18 @@ func TestConnections(t *testing.T) {
 	if n := s.Stats(); n.Dropped == 0 {
 		t.Errorf("%+v", n)
 	}
+	// 32 KiB for each connection that may be open, and 4 KiB for each of the test's own ends.
+	if grown, most := inUse()-before, int64(MaxConnections<<15+dials<<12); grown > most {
+		t.Errorf("%d connections take %d bytes, at most %d", dials, grown, most)
+	}
+}
+
+// inUse is the memory of heap and stacks in bytes.
+func inUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }
 
 func TestMalformed(t *testing.T) {

@@ -305,6 +305,13 @@ func (s *Source) Reset() {
 	s.next = 0
 }
 
+// Skipped counts a trigger that is not inspected.
+func (s *Source) Skipped(id uint32, accepted bool) {
+	if s.parts != nil {
+		s.parts.skipped(id, accepted)
+	}
+}
+
 // Inspect begins a job.
 func (s *Source) Inspect(j *station.Job) {
 	if s.parts != nil {

@@ -32,6 +32,8 @@ type parts struct {
 	order   []string // of kept, oldest first
 	owed    int      // triggers that ended without their part, which may come yet
 	unknown bool     // which part comes next is not known
+	refused int      // triggers that were refused and whose parts may come yet
+	again   uint32   // id of the last of them, which may be tried again
 	stream  uint64
 	next    uint64
 	begun   bool
@@ -52,6 +54,13 @@ func (p *parts) inspect(j *station.Job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if j.PartID == "" {
+		// The part of a trigger that was refused comes before this one's, unless this is the same trigger again.
+		if p.refused > 1 || p.refused == 1 && p.again != j.TriggerID {
+			p.waiting = append(p.waiting, j) // which ends with the others
+			p.lost()
+			return
+		}
+		p.refused = 0
 		if p.unknown {
 			j.Answer(station.Outcome{Reason: station.ReasonOtherPart, Detail: "the order of parts is not known: reset"})
 			return
@@ -88,6 +97,20 @@ func (p *parts) ended(j *station.Job) {
 	}
 }
 
+// skipped is of a trigger without a part's name that nobody inspects. Where it was accepted, its part is owed. Where it was
+// refused, nobody knows whether there is a part, or whether the trigger comes again.
+func (p *parts) skipped(id uint32, accepted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case accepted:
+		p.owed++
+	case p.refused == 0 || p.again != id:
+		p.refused++
+		p.again = id
+	}
+}
+
 // verdict gives a verdict to the trigger that waits for it, and keeps it otherwise.
 func (p *parts) verdict(v judged) {
 	p.mu.Lock()
@@ -108,6 +131,8 @@ func (p *parts) verdict(v judged) {
 	case p.unknown:
 	case p.owed > 0:
 		p.owed--
+	case len(p.waiting) == 0 && p.refused > 0:
+		p.refused--
 	case len(p.waiting) > 0:
 		j := p.waiting[0]
 		p.waiting = slices.Delete(p.waiting, 0, 1)
@@ -140,16 +165,18 @@ func (p *parts) gap() {
 	defer p.mu.Unlock()
 	p.lost()
 	p.begun = false
+	clear(p.kept) // another server's parts may have the same ids
+	p.order = nil
 }
 
 // lost ends the triggers that rely on the order of parts, and those that come until the PLC resets.
 func (p *parts) lost() {
-	if len(p.waiting) == 0 && p.owed == 0 {
+	if len(p.waiting) == 0 && p.owed == 0 && p.refused == 0 {
 		return // nobody relies on it
 	}
 	p.unknown = true
 	waiting := p.waiting
-	p.waiting, p.owed = nil, 0
+	p.waiting, p.owed, p.refused = nil, 0, 0
 	for _, j := range waiting {
 		j.Answer(station.Outcome{Reason: station.ReasonOtherPart, Detail: "verdicts of this stream were lost"})
 	}
@@ -159,7 +186,7 @@ func (p *parts) lost() {
 func (p *parts) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting, p.owed, p.unknown = nil, 0, false
+	p.waiting, p.owed, p.refused, p.unknown = nil, 0, 0, false
 	clear(p.kept)
 	p.order = nil
 }

@@ -17,10 +17,12 @@ func (s stub) Inspect(j *station.Job)                                { s.inspect
 func (stub) Prepare(context.Context, station.Recipe) (uint64, error) { return 1, nil }
 func (stub) Unprepare(station.Recipe)                                {}
 func (s stub) Reset()                                                { s.reset() }
+func (s stub) Skipped(id uint32, accepted bool)                      { s.skipped(id, accepted) }
 
 // TestParts plays a script: "t5" triggers 5 without a name, "t5=B" for part B, "v3:B+" is verdict number 3 about B, a
-// PASS, "-" a FAIL; "late" waits for deadlines, "gap" loses verdicts, "reset" is the PLC's. Then come the answers: "5+B" is
-// PASS for trigger 5, about B, "5!late" a REJECT.
+// PASS, "-" a FAIL; "r5" is a trigger that is refused; "late" waits for deadlines, "gap" loses verdicts, "reset", "stop" and
+// "ack" are the PLC's, "down" and "up" the server's. Then come the answers: "5+B" is PASS for trigger 5, about B, "5!late" a
+// REJECT.
 func TestParts(t *testing.T) {
 	for name, tc := range map[string]struct{ script, want string }{
 		"in order":            {"t1 v0:A+ t2 v1:B-", "1+A 2-B"},
@@ -41,6 +43,17 @@ func TestParts(t *testing.T) {
 		"gap, nobody waits":   {"gap t1 v7:A+", "1+A"},
 		"gap while owed":      {"t1 late gap t2 v1:B+", "1!late 2!other_part"},
 		"other stream":        {"t1 v0:A+ t2 w0:B+ t3=C w1:C+", "1+A 2!other_part 3+C"},
+		// Parts come whether their triggers were inspected or not.
+		"overrun": {"t1 t2 t3 t4 t5 t6 t7 t8 v0:A+ v1:A+ v2:A+ v3:A+ v4:A+ v5:A+ v6:A+ v7:A+ t9 ack ack t10 v8:B+ v9:C-",
+			"3+A 4+A 5+A 6+A 7+A 8+A 9!overrun 10-C"},
+		"server lost":             {"down t1 up t2 v0:A+ v1:B-", "1!server_lost 2-B"},
+		"server lost, gap":        {"down t1 gap up t2 v0:A+", "1!server_lost 2!other_part"},
+		"refused":                 {"t1 stop r2 v0:A+ t3 v1:B+ v2:C-", "1+A 3!other_part"},
+		"refused, its part came":  {"t1 stop r2 v0:A+ v1:B+ t3 v2:C-", "1+A 3-C"},
+		"refused, the same again": {"t1 stop r2 v0:A+ t2 v1:B-", "1+A 2-B"},
+		"refused, twice":          {"t1 stop r2 r3 v0:A+ t3 v1:B+", "1+A 3!other_part"},
+		"refused, reset":          {"t1 stop r2 reset t3 v0:B+", "3+B"},
+		"other server, same id":   {"v0:A+ gap t1=A late", "1!late"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,6 +89,16 @@ func TestParts(t *testing.T) {
 						if _, err := c.Trigger(id, part); err != nil {
 							t.Fatal(word, err)
 						}
+					case 'r':
+						if word == "reset" {
+							do(station.Reset)
+							do(station.Continuous)
+							break
+						}
+						fmt.Sscanf(word, "r%d", &id)
+						if _, err := c.Trigger(id, ""); err == nil {
+							t.Fatal(word, "was accepted")
+						}
 					case 'v', 'w':
 						fmt.Sscanf(word[1:], "%d:%s", &n, &rest)
 						o := station.Outcome{Reason: station.ReasonPass, PartID: rest[:1], Recipe: "r", RecipeVersion: 1}
@@ -94,9 +117,14 @@ func TestParts(t *testing.T) {
 							}
 						case "gap":
 							p.gap()
-						case "reset":
-							do(station.Reset)
-							do(station.Continuous)
+						case "stop":
+							do(station.Stop)
+						case "ack":
+							if err := c.Acknowledge(0); err != nil {
+								t.Fatal(err)
+							}
+						case "up", "down":
+							s.Link(word == "up")
 						}
 					}
 					c.Alive()

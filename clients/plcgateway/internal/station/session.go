@@ -119,8 +119,14 @@ func (c *Session) trigger(id uint32, part string, now time.Time) (Disposition, *
 }
 
 func (s *Station) inspect(j *Job) {
-	if j != nil {
+	switch {
+	case j == nil:
+	case !j.skipped:
 		s.source.Inspect(j)
+	case j.PartID == "":
+		if o, ok := s.source.(Ordered); ok {
+			o.Skipped(j.TriggerID, j.entry != nil)
+		}
 	}
 }
 
@@ -190,10 +196,10 @@ func (c *Session) Write(o Outputs) bool {
 			_, job, _ = c.trigger(o.TriggerID, o.PartID, now)
 		}
 	})
-	c.station.inspect(job)
 	if after != nil {
-		after()
+		after() // before the job: a reset in the same write does not forget the trigger that follows it
 	}
+	c.station.inspect(job)
 	return held
 }
 

@@ -94,6 +94,7 @@ type Job struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	timer   *time.Timer
+	skipped bool // the trigger was refused, or answered without an inspection
 }
 
 // Context is done when the job has its answer, by whomever.
@@ -414,7 +415,7 @@ func (s *Station) settle(now time.Time) {
 	}
 }
 
-// trigger accepts a trigger, or says why not.
+// trigger accepts a trigger, or says why not. The job is for inspect, without the lock.
 func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *Job, Code) {
 	code := NoError
 	switch {
@@ -436,7 +437,11 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 		code = s.refusal(now)
 	}
 	if code != NoError {
-		return 0, nil, s.miss(code)
+		var j *Job
+		if id != 0 && part == "" && s.acked && s.enabled {
+			j = &Job{TriggerID: id, skipped: true} // its part comes all the same
+		}
+		return 0, j, s.miss(code)
 	}
 	s.counters.Accepted++
 	if s.sequence++; s.sequence == 0 {
@@ -469,7 +474,8 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 	}
 	if reason != ReasonNone {
 		s.decide(e, Outcome{Reason: reason}, now)
-		return Accepted, nil, NoError
+		j.skipped = true
+		return Accepted, j, NoError
 	}
 	j.timer = time.AfterFunc(s.cfg.Deadline, s.changed)
 	return Accepted, j, NoError

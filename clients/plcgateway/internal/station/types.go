@@ -55,6 +55,13 @@ type Source interface {
 	Reset()
 }
 
+// Ordered is a Source that relies on the order of parts.
+type Ordered interface {
+	// Skipped says that a trigger which names no part was accepted and answered without an inspection, or was refused. Its
+	// part may come all the same, and is not that of the next trigger.
+	Skipped(id uint32, accepted bool)
+}
+
 // Outcome is what a source found out about a job.
 type Outcome struct {
 	// Reason is ReasonPass or ReasonFail, or why there is no verdict. Anything else becomes ReasonNoVerdict.
