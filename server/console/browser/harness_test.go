@@ -365,6 +365,7 @@ func (b *tab) shot(name string) {
 	if dir == "" {
 		return
 	}
+	b.do(`window.scrollTo(0, 0)`) // the navigation stays at the top of the window
 	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		b.t.Fatal(err)

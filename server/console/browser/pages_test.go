@@ -55,10 +55,19 @@ func (p *tab) camera(name, token string) *camera {
 // frame sends a part, and returns when its verdict came.
 func (c *camera) frame(part string, value byte) time.Time {
 	c.t.Helper()
+	return c.halves(part, value, value)
+}
+
+// halves is frame, with a value for each of the two regions.
+func (c *camera) halves(part string, left, right byte) time.Time {
+	c.t.Helper()
 	const w, h = 64, 48
 	data := make([]byte, w*h)
 	for i := range data {
-		data[i] = value + byte(i%7)
+		data[i] = left + byte(i%7)
+		if i%w >= w/2 {
+			data[i] = right + byte(i%7)
+		}
 	}
 	if err := c.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: &pb.Frame{PartId: part,
 		Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},

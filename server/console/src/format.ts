@@ -17,7 +17,8 @@ const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 export function bytes(n: number | bigint): string {
   let v = Number(n);
   let u = 0;
-  while (v >= 1024 && u < units.length - 1) {
+  // What would be rounded to 1024 goes up, too.
+  while (v >= 1023.5 && u < units.length - 1) {
     v /= 1024;
     u++;
   }

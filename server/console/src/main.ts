@@ -13,6 +13,9 @@ function applyTheme(): void {
   if (chosen) document.documentElement.dataset.theme = chosen;
 }
 
+// Who chose nothing has what the system has, which may go dark in the evening.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => window.dispatchEvent(new Event("theme")));
+
 function toggleTheme(): void {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

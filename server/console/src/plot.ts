@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import { color, h } from "./dom";
 import { short } from "./format";
 import type { Bounds } from "./limits";
+import { text } from "./text";
 
 /** A value, and whether it held its limit. */
 export interface Value {
@@ -82,7 +83,7 @@ export class ValuePlot {
         legend: { show: false },
         cursor: { show: false },
         scales: { x: { time: false, range: (_u, min, max) => [Math.min(min, max - 20), max + 0.5] }, y: { range: () => this.range() } },
-        axes: [axis, { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => short(t)) }],
+        axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500], values: (_u, ticks) => ticks.map((t) => (t === 0 ? text.last : String(t))) }, { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => short(t)) }],
         series: [{}, { stroke: color("ink"), width: 1.5, points: { show: false } }],
         hooks: { drawAxes: [(u) => this.limits(u)], draw: [(u) => this.failures(u)] },
       },

@@ -34,6 +34,7 @@ export const text = {
 
   verdict: { pass: "PASS", fail: "FAIL", error: "ERROR", none: "no limits", waiting: "waiting" },
   late: "LATE",
+  last: "last", // below the last value of a plot
   incomplete: "INCOMPLETE",
 
   methods: ["", "Line-scan", "Frames", "Calls"],
@@ -205,6 +206,8 @@ export const text = {
   device: {
     title: "Device",
     computes: "Computes",
+    threads: "threads",
+    multiprocessors: "multiprocessors",
     lost: "The device is lost. Calls are refused until it is back.",
     memory: "Memory of the device",
     used: (used: string, all: string) => `${used} of ${all}`,
@@ -254,6 +257,7 @@ export const text = {
     parquet: "Save Parquet",
     saved: "Saved",
     counts: "Counts",
+    errors: "Error",
     parts: "Parts",
     yield: "Yield",
     pareto: "Failing regions",

@@ -57,7 +57,7 @@ function computes(d: GetDeviceResponse, available: boolean): HTMLElement {
     h("h2", null, t.computes),
     h("p", { class: "headline" }, h("span", { class: "sign" }, symbol(available ? "pass" : "error")), available ? `${d.deviceName}` : t.lost),
     facts(
-      [text.status.device, `${d.backend}${d.capability ? `, ${d.capability}` : ""}, ${d.computeUnits}`],
+      [text.status.device, `${d.backend}${d.capability ? `, ${d.capability}` : ""}, ${d.computeUnits} ${d.backend === "cpu" ? t.threads : t.multiprocessors}`],
       [t.losses, short(d.deviceLosses), d.deviceLosses > 0n],
       [t.version, `${d.serverVersion}, ${d.goVersion}`],
       d.startedAt && [t.started, timestampDate(d.startedAt).toLocaleString("en-GB")],

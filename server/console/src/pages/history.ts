@@ -76,6 +76,13 @@ const page: Page = async (root, query) => {
 
   let abort = new AbortController();
   let plot: ValuePlot | null = null;
+  /** redraw draws the histogram again, whose canvas doesn't follow sizes and colours by itself. */
+  let redraw = (): void => {};
+  const repaint = (): void => redraw();
+  const resized = new ResizeObserver(repaint);
+  window.addEventListener("theme", repaint);
+  /** expressions are the limits that regions of the listed parts failed last. */
+  const expressions = new Map<string, string>();
   const urls: string[] = [];
   const release = (): void => urls.splice(0).forEach((u) => URL.revokeObjectURL(u));
 
@@ -93,6 +100,7 @@ const page: Page = async (root, query) => {
     abort.abort();
     abort = new AbortController();
     put(error, "");
+    expressions.clear();
     const q = new URLSearchParams();
     for (const [k, e] of [["name", name], ["recipe", recipe], ["part", part], ["region", region], ["verdict", verdict], ["span", span]] as const) if (e.value) q.set(k, e.value);
     history.replaceState(null, "", `/history?${q}`);
@@ -103,7 +111,7 @@ const page: Page = async (root, query) => {
       const c = (await calls.countParts({ filter }, { signal })).total;
       const cell = (label: string, n: bigint | undefined, alarm = false): HTMLElement => h("div", null, h("dt", null, label), h("dd", { class: alarm && (n ?? 0n) > 0n && "alarm" }, short(n ?? 0n)));
       const share = c && c.parts > 0n ? `${((100 * Number(c.passed)) / Number(c.parts)).toFixed(1)} %` : "–";
-      set(counts, h("dl", { class: "facts big" }, cell(t.parts, c?.parts), cell(text.live.pass, c?.passed), cell(text.live.fail, c?.failed, true), cell(text.verdict.error, c?.errors, true), cell(text.live.late, c?.late, true), h("div", null, h("dt", null, t.yield), h("dd", null, share))));
+      set(counts, h("dl", { class: "facts big" }, cell(t.parts, c?.parts), cell(text.live.pass, c?.passed), cell(text.live.fail, c?.failed, true), cell(t.errors, c?.errors, true), cell(text.live.late, c?.late, true), h("div", null, h("dt", null, t.yield), h("dd", null, share))));
     });
     void guarded(async (signal) => {
       const p = await calls.getPareto({ filter, limit: 12 }, { signal });
@@ -112,7 +120,7 @@ const page: Page = async (root, query) => {
         h("h2", null, t.pareto),
         p.bars.length === 0
           ? h("p", { class: "empty" }, t.noFailures)
-          : h("ol", { class: "bars" }, p.bars.map((b) => h("li", null, h("button", { onclick: () => showRegion(b.region) },
+          : h("ol", { class: "bars" }, p.bars.map((b) => h("li", null, h("button", { onclick: () => showRegion(b.region, expressions.get(b.region)) },
               h("span", { class: "name" }, b.region),
               h("svg", { class: "share", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { class: "fill", width: Math.max(0.5, (100 * b.share) / p.bars[0]!.share), height: 10 })),
               h("span", { class: "number" }, `${short(b.failures)}  (${(100 * b.cumulative).toFixed(0)} %)`))))),
@@ -132,7 +140,13 @@ const page: Page = async (root, query) => {
       const r = await calls.listParts({ filter, pageSize: 50, pageToken: token, numbers: RegionNumbers.FAILED }, { signal });
       token = r.nextPageToken;
       more.hidden = !token;
-      for (const p of r.parts) body.append(row(p));
+      for (const p of r.parts) {
+        body.append(row(p));
+        for (const n of p.results) {
+          const failed = n.limits.find((l) => l.verdict === Verdict.FAIL);
+          if (failed && !expressions.has(n.name)) expressions.set(n.name, failed.expression);
+        }
+      }
       empty.hidden = body.childElementCount > 0;
       if (!body.querySelector("[aria-pressed=true]")) {
         const first = r.parts.find((p) => p.evidence && p.verdict === Verdict.FAIL);
@@ -213,7 +227,11 @@ const page: Page = async (root, query) => {
     const outside = new Set(c?.outside ?? []);
     plot.control = c && { mean: c.mean, low: c.lower, high: c.upper };
     plot.show(r.points.map((p, i) => ({ y: p.value, failed: p.verdict === Verdict.FAIL || outside.has(i) })), bounds, title);
-    drawHistogram(histogram, binsOf(r.points.map((p) => p.value), 40), bounds);
+    const bins = binsOf(r.points.map((p) => p.value), 40);
+    redraw = () => drawHistogram(histogram, bins, bounds);
+    redraw();
+    resized.disconnect();
+    resized.observe(histogram);
     chart.scrollIntoView({ block: "nearest" });
   };
 
@@ -246,6 +264,8 @@ const page: Page = async (root, query) => {
   return () => {
     abort.abort();
     plot?.end();
+    resized.disconnect();
+    window.removeEventListener("theme", repaint);
     release();
   };
 };

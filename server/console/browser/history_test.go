@@ -1,0 +1,126 @@
+package browser
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// searched opens the page History, and returns once it has so many parts: the history is written after the verdicts.
+func (b *tab) searched(query string, parts int) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		b.goTo("/history" + query)
+		b.await(`document.querySelector(".counts dd") && document.querySelector(".parts tbody")`)
+		b.await(`document.querySelector(".parts tbody tr") || !document.querySelector(".parts .empty").hidden`)
+		got := eval[string](b, `document.querySelector(".counts dd").textContent`)
+		if got == fmt.Sprint(parts) {
+			b.await(fmt.Sprintf(`document.querySelectorAll(".parts tbody tr").length === %d`, parts))
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatal(b.said(fmt.Errorf("%s parts, want %d", got, parts)))
+		}
+	}
+}
+
+// rows are those of the table, each as its part, verdict and reason.
+func (b *tab) rows() []string {
+	b.t.Helper()
+	return eval[[]string](b, `[...document.querySelectorAll(".parts tbody tr")].map(r => r.children[2].textContent + ": " +
+		r.dataset.mark + ": " + r.children[4].textContent)`)
+}
+
+// bars are those of the Pareto diagram.
+func (b *tab) bars() string {
+	b.t.Helper()
+	b.await(`document.querySelector(".pareto .bars")`)
+	return strings.Join(eval[[]string](b, `[...document.querySelectorAll(".pareto .bars button")].map(r =>
+		r.querySelector(".name").textContent + " " + r.querySelector(".number").textContent)`), ", ")
+}
+
+// pair waits for the pictures of a reject and of a good part beside it.
+func (b *tab) pair(bad string) {
+	b.t.Helper()
+	b.await(`document.querySelectorAll(".pair figure").length === 2 &&
+		[...document.querySelectorAll(".pair figure")].every(f => f.querySelectorAll("img").length === 2 &&
+		[...f.querySelectorAll("img")].every(i => i.complete && i.naturalWidth > 0))`)
+	captions := eval[[]string](b, `[...document.querySelectorAll(".pair figcaption")].map(c => c.textContent)`)
+	if !strings.Contains(captions[0], bad) || !strings.Contains(captions[1], "A-") {
+		b.t.Errorf("the pictures are of %q", captions)
+	}
+}
+
+// Rejects are found with their reasons and pictures, counted by region, and charted; a server that starts again on the
+// same folder still has them.
+func TestBrowserHistory(t *testing.T) {
+	folder := t.TempDir()
+	history := []string{"--history", folder, "--history-good", "1"}
+	s := serve(t, tokens, history...)
+	b := s.tab(t)
+	c := b.camera("camera-3", "runtoken")
+	const good = 24
+	for i := range good {
+		c.frame(fmt.Sprintf("A-%d", i), 100+byte(i%9))
+	}
+	c.halves("B-0", 30, 100)
+	c.halves("B-1", 30, 30)
+	c.halves("B-2", 160, 100)
+	b.goTo("/")
+	b.login("viewtoken")
+	b.has(".who", "lead, view")
+	b.searched("", good+3)
+	if got, want := b.bars(), "left pad 3  (75 %), right pad 1  (100 %)"; got != want {
+		t.Errorf("Pareto: %s, want %s", got, want)
+	}
+	b.searched("?verdict=fail", 3)
+	want := []string{"B-2: fail: left pad", "B-1: fail: left pad, right pad", "B-0: fail: left pad"}
+	if got := b.rows(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	b.pair("B-2") // the last reject is shown without being asked for
+
+	// As somebody does it who has a part in the hand.
+	b.searched("", good+3)
+	b.fill("#f-part", "B-1")
+	b.press("Show")
+	b.await(`document.querySelectorAll(".parts tbody tr").length === 1`)
+	if got := b.rows(); !slices.Equal(got, want[1:2]) {
+		t.Errorf("%q, want %q", got, want[1:2])
+	}
+	b.pair("B-1")
+	b.has(".reasons", "left pad mean in [90, 140]")
+
+	// The numbers of a region against its limits: the rejects stand out.
+	b.searched("", good+3)
+	b.run(chromedp.Click(chromedp.CSS(".pareto .bars button")))
+	b.has(".chart h2", "left pad, mean")
+	b.await(`document.querySelector(".chart .plot canvas")?.width > 1`)
+	facts := eval[map[string]string](b, `Object.fromEntries([...document.querySelectorAll(".chart .facts div")].map(d =>
+		[d.querySelector("dt").textContent, d.querySelector("dd").textContent]))`)
+	if facts["Values"] != fmt.Sprint(good+3) || facts["Outside of them"] != "3" || facts["Cpk"] == "–" {
+		t.Errorf("%v", facts)
+	}
+	b.axeAll("history-parts")
+
+	bars := b.bars()
+	c.CloseSend()
+	s.stop()
+	again := serve(t, tokens, history...).tab(t)
+	again.goTo("/")
+	again.login("viewtoken")
+	again.has(".who", "lead, view")
+	again.searched("", good+3)
+	if got := again.bars(); got != bars {
+		t.Errorf("after the restart, Pareto: %s, want %s", got, bars)
+	}
+	again.searched("?part=B-1", 1)
+	if got := again.rows(); !slices.Equal(got, want[1:2]) {
+		t.Errorf("after the restart: %q, want %q", got, want[1:2])
+	}
+	again.pair("B-1")
+}
