@@ -72,9 +72,16 @@ func TestBench(t *testing.T) {
 
 func TestBenchLowPoly(t *testing.T) {
 	out := succeed(t, "bench", "--vertices", "40,90", "--size", "64x48", "--time", "1ms")
-	for _, want := range []string{"64x48 rgb8", "EDGES", "SELECTION", "TRIANGULATION", "SHADING", "DEVICE"} {
+	for _, want := range []string{"\n64x48 rgb8, 40 vertices\n", "\n64x48 rgb8, 90 vertices\n", "DEVICE", "RUNS",
+		"\nedges  ", "\nselection  ", "\ntriangulation  ", "\nshading  ", "\nlow-poly  "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	_, rows, _ := strings.Cut(out, "\n\n") // behind the line about the machine
+	for line := range strings.SplitSeq(rows, "\n") {
+		if utf8.RuneCountInString(line) > tableWidth || strings.Contains(line, "0.00 µs") {
+			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
 		}
 	}
 	for _, format := range []string{"gray8", "bgr8", "rgba8"} {

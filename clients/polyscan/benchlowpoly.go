@@ -8,7 +8,6 @@ import (
 	"image/color"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -18,7 +17,7 @@ import (
 // lowPolySizes are those that Ke and Huang show (Parallel Low Poly Style Image/Video Converter).
 var lowPolySizes = []string{"480x270", "960x540", "1920x1080", "3840x2160", "7680x4320", "15360x8640"}
 
-// lowPolySteps are the ops of a conversion, in their order, with what rows and columns call them.
+// lowPolySteps are the ops of a conversion, in their order, with what rows call them.
 var lowPolySteps = []struct{ op, name string }{
 	{"Edges", "edges"}, {"SelectVertices", "selection"}, {"Triangulate", "triangulation"}, {"Shade", "shading"},
 }
@@ -166,31 +165,4 @@ func rawColor(c color.NRGBA, f kernels.PixelFormat) []byte {
 		out[f.Order[i]] = v
 	}
 	return out
-}
-
-// printLowPoly prints a line for each picture.
-func (b *bench) printLowPoly() error {
-	if err := b.printHead(); err != nil {
-		return err
-	}
-	t := &table{columns: []column{{title: "FRAME"}, {title: "VERTICES", right: true}}}
-	for _, s := range lowPolySteps {
-		t.columns = append(t.columns, column{title: strings.ToUpper(s.name), right: true})
-	}
-	for _, title := range []string{"DEVICE", "MEDIAN", "BEST", "RUNS"} {
-		t.columns = append(t.columns, column{title: title, right: true})
-	}
-	var line []cell
-	for _, k := range b.report.Rows {
-		if line == nil {
-			line = []cell{{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, {text: fmt.Sprint(k.Vertices)}}
-		}
-		line = append(line, cell{text: pretty(time.Duration(k.DeviceNs))})
-		if k.Op == "low-poly" {
-			t.add(append(line, cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))},
-				cell{text: fmt.Sprint(k.Runs)})...)
-			line = nil
-		}
-	}
-	return t.write(b.env, b.env.stdout)
 }

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rivo/uniseg"
+
 	"github.com/polyscan/polyscan/clients/regionfile"
 )
 
@@ -44,10 +46,44 @@ REGION   COUNT  SUM  SUM_SQ  MEAN    VAR   STD  MIN  P0  P99.5  P100  MAX  MEDIA
 half         8   60     612  7.50  20.25  4.50    1   1  13.96    14   14    7.50     1         8  1.03,2.67   100 %
 outside      0    0       0     -      -     -    -   -      -     -    -       -     -         0          -     0 %
 
-FILE: 4x4 gray8, 2 regions, cpu row-spans, compute TIME of TIME: no limits
+FILE: 4x4 gray8, 2 regions
+cpu row-spans, compute TIME of TIME
+no limits
 `
-	if got = "\n" + timeless(strings.ReplaceAll(got, raw, "FILE")); got != want {
+	got = regexp.MustCompile(`(?m)^.*frame\.raw:`).ReplaceAllString(got, "FILE:") // of a long path the end is shown
+	if got = "\n" + timeless(got); got != want {
 		t.Errorf("got%swant%s", got, want)
+	}
+}
+
+// The lines under the table fit a terminal wherever the frame lies, and the file's own name stays.
+func TestReduceSummaryFits(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("part/", 30))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	raw := filepath.Join(dir, "frame.raw")
+	if err := os.WriteFile(raw, make([]byte, 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	regions := write(t, "regions.json",
+		`[{"name":"half","rings":[[[0,0],[2,0],[2,4],[0,4]]],"limits":["mean > 1"]}]`)
+	got := succeed(t, "reduce", raw, "--raw", "4x4:gray16le", "--bits", "12", "-r", regions)
+	for line := range strings.SplitSeq(got, "\n") {
+		if uniseg.StringWidth(line) > tableWidth {
+			t.Errorf("%d columns: %s", uniseg.StringWidth(line), line)
+		}
+	}
+	for _, want := range []string{"\n…", "/frame.raw: 4x4 gray16le (12 bits), 1 region\ncpu row-spans, compute ",
+		"\nFAIL (1 of 1 region with limits)\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for s, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "…cde", "ねじ穴": "…穴"} {
+		if got := shortenLeft(s, 4); got != want {
+			t.Errorf("%q is shortened to %q, want %q", s, got, want)
+		}
 	}
 }
 
@@ -540,7 +576,7 @@ func TestReduceMethods(t *testing.T) {
 		}
 	}
 	out := succeed(t, append([]string{"reduce", "--method", "tiled"}, args...)...)
-	if !strings.Contains(out, " cpu tiled, ") {
+	if !strings.Contains(out, "\ncpu tiled, ") {
 		t.Errorf("the summary doesn't name the method:\n%s", out)
 	}
 }

@@ -1,6 +1,6 @@
 package main
 
-// The table of a frame, and the line under it.
+// The table of a frame, and the lines under it.
 
 import (
 	"fmt"
@@ -183,16 +183,18 @@ func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	return nil
 }
 
-// writeSummary prints the line under the table.
+// writeSummary prints the lines under the table: the frame, how it was measured, and the verdict. All fit a terminal; of
+// a long path the end is shown.
 func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult, total time.Duration) error {
 	l := res.GetLayout()
 	format := formatName(l.GetPixelFormat())
 	if b := l.GetSignificantBits(); b > 8 {
 		format += fmt.Sprintf(" (%d bits)", b)
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %dx%d %s, %s, %s %s, compute %s of %s: %s\n",
-		cli.Printable(name), l.GetWidth(), l.GetHeight(), format,
-		plural(len(res.GetRegions()), "region", "regions"), res.GetBackend(), methodName(res.GetMethod()),
+	frame := fmt.Sprintf(": %dx%d %s, %s", l.GetWidth(), l.GetHeight(), format,
+		plural(len(res.GetRegions()), "region", "regions"))
+	_, err := fmt.Fprintf(w, "\n%s%s\n%s %s, compute %s of %s\n%s\n",
+		shortenLeft(cli.Printable(name), tableWidth-len(frame)), frame, res.GetBackend(), methodName(res.GetMethod()),
 		pretty(res.GetTimes().GetCompute().AsDuration()), pretty(total), verdictText(e, res))
 	return err
 }

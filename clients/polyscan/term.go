@@ -67,6 +67,20 @@ func shorten(s string, columns int) string {
 	return b.String() + "…"
 }
 
+// shortenLeft drops the beginning of a text that is wider than columns, as of a path, whose end says more.
+func shortenLeft(s string, columns int) string {
+	w := uniseg.StringWidth(s)
+	if w <= columns {
+		return s
+	}
+	rest := s
+	for g := uniseg.NewGraphemes(s); w > columns-1 && g.Next(); {
+		w -= g.Width()
+		rest = rest[len(g.Str()):]
+	}
+	return "…" + rest
+}
+
 // plural is "1 region", "2 regions".
 func plural(n int, one, many string) string {
 	if n == 1 {
