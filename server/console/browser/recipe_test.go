@@ -166,8 +166,10 @@ func TestRecipeByMouse(t *testing.T) {
 	e.awaitChange(func() string { return e.number("pixels") }, count)
 
 	// The end of a limit is dragged on the histogram until the frame fails.
-	box := eval[struct{ X, Y, W, H, Low, High float64 }](e.tab, `(() => { document.querySelector(".ends .histogram").scrollIntoView({block: "center"});
-		const r = document.querySelector(".ends .histogram").getBoundingClientRect();
+	box := eval[struct{ X, Y, W, H, Low, High float64 }](e.tab, `(() => {
+		const drawn = document.querySelector(".ends .histogram");
+		drawn.scrollIntoView({block: "center"});
+		const r = drawn.getBoundingClientRect();
 		return {X: r.left, Y: r.top, W: r.width, H: r.height}; })()`)
 	// The lines are where the axis has 20 and 110; the axis reaches a quarter beyond the widest of pixels and limits.
 	high := eval[string](e.tab, `document.querySelectorAll(".ends .fields input")[1].value`)
