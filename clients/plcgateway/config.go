@@ -368,7 +368,14 @@ func (m *mistake) at(path ...any) {
 var (
 	lineOf = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
 	inType = regexp.MustCompile(` (?:not found )?in type \S+$`)
+	noType = regexp.MustCompile(`^cannot unmarshal (?:!!\S+ )?(.*) into (\S+)$`)
 )
+
+// wanted says what the types of the file are. Others are of structure: a list, a section, or a single value.
+var wanted = map[string]string{
+	"time.Duration": "a time with its unit, as 50ms", "uint16": "a whole number, 0 to 65535", "uint8": "a whole number, 0 to 255",
+	"bool": "true or false", "string": "a text",
+}
 
 // decode takes the mistakes that the YAML library finds.
 func (k *checker) decode(err error) {
@@ -387,6 +394,9 @@ func (k *checker) decode(err error) {
 		}
 		if inType.MatchString(m.text) {
 			m.text = inType.ReplaceAllString(m.text, "") + ": there is no such setting"
+		}
+		if found := noType.FindStringSubmatch(m.text); found != nil && wanted[found[2]] != "" {
+			m.text = found[1] + ": want " + wanted[found[2]]
 		}
 	}
 }

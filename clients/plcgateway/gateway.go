@@ -67,7 +67,7 @@ func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err erro
 	if g.modbus != nil {
 		l, err := net.Listen("tcp", cfg.Modbus.Listen)
 		if err != nil {
-			return err
+			return fmt.Errorf("modbus: %w", err)
 		}
 		say("Modbus TCP on %s", l.Addr())
 		running.Go(func() {
@@ -95,7 +95,7 @@ func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err erro
 	if g.opcua != nil {
 		l, err := net.Listen("tcp", cfg.OPCUA.Listen)
 		if err != nil {
-			return err
+			return fmt.Errorf("opcua: %w", err)
 		}
 		say("OPC UA on opc.tcp://%s", l.Addr())
 		for i := range cfg.Stations {
@@ -112,7 +112,7 @@ func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err erro
 	if cfg.HTTP != "" {
 		l, err := net.Listen("tcp", cfg.HTTP)
 		if err != nil {
-			return err
+			return fmt.Errorf("http: %w", err)
 		}
 		web := &http.Server{
 			Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
@@ -167,6 +167,9 @@ func (g *gateway) build() error {
 		}
 		src.Attach(st)
 		g.stations[s.Name] = st
+		if s.Modbus == nil && !s.MQTT && !s.OPCUA {
+			g.log.Warn("no PLC can reach the station: it has neither modbus nor mqtt nor opcua", "station", s.Name)
+		}
 		if s.MQTT {
 			onMQTT = append(onMQTT, st)
 		}

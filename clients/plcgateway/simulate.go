@@ -77,11 +77,18 @@ func (c *simulateCmd) Run(e *env) (err error) {
 		return usage("--unit %d: %v", c.Unit, err)
 	}
 	if err := client.Open(); err != nil {
-		return fmt.Errorf("%s: %w", c.Addr, err)
+		return fmt.Errorf("%w; is the gateway running there?", err)
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	p := &plc{cmd: c, client: client, out: e.stdout, begin: time.Now()}
-	return p.run(e.ctx)
+	err = p.run(e.ctx)
+	switch {
+	case errors.Is(err, other.ErrGWTargetFailedToRespond):
+		return fmt.Errorf("%w: no station of the gateway has unit %d", err, c.Unit)
+	case errors.Is(err, other.ErrServerDeviceBusy):
+		return fmt.Errorf("%w: another PLC holds the station", err)
+	}
+	return err
 }
 
 // run acknowledges the gateway, triggers parts, and reports.
@@ -162,10 +169,17 @@ func (p *plc) command(ctx context.Context, cmd station.Command, slot uint16) err
 	if err := p.until(ctx, func() bool { return p.in[irCommand] == 0 }, p.cmd.Patience); err != nil {
 		return fmt.Errorf("command %v taken back: %w", cmd, err)
 	}
-	if code != station.NoError {
-		return fmt.Errorf("command %v: %s", cmd, code.String())
+	switch code {
+	case station.NoError:
+		return nil
+	case station.UnknownRecipe:
+		return fmt.Errorf("command %v: %s: the server has none of the name that slot %d has (see polyscan recipe list)", cmd, code.String(), slot)
+	case station.UnknownSlot:
+		return fmt.Errorf("command %v: %s %d: the station's recipes in the gateway's configuration lack it", cmd, code.String(), slot)
+	case station.NoServer:
+		return fmt.Errorf("command %v: %s: is polyscand running? the gateway's log says more", cmd, code.String())
 	}
-	return nil
+	return fmt.Errorf("command %v: %s", cmd, code.String())
 }
 
 // part is the handshake of one part, and a line about it. A part is ejected unless all of it is there and says PASS.

@@ -79,3 +79,33 @@ func TestIDsBehindSilence(t *testing.T) {
 		}
 	})
 }
+
+// A PLC that resets has begun anew, however quickly: what it had acknowledged, or had dropped, is not repeated.
+func TestIDsBehindReset(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, f := bench(t, Config{})
+		c := hold(t, s)
+		for id := range uint32(2) {
+			trigger(t, c, id+1, "")
+			j := <-f.jobs
+			j.Answer(pass(j))
+			if id == 0 {
+				if err := c.Acknowledge(1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := c.Do(t.Context(), Reset, CommandArgs{}); err != nil {
+			t.Fatal(err)
+		}
+		for id := range uint32(2) {
+			if d, err := c.Trigger(id+1, ""); !errors.Is(err, BadTriggerID) {
+				t.Errorf("trigger %d: %v, %v", id+1, d, err)
+			}
+		}
+		if r := s.Snapshot().Result; r.Verdict != Reject || r.TriggerID != 0 {
+			t.Errorf("%+v", r)
+		}
+		trigger(t, c, 3, "")
+	})
+}

@@ -7,8 +7,8 @@
 // was seen before, or refuses it. An accepted trigger gets exactly one [Answer], no later than the station's deadline
 // after it was accepted: PASS or FAIL as the source says, or REJECT with a [Reason]. An answer never changes once it was
 // given. An id that is repeated gets the same answer, under the same sequence number, and never a second inspection; the
-// last [History] answers are remembered for that. An id that is remembered and comes with another part, or from another
-// holder, is refused: it is no repetition, and what it means can't be known.
+// last [History] answers are remembered for that. An id that is remembered and comes with another part, from another
+// holder, or behind a reset, is refused: it is no repetition, and what it means can't be known.
 //
 // Answers wait in a queue in the order of their triggers until the PLC acknowledges them; the first is presented in
 // [Snapshot.Result]. As all triggers of a station have the same deadline, waiting for the one before makes none late. While

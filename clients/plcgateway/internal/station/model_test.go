@@ -23,7 +23,7 @@ type truth struct {
 	accepted time.Time
 	part     string
 	holder   *Session
-	silences uint64
+	epoch    uint64
 	given    *Outcome // by the source, the first one that counted
 	answers  int
 	verdict  Verdict
@@ -117,7 +117,7 @@ func random(t *rapid.T) {
 			switch {
 			case w != nil && !same && d == Repeated:
 				t.Fatalf("trigger %d, part %q: the answer of part %q", id, part, w.part)
-			case w != nil && (!same || w.silences != s.silences) && errors.Is(err, BadTriggerID):
+			case w != nil && (!same || w.epoch != s.epoch) && errors.Is(err, BadTriggerID):
 			case err != nil && ready:
 				t.Fatalf("refused while ready: %v", err)
 			case d == Accepted && w != nil && next-id < History/2:
@@ -125,7 +125,7 @@ func random(t *rapid.T) {
 			case d == Repeated && w == nil:
 				t.Fatalf("trigger %d repeated", id)
 			case d == Accepted:
-				truths[id] = &truth{accepted: time.Now(), part: part, holder: c, silences: s.silences}
+				truths[id] = &truth{accepted: time.Now(), part: part, holder: c, epoch: s.epoch}
 			}
 			next = max(next, id+1)
 		},

@@ -89,7 +89,7 @@ func (s *Station) heardNow(now time.Time) { s.heard(now) }
 
 func (s *Station) heard(now time.Time) {
 	if s.isStale(now) {
-		s.silences++
+		s.epoch++
 	}
 	s.lastBeat = now
 	s.stale.Reset(s.cfg.HeartbeatTimeout)
@@ -249,6 +249,7 @@ func (s *Station) start(cmd Command, args CommandArgs, done func(CommandResult))
 		s.abort(now)
 		s.clear(now)
 		s.halted, s.overrun, s.ackBit, reset = false, false, false, true
+		s.epoch++ // an id from before the reset is no repetition
 	case Stop, Abort:
 		if r.Code = NotAcknowledged; s.acked {
 			r.Code = NoError

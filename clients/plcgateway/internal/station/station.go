@@ -36,7 +36,7 @@ type Station struct {
 
 	beat     uint16
 	lastBeat time.Time // of the PLC
-	silences uint64    // how often it was stale and came back
+	epoch    uint64    // how often it was stale and came back, or has reset
 	stale    *time.Timer
 
 	prepared map[uint16]Recipe
@@ -65,7 +65,7 @@ type entry struct {
 	answer     Answer
 	part       string   // that the trigger named
 	holder     *Session // whose trigger it was
-	silences   uint64   // of the station when the answer left the queue
+	epoch      uint64   // of the station when the answer left the queue
 	job        *Job     // nil once it is answered
 	queued     bool
 	remembered bool
@@ -426,9 +426,9 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 	}
 	if e := s.byID[id]; e != nil && code == NoError {
 		// Only the holder that triggered can ask again, about the same part, and not about an answer that it acknowledged
-		// before it was silent. Anything else, such as a PLC that counts from 1 again, means another part: it gets neither
+		// before it was silent or reset. Anything else, such as a PLC that counts from 1 again, means another part: it gets neither
 		// the answer of before nor, as it may have meant that part, an inspection of the next one.
-		if e.part == part && e.holder == s.session && (e.queued || e.silences == s.silences) {
+		if e.part == part && e.holder == s.session && (e.queued || e.epoch == s.epoch) {
 			return s.repeat(e, now)
 		}
 		code = BadTriggerID
@@ -561,7 +561,7 @@ func (s *Station) remove(now time.Time, acked bool) {
 	e := s.queue[0]
 	s.queue = slices.Delete(s.queue, 0, 1)
 	s.presented = nil
-	e.queued, e.silences = false, s.silences
+	e.queued, e.epoch = false, s.epoch
 	if acked {
 		e.answer.Steps.Acked = now
 	} else {
