@@ -51,7 +51,6 @@ type Service struct {
 	queue    queue
 	pictures chan *picture
 	good     atomic.Uint64 // parts that did not fail
-	texts    *interner
 
 	ctx     context.Context
 	cancel  context.CancelFunc

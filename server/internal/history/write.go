@@ -58,8 +58,6 @@ type textKey struct {
 	text string
 }
 
-type streamKey struct{ id uint64 }
-
 // interner knows ids of texts, streams and definitions of regions. What it knows is forgotten when a batch fails: it may
 // not be in the database.
 type interner struct {
