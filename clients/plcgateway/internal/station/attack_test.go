@@ -2,7 +2,9 @@ package station
 
 import (
 	"errors"
+	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -107,5 +109,47 @@ func TestIDsBehindReset(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		trigger(t, c, 3, "")
+	})
+}
+
+// Numbers that run over: 0 stands for no answer and for a gateway that does not run, so that neither is ever reached.
+func TestWrapAround(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, f := bench(t, Config{})
+		c := hold(t, s)
+		s.mu.Lock()
+		s.sequence, s.beat, s.counters.Accepted = math.MaxUint32-1, math.MaxUint16, math.MaxUint32
+		s.mu.Unlock()
+		time.Sleep(beat)
+		synctest.Wait() // for the one who moves it at this very moment
+		if n := s.Snapshot().Heartbeat; n != 1 {
+			t.Errorf("heartbeat %d behind the highest", n)
+		}
+		for i, w := range []struct{ id, sequence uint32 }{{math.MaxUint32, math.MaxUint32}, {1, 1}} {
+			trigger(t, c, w.id, "")
+			j := <-f.jobs
+			j.Answer(pass(j))
+			r := s.Snapshot().Result
+			if r.TriggerID != w.id || r.Sequence != w.sequence || r.Verdict != Pass {
+				t.Errorf("answer %d: %+v", i, r)
+			}
+			if d, err := c.Trigger(w.id, ""); err != nil || d != Repeated {
+				t.Errorf("again: %v, %v", d, err)
+			}
+			if err := c.Acknowledge(w.sequence); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := s.Snapshot().Counters.Accepted; n != 1 {
+			t.Errorf("%d accepted", n)
+		}
+		// The PLC's heartbeat runs over, too.
+		for _, v := range []uint16{math.MaxUint16, 0, 1} {
+			time.Sleep(400 * time.Millisecond)
+			c.Heartbeat(v)
+		}
+		if m := s.Snapshot().Missing; m != NoError {
+			t.Error(m)
+		}
 	})
 }
