@@ -109,6 +109,8 @@ func TestBrowserHistory(t *testing.T) {
 
 	bars := b.bars()
 	c.CloseSend()
+	for _, err := c.Recv(); err == nil; _, err = c.Recv() { // a server that ends waits for its streams
+	}
 	s.stop()
 	again := serve(t, tokens, history...).tab(t)
 	again.goTo("/")

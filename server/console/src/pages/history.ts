@@ -38,7 +38,7 @@ const page: Page = async (root, query) => {
     else if (now.lostParts > 0n || now.lostPictures > 0n) put(error, t.lost(short(now.lostParts), short(now.lostPictures)));
   } catch (err) {
     const e = ConnectError.from(err);
-    put(error, e.code === Code.FailedPrecondition || e.code === Code.Unimplemented || e.code === Code.Unavailable ? `${t.off} (${errorText(err)})` : errorText(err));
+    put(error, e.code === Code.FailedPrecondition || e.code === Code.Unimplemented ? t.off : errorText(err));
     return () => {};
   }
 
