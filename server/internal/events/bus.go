@@ -99,7 +99,8 @@ type Bus struct {
 	metrics *observe.Watch
 	work    *hostwork.Pool // for pictures
 
-	keeper Keeper // nil: nobody keeps anything
+	keeper   Keeper       // nil: nobody keeps anything
+	borrowed atomic.Int64 // bytes of strips that are kept in the buffers that they came in
 
 	wants    atomic.Int32 // the level that some subscription wants, and nobody where there is none
 	watching atomic.Int32 // how many subscriptions there are

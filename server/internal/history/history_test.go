@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -562,52 +564,146 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// Strips become the picture of a part; lines that did not come are 0 and counted, and all memory goes back.
+// Strips become the picture of a part; lines that did not come are 0 and counted, and all memory goes back. Lines are read
+// from where they are for as long as they are held, and copied where they can't be held or came in crumbs.
 func TestStrips(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		pieces, held int // pieces of a strip, and strips whose memory is held
+		lent         bool
+	}{{"copied", 2, 0, false}, {"held", 2, 4, true}, {"crumbs", 36, 0, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			const width, stride, lines = 5, 6, 10
+			k := keep(t, t.TempDir())
+			s := k.camera("camera", "board")
+			strips := s.Strips(lines)
+			at := func(line, x int) byte { return byte(line*7 + x + 1) }
+			held, released := 0, 0
+			strip := func(first, n int) {
+				data := make([]byte, stride*n)
+				for i := range data {
+					data[i] = at(first+i/stride, i%stride)
+				}
+				p := kernels.Picture{Width: width, Height: n, Stride: stride, Format: kernels.Gray8}
+				for rest, i := data, 1; len(rest) > 0; i++ {
+					end := len(rest)
+					if i < tt.pieces {
+						end = (end-1)/(tt.pieces-i+1) + 1 // rows go over the ends of pieces
+					}
+					p.Data, rest = append(p.Data, rest[:end]), rest[end:]
+				}
+				wipe := func() {
+					for i := range data {
+						data[i] = 0xee
+					}
+				}
+				kept := false
+				var hold func() (release func())
+				if tt.lent {
+					hold = func() func() {
+						held++
+						kept = true
+						return func() { released++; wipe() }
+					}
+				}
+				if strips.Strip(uint64(first), p, hold); !kept {
+					wipe()
+				}
+			}
+			r := result(3, 150)
+			tell := func(number, line uint64) {
+				m := &pb.PartResult{ResultNumber: number, FirstLine: line, Verdict: pb.Verdict_VERDICT_FAIL}
+				s.Part(m, r, 0, false)
+				strips.Part(m, r)
+			}
+			strip(0, 6)
+			tell(0, 2) // its last line is yet to come
+			strip(6, 6)
+			tell(1, 8) // as the gap behind it is seen, before the strip behind that
+			strip(16, 6)
+			strip(22, 6)
+			strips.Close()
+			if held != tt.held || released != held {
+				t.Errorf("%d strips were held and %d released: want %d", held, released, tt.held)
+			}
+			eventually(t, "both pictures", func() bool {
+				return len(k.list(t, &pb.PartFilter{Marks: []pb.PartMark{pb.PartMark_PART_MARK_EVIDENCE}}, 10, true)) == 2
+			})
+			rows, err := k.db.reader().Query("SELECT file, missing FROM pictures ORDER BY part")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rows.Close()
+			var missing []int
+			for rows.Next() {
+				var file string
+				var n int
+				if err := rows.Scan(&file, &n); err != nil {
+					t.Fatal(err)
+				}
+				f, err := os.Open(filepath.Join(k.Dir, evidenceDir, file+frameSuffix))
+				if err != nil {
+					t.Fatal(err)
+				}
+				im, err := png.Decode(f)
+				f.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := im.Bounds().Size(); got != image.Pt(width, lines) {
+					t.Fatalf("part %d: %v", len(missing), got)
+				}
+				for y := range lines {
+					line := []int{2, 8}[len(missing)] + y
+					for x := range width {
+						want := at(line, x)
+						if line >= 12 && line < 16 {
+							want = 0
+						}
+						if got := im.(*image.Gray).GrayAt(x, y).Y; got != want {
+							t.Fatalf("part %d, line %d, pixel %d is %d: want %d", len(missing), line, x, got, want)
+						}
+					}
+				}
+				missing = append(missing, n)
+			}
+			if err := rows.Err(); err != nil || !slices.Equal(missing, []int{0, 4}) {
+				t.Errorf("missing lines %v, %v", missing, err)
+			}
+			eventually(t, "memory goes back", func() bool { return k.queue.used.Load() == 0 })
+		})
+	}
+}
+
+// Lines are held up to a bound over all sessions, which those that are released make room in again.
+func TestStripsHeld(t *testing.T) {
+	const bytes, bound = 1 << 20, 32
 	k := keep(t, t.TempDir())
-	s := k.camera("camera", "board")
-	strips := s.Strips(10)
-	at := func(line, x int) byte { return byte(line*7 + x) }
-	strip := func(first, lines int) {
-		p := kernels.Picture{Width: 5, Height: lines, Stride: 6, Format: kernels.Gray8}
-		data := make([]byte, 6*lines)
-		for i := range data {
-			data[i] = at(first+i/6, i%6)
-		}
-		p.Data = [][]byte{data[:7], data[7:]} // in pieces
-		strips.Strip(uint64(first), p)
+	held, released := 0, 0
+	hold := func() (release func()) {
+		held++
+		return func() { released++ }
 	}
-	r := result(3, 150)
-	tell := func(number, line uint64) {
-		m := &pb.PartResult{ResultNumber: number, FirstLine: line, Verdict: pb.Verdict_VERDICT_FAIL}
-		s.Part(m, r, 0, false)
-		strips.Part(m, r)
+	data := make([]byte, bytes)
+	p := kernels.Picture{Width: bytes, Height: 1, Format: kernels.Gray8, Data: [][]byte{data}}
+	a, b := k.camera("a", "board").Strips(bound+8), k.camera("b", "board").Strips(1)
+	for line := range uint64(bound + 4) {
+		a.Strip(line, p, hold)
 	}
-	strip(0, 6)
-	tell(0, 2) // its last line is yet to come
-	strip(6, 6)
-	tell(1, 8) // as the gap behind it is seen, before the strip behind that
-	strip(16, 6)
-	strip(22, 6)
-	strips.Close()
-	eventually(t, "both pictures", func() bool {
-		return len(k.list(t, &pb.PartFilter{Marks: []pb.PartMark{pb.PartMark_PART_MARK_EVIDENCE}}, 10, true)) == 2
-	})
-	var missing []int
-	rows, err := k.db.reader().Query("SELECT missing FROM pictures ORDER BY part")
-	if err != nil {
-		t.Fatal(err)
+	b.Strip(0, p, hold)
+	if held != bound || released != 0 {
+		t.Errorf("%d strips of 1 MiB are held, and %d were released: want %d", held, released, bound)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int
-		if err := rows.Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		missing = append(missing, n)
+	a.Close()
+	if released != bound {
+		t.Errorf("%d of %d strips were released", released, bound)
 	}
-	if !slices.Equal(missing, []int{0, 4}) {
-		t.Errorf("missing lines %v", missing)
+	for line := range uint64(3) { // each lets go of the one before
+		b.Strip(1+line, p, hold)
+	}
+	b.Close()
+	if held != bound+3 || released != held {
+		t.Errorf("%d strips were held and %d released: want %d", held, released, bound+3)
 	}
 	eventually(t, "memory goes back", func() bool { return k.queue.used.Load() == 0 })
 }

@@ -99,13 +99,17 @@ func (ss *session) draw(x *strip, items []*item) []*item {
 	if x.err == nil && len(x.frame.Data) > 0 {
 		lines = x.frame.Picture
 	}
-	ss.strips.Strip(x.GetFirstLine(), lines)
 	k := ss.sketch
+	if k != nil && len(lines.Data) > 0 {
+		k.Draw(int(int64(x.GetFirstLine())-int64(k.line)), lines)
+	}
+	var hold func() (release func())
+	if x.own {
+		hold = x.hold
+	}
+	ss.strips.Strip(x.GetFirstLine(), lines, hold) // after it lines may be gone
 	if k == nil {
 		return items
-	}
-	if len(lines.Data) > 0 {
-		k.Draw(int(int64(x.GetFirstLine())-int64(k.line)), lines)
 	}
 	// The regions may need less than all lines of the part, and the picture shows them all.
 	if m := k.result; m != nil && x.GetFirstLine()+uint64(x.lines) >= k.line+ss.lines {

@@ -22,9 +22,10 @@ import (
 type strip struct {
 	*pb.Strip
 	lines   int
-	end     uint64        // the line at which the next strip is expected
-	frame   *frames.Frame // nil with err
-	in      *framecodec.Message
+	end     uint64              // the line at which the next strip is expected
+	frame   *frames.Frame       // nil with err
+	in      *framecodec.Message // nil when somebody else holds it
+	own     bool                // the pixels are in that message, and not in memory that the client writes to
 	arrived time.Time
 	err     error // why it can't be used
 }
@@ -34,13 +35,23 @@ func (x *strip) free() {
 		x.frame.Release()
 		x.frame = nil
 	}
-	x.in.Free()
+	if x.in != nil {
+		x.in.Free()
+	}
+}
+
+// hold makes the pixels outlast the strip: they stay until release is called. It may be called once, for a strip that
+// has its own.
+func (x *strip) hold() (release func()) {
+	in := x.in
+	x.in = nil
+	return in.Free
 }
 
 // newStrip makes a strip of a message, and says in it what is wrong with it.
 func (ss *session) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message,
 	arrived time.Time) *strip {
-	x := &strip{Strip: req.GetStrip(), in: in, arrived: arrived}
+	x := &strip{Strip: req.GetStrip(), in: in, own: req.GetStrip().GetFrame().GetShared() == nil, arrived: arrived}
 	if x.err = ss.service.Host.Validate(req); x.err == nil {
 		x.err = ss.checkStrip(ctx, x)
 	}
