@@ -55,7 +55,7 @@ type ScanOptions struct {
 	// the session. Negative means not at all.
 	Outage time.Duration
 	// Stall is how long the server may be silent while it owes an acknowledgement, before the connection counts as
-	// broken; 0 means 10 s.
+	// broken; 0 means 10 s. The answer to the open may take 10 s at least.
 	Stall time.Duration
 	// Resume goes on with a session of an earlier [Scan], of another process even, instead of starting one.
 	Resume *ScanSession

@@ -38,7 +38,11 @@ func (c *scanConn) why(err error) error {
 func (s *Scan) connect(resume bool) (*scanConn, error) {
 	c := &scanConn{}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
-	stalled := time.AfterFunc(s.opts.Stall, func() { c.cancel(ErrStalled) })
+	stall := s.opts.Stall
+	if !resume { // the server prepares regions, which may take it longer than a strip
+		stall = max(stall, defaultScanStall)
+	}
+	stalled := time.AfterFunc(stall, func() { c.cancel(ErrStalled) })
 	fail := func(err error) (*scanConn, error) {
 		stalled.Stop()
 		err = c.why(err)

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 	}
 	childEnvironment = []string{asProgram}
 	os.Unsetenv("POLYSCAN_ADDR")
+	silence = 30 * time.Second // this machine may be busy
 	goleak.VerifyTestMain(m)
 }
 

@@ -133,7 +133,7 @@ func (c *camera) run(ctx, stop context.Context, duration time.Duration) (err err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	scan, err := client.OpenScan(ctx, c.open(),
-		clients.ScanOptions{SharedMemory: c.load.shared, Strips: c.load.buffer, Outage: outage})
+		clients.ScanOptions{SharedMemory: c.load.shared, Strips: c.load.buffer, Outage: outage, Stall: c.patience()})
 	if err != nil {
 		return c.failure("", err)
 	}
@@ -168,6 +168,24 @@ func (c *camera) run(ctx, stop context.Context, duration time.Duration) (err err
 // outage is how long a broken connection is tried anew. Servers keep sessions for longer; but a test whose server is
 // gone should say so at once, and where one is only slow, cameras that wait for it would be held up anyway.
 const outage = 2 * time.Second
+
+// silence is how long the server may owe an acknowledgement and say nothing. It is less than the client library's: a
+// server that hangs keeps its connections open, and nothing but its silence tells. Tests make it longer, for machines
+// with other work.
+var silence = time.Second
+
+// patience is silence, and the time that a strip takes over a slow network (10 MB/s), and that a fault makes the
+// connection hang.
+func (c *camera) patience() time.Duration {
+	const perByte = 100 * time.Nanosecond
+	d := silence + time.Duration(c.scene.stripLines*c.scene.belt.rowBytes())*perByte
+	for _, f := range c.plan.faults {
+		if f.kind == faultStall {
+			d += f.time
+		}
+	}
+	return d
+}
 
 // cameraError is an error of a session in the words of the command line.
 type cameraError struct {
