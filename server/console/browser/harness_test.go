@@ -314,8 +314,9 @@ func (b *tab) press(name string) {
 // fill replaces the text of an input, and leaves it.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
-	b.run(chromedp.Focus(chromedp.CSS(selector)))
-	b.do(fmt.Sprintf(`document.querySelector(%q).select()`, selector))
+	b.await(fmt.Sprintf(`document.querySelector(%q)`, selector))
+	// In one go: the page may draw the field anew between two steps.
+	b.do(fmt.Sprintf(`(field => { field.focus(); field.select(); })(document.querySelector(%q))`, selector))
 	b.run(chromedp.KeyEvent(text), chromedp.KeyEvent(kb.Tab))
 }
 
