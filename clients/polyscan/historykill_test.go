@@ -33,12 +33,12 @@ type relay struct {
 	conns map[net.Conn]bool
 }
 
-func newRelay(t *testing.T) *relay {
+func newRelay(t *testing.T, to string) *relay {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{Listener: l, conns: map[net.Conn]bool{}}
+	r := &relay{Listener: l, to: to, conns: map[net.Conn]bool{}}
 	t.Cleanup(func() { l.Close(); r.cut() })
 	go func() {
 		for {
@@ -126,8 +126,7 @@ func TestHistoryHasWhatTheCameraSaw(t *testing.T) {
 	const width, lines = 32, 8
 	bin, dir := buildPrograms(t), t.TempDir()
 	d := startDaemon(t, bin, dir)
-	way := newRelay(t)
-	way.to = d.addr
+	way := newRelay(t, d.addr)
 	c, err := clients.Dial(way.Addr().String())
 	if err != nil {
 		t.Fatal(err)
