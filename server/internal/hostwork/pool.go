@@ -92,11 +92,12 @@ func (p *Pool) Calm(longest time.Duration) {
 	if longest <= 0 || p.strips.Load() == 0 {
 		return
 	}
-	c := p.calm.Load()
-	if c == nil {
-		made := make(chan struct{})
-		if c = &made; !p.calm.CompareAndSwap(nil, c) {
-			return // somebody else made one at this moment: that is for the next call
+	made := make(chan struct{})
+	c := &made
+	for !p.calm.CompareAndSwap(nil, c) {
+		if other := p.calm.Load(); other != nil { // otherwise it was closed at this moment
+			c = other
+			break
 		}
 	}
 	if p.strips.Load() == 0 { // and StripDone may not have seen it
@@ -134,6 +135,8 @@ const (
 	turn = 2 * time.Millisecond
 	// breath is how often others in the runtime's queues are let go first, such as those who read from connections.
 	breath = 200 * time.Microsecond
+	// oneStrip is how long work waits for strips before it does another piece.
+	oneStrip = time.Millisecond
 	// headStart and settling are those of the device's time: see package kernels.
 	headStart = 10 * time.Millisecond
 	settling  = 2 * headStart
@@ -149,18 +152,18 @@ func (p *Pool) Enter(ctx context.Context) (*Turn, error) {
 	return t, t.enter()
 }
 
-// Do is Enter, f and Leave for work that can't be interrupted. Work of size below small, in whatever unit, is done at
-// once.
-func (p *Pool) Do(ctx context.Context, size, small int, f func() error) error {
+// Do is Enter, f and Leave. Work of size below small, in whatever unit, is done at once. f is to call pause as
+// [Turn.Yield] is called; pause is nil for small work.
+func (p *Pool) Do(ctx context.Context, size, small int, f func(pause func() error) error) error {
 	if size < small {
-		return f()
+		return f(nil)
 	}
 	t, err := p.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer t.Leave()
-	return f()
+	return f(t.Yield)
 }
 
 func (p *Pool) class(k key) *time.Duration {
@@ -264,7 +267,9 @@ func (t *Turn) Yield() error {
 	now := time.Now()
 	if now.Sub(t.look) >= breath {
 		runtime.Gosched()
-		t.look = now
+		// A strip goes first, one at a time: work that is behind a line that always has one goes on all the same.
+		t.pool.Calm(oneStrip)
+		t.look = time.Now()
 	}
 	if now.Sub(t.since) < turn || t.pool.waiters.Load() == 0 && t.pool.strict.Load() == 0 {
 		return nil

@@ -112,12 +112,12 @@ func TestSmallWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer turn.Leave()
-	if err := p.Do(t.Context(), 9, 10, func() error { return nil }); err != nil {
+	if err := p.Do(t.Context(), 9, 10, func(func() error) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	never := func() error { t.Error("work without a place"); return nil }
+	never := func(func() error) error { t.Error("work without a place"); return nil }
 	if err := p.Do(ctx, 10, 10, never); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
@@ -269,4 +269,42 @@ func TestCalmWhileStripsPass(t *testing.T) {
 	waiting.Wait()
 	over.Store(true)
 	line.Wait()
+}
+
+// Work that has a place lets a strip go first, and goes on behind a line that always has one.
+func TestStripsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(1)
+		took := func(n int) time.Duration {
+			begun := time.Now()
+			if err := p.Do(t.Context(), 1, 0, func(pause func() error) error {
+				for range n {
+					time.Sleep(breath)
+					if err := pause(); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+			return time.Since(begun)
+		}
+		if d := took(10); d != 10*breath {
+			t.Errorf("without strips: %v", d)
+		}
+		p.StripDue()
+		go func() {
+			time.Sleep(oneStrip / 2)
+			p.StripDone()
+		}()
+		if d := took(10); d < oneStrip/2+9*breath || d > oneStrip/2+10*breath {
+			t.Errorf("behind a strip: %v", d)
+		}
+		p.StripDue()
+		if d := took(10); d != 10*(breath+oneStrip) {
+			t.Errorf("behind a line that always has strips: %v", d)
+		}
+		p.StripDone()
+	})
 }
