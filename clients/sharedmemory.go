@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/polyscan/polyscan/proto/sharedmem"
+	"github.com/polyscan/polyscan/internal/sharedmem"
 
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/polyscan/polyscan/internal/sharedmem"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
-	"github.com/polyscan/polyscan/proto/sharedmem"
 )
 
 // lender leases memory as a server does, once for each call of Lease.

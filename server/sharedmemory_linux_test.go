@@ -25,11 +25,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/internal/sharedmem"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
-	"github.com/polyscan/polyscan/proto/sharedmem"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
 )
@@ -425,7 +425,8 @@ func TestHolesRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.inspection.Reduce(t.Context(), req)
-	if d := detailsOf(t, err); d.status.Code() != codes.FailedPrecondition || d.info.GetReason() != apierr.ReasonDamagedLease {
+	if d := detailsOf(t, err); d.status.Code() != codes.FailedPrecondition ||
+		d.info.GetReason() != apierr.ReasonDamagedLease {
 		t.Errorf("%v", err)
 	}
 }
@@ -872,8 +873,8 @@ func TestLeasesAreRegistered(t *testing.T) {
 	}
 	// One that has ended, and of which a job still reads.
 	slot := takeSlot(t, m)
-	read, err := s.shared.Place(auth.Anonymous, &kernels.Picture{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
-		"frame.shared")
+	read, err := s.shared.Place(auth.Anonymous, &kernels.Picture{Width: 1, Height: 1, Format: driver.Gray8},
+		slot.Pixels(1), "frame.shared")
 	if err != nil {
 		t.Fatal(err)
 	}

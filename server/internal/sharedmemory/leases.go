@@ -28,9 +28,9 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/internal/sharedmem"
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
-	"github.com/polyscan/polyscan/proto/sharedmem"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
@@ -286,8 +286,8 @@ func noSharedMemory(retry bool, text string) error {
 	return apierr.WithDetails(codes.ResourceExhausted, "shared memory: "+text, details...).Err()
 }
 
-// Leased is how many bytes leases take, those that have ended and are in use included, and a channel that is closed when
-// that gets less.
+// Leased is how many bytes leases take, those that have ended and are in use included, and a channel that is closed
+// when that gets less.
 func (m *Leases) Leased() (bytes int64, freed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -412,12 +412,14 @@ func (m *Leases) find(who auth.Caller, id uint64) *lease {
 
 // Place makes f's pixels those that p refers to, in a lease that who may use; path is where p lies in the request. They
 // stay mapped until release is called, once.
-func (m *Leases) Place(who auth.Caller, f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error) {
+func (m *Leases) Place(who auth.Caller, f *kernels.Picture, p *pb.SharedPixels, path string) (release func(),
+	err error) {
 	if m == nil {
 		return nil, errNoSharedMemory()
 	}
 	// What else is wrong with the frame is left to package polygon.
-	if least, most, err := f.Sizes("frame"); err == nil && (p.GetLength() < uint64(least) || p.GetLength() > uint64(most)) {
+	if least, most, err := f.Sizes("frame"); err == nil &&
+		(p.GetLength() < uint64(least) || p.GetLength() > uint64(most)) {
 		return nil, apierr.Refuse(path+".length", p.GetLength(), "the layout takes %d bytes", least)
 	}
 	l := m.find(who, p.GetLeaseId())

@@ -22,8 +22,8 @@ func errNoSharedMemory() error {
 
 // Host is what the service needs of the server.
 type Host interface {
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
+	// Validate checks a message by the rules in the schemas, a large one at a place of the pool of host work.
+	Validate(ctx context.Context, m any) error
 	// Draining is closed when the server shuts down.
 	Draining() <-chan struct{}
 }
@@ -44,12 +44,8 @@ func Desc() *grpc.ServiceDesc {
 	return wire.WithHandlers(pb.SharedMemoryService_ServiceDesc, nil, map[string]grpc.StreamHandler{
 		"Lease": func(srv any, stream grpc.ServerStream) error {
 			req := &pb.LeaseRequest{}
-			g := &wire.Guarded{V: req}
-			if err := stream.RecvMsg(g); err != nil {
+			if err := wire.ReceiveMessage(stream, req); err != nil {
 				return err
-			}
-			if g.Err != nil {
-				return g.Err
 			}
 			return srv.(*Service).Lease(req,
 				&grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
@@ -59,7 +55,7 @@ func Desc() *grpc.ServiceDesc {
 
 // Lease implements pb.SharedMemoryServiceServer.
 func (s *Service) Lease(req *pb.LeaseRequest, stream grpc.ServerStreamingServer[pb.LeaseResponse]) error {
-	if err := s.host.Validate(req); err != nil {
+	if err := s.host.Validate(stream.Context(), req); err != nil {
 		return err
 	}
 	m := s.shared

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/polyscan/polyscan/proto/sharedmem"
+	"github.com/polyscan/polyscan/internal/sharedmem"
 )
 
 const (
@@ -120,8 +120,8 @@ func (q *queue) remove(c *net.UnixConn) {
 	}
 }
 
-// handOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused. It calls
-// brought once the connection has said a token: from then on it is no longer one of the silent ones.
+// handOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused. It
+// calls brought once the connection has said a token: from then on it is no longer one of the silent ones.
 func (m *Leases) handOver(c *net.UnixConn, brought func()) *lease {
 	c.SetDeadline(time.Now().Add(tokenTimeout))
 	uid, err := sharedmem.PeerUID(c)

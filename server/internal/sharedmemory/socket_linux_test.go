@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/polyscan/polyscan/proto/sharedmem"
+	"github.com/polyscan/polyscan/internal/sharedmem"
 )
 
 // Users who are not among those of the configuration get nothing, and are told so without being heard.
