@@ -140,14 +140,19 @@ func (c *Columns) check() error {
 		variance     = polyscanv1.Statistic_STATISTIC_VARIANCE
 		stddev       = polyscanv1.Statistic_STATISTIC_STDDEV
 		histogram    = polyscanv1.Statistic_STATISTIC_HISTOGRAM
+		cumulative   = polyscanv1.Statistic_STATISTIC_CUMULATIVE
+		distances    = polyscanv1.Statistic_STATISTIC_DISTANCES
 	)
 	// Of the centroid alone, the weighted one may not have been asked for, nor the count.
 	channels := asked(polyscanv1.Statistic_STATISTIC_COUNT, sum, squares, mean, variance, stddev,
 		polyscanv1.Statistic_STATISTIC_MIN, polyscanv1.Statistic_STATISTIC_MAX, histogram,
 		polyscanv1.Statistic_STATISTIC_PERCENTILES, polyscanv1.Statistic_STATISTIC_MEDIAN,
-		polyscanv1.Statistic_STATISTIC_MODE, polyscanv1.Statistic_STATISTIC_DISTINCT)
+		polyscanv1.Statistic_STATISTIC_MODE, polyscanv1.Statistic_STATISTIC_DISTINCT,
+		polyscanv1.Statistic_STATISTIC_SKEWNESS, polyscanv1.Statistic_STATISTIC_KURTOSIS,
+		polyscanv1.Statistic_STATISTIC_ENTROPY, polyscanv1.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION,
+		polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE, cumulative, distances)
 	each, full := uint64(c.channels), m.GetHistogram().GetFull()
-	if m.GetHistogram() == nil && asked(histogram) && err == nil {
+	if m.GetHistogram() == nil && asked(histogram, cumulative) && err == nil {
 		err = errors.New("histogram: is missing")
 	}
 	column("count", m.GetCount(), channels, rows, 8)
@@ -162,6 +167,17 @@ func (c *Columns) check() error {
 	column("distinct", m.GetDistinct(), !full && asked(polyscanv1.Statistic_STATISTIC_DISTINCT), rows, each, 4)
 	column("percentile", m.GetPercentile(), !full && asked(polyscanv1.Statistic_STATISTIC_PERCENTILES), rows, each,
 		uint64(len(m.GetPercentiles())), 8)
+	column("skewness", m.GetSkewness(), asked(polyscanv1.Statistic_STATISTIC_SKEWNESS), rows, each, 8)
+	column("kurtosis", m.GetKurtosis(), asked(polyscanv1.Statistic_STATISTIC_KURTOSIS), rows, each, 8)
+	column("entropy", m.GetEntropy(), asked(polyscanv1.Statistic_STATISTIC_ENTROPY), rows, each, 8)
+	column("mean_absolute_deviation", m.GetMeanAbsoluteDeviation(),
+		asked(polyscanv1.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION), rows, each, 8)
+	column("interquartile_range", m.GetInterquartileRange(),
+		asked(polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE), rows, each, 8)
+	column("kolmogorov_smirnov", m.GetKolmogorovSmirnov(), asked(distances), rows, each, 8)
+	column("wasserstein", m.GetWasserstein(), asked(distances), rows, each, 8)
+	column("jensen_shannon", m.GetJensenShannon(), asked(distances), rows, each, 8)
+	column("chi_square", m.GetChiSquare(), asked(distances), rows, each, 8)
 	column("weighted_centroid", m.GetWeightedCentroid(), false, rows, each, 2, 8)
 	if h := m.GetHistogram(); h != nil {
 		column("histogram.counts", h.GetCounts(), true, rows, each, uint64(h.GetBins()), 4)
@@ -620,6 +636,79 @@ func (c *Columns) Distinct(i, ch int) (uint32, bool) {
 	return 0, false
 }
 
+// Skewness is the third standardised moment; it has no value where all samples are equal.
+func (c *Columns) Skewness(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).Skewness)
+	}
+	return atFloat(c.m.GetSkewness(), c.place(i, ch))
+}
+
+// Kurtosis is the fourth standardised moment, 3 for a normal distribution; it has no value where all samples are equal.
+func (c *Columns) Kurtosis(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).Kurtosis)
+	}
+	return atFloat(c.m.GetKurtosis(), c.place(i, ch))
+}
+
+// Entropy is that of the values, in bits.
+func (c *Columns) Entropy(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).Entropy)
+	}
+	return atFloat(c.m.GetEntropy(), c.place(i, ch))
+}
+
+// MeanAbsoluteDeviation is the mean distance of the samples from their mean.
+func (c *Columns) MeanAbsoluteDeviation(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).MeanAbsoluteDeviation)
+	}
+	return atFloat(c.m.GetMeanAbsoluteDeviation(), c.place(i, ch))
+}
+
+// InterquartileRange is the 75th percentile less the 25th.
+func (c *Columns) InterquartileRange(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).InterquartileRange)
+	}
+	return atFloat(c.m.GetInterquartileRange(), c.place(i, ch))
+}
+
+// KolmogorovSmirnov is the greatest difference of the cumulative distributions of row i's region and of its reference.
+// It and the other distances have no value where there is nothing to compare.
+func (c *Columns) KolmogorovSmirnov(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).KolmogorovSmirnov)
+	}
+	return atFloat(c.m.GetKolmogorovSmirnov(), c.place(i, ch))
+}
+
+// Wasserstein is the first Wasserstein distance from the reference, in levels.
+func (c *Columns) Wasserstein(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).Wasserstein)
+	}
+	return atFloat(c.m.GetWasserstein(), c.place(i, ch))
+}
+
+// JensenShannon is the divergence from the reference in bits, 0 to 1.
+func (c *Columns) JensenShannon(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).JensenShannon)
+	}
+	return atFloat(c.m.GetJensenShannon(), c.place(i, ch))
+}
+
+// ChiSquare is half the sum of (p-q)^2/(p+q), 0 to 1.
+func (c *Columns) ChiSquare(i, ch int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.of(i, ch).ChiSquare)
+	}
+	return atFloat(c.m.GetChiSquare(), c.place(i, ch))
+}
+
 // Percentile is percentile p of the samples, one of those that were asked for; where the histogram was asked for with
 // one bin a value, any from 0 to 100, by nearest rank unless percentiles were asked for by another method.
 func (c *Columns) Percentile(i, ch int, p float64) (float64, bool) {
@@ -716,6 +805,28 @@ func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
 			for _, p := range c.m.GetPercentiles() {
 				if v, ok := c.Percentile(i, ch, p); ok {
 					to.Percentiles = append(to.Percentiles, &polyscanv1.PercentileValue{Percentile: p, Value: v})
+				}
+			}
+		case polyscanv1.Statistic_STATISTIC_SKEWNESS:
+			to.Skewness = pointer(c.Skewness(i, ch))
+		case polyscanv1.Statistic_STATISTIC_KURTOSIS:
+			to.Kurtosis = pointer(c.Kurtosis(i, ch))
+		case polyscanv1.Statistic_STATISTIC_ENTROPY:
+			to.Entropy = pointer(c.Entropy(i, ch))
+		case polyscanv1.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION:
+			to.MeanAbsoluteDeviation = pointer(c.MeanAbsoluteDeviation(i, ch))
+		case polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE:
+			to.InterquartileRange = pointer(c.InterquartileRange(i, ch))
+		case polyscanv1.Statistic_STATISTIC_DISTANCES:
+			to.KolmogorovSmirnov, to.Wasserstein = pointer(c.KolmogorovSmirnov(i, ch)), pointer(c.Wasserstein(i, ch))
+			to.JensenShannon, to.ChiSquare = pointer(c.JensenShannon(i, ch)), pointer(c.ChiSquare(i, ch))
+		case polyscanv1.Statistic_STATISTIC_CUMULATIVE:
+			if h, ok := c.Histogram(i, ch); ok {
+				to.Cumulative = make([]uint64, h.Bins())
+				n := h.Below
+				for k := range to.Cumulative {
+					n += h.Count(k)
+					to.Cumulative[k] = n
 				}
 			}
 		case polyscanv1.Statistic_STATISTIC_HISTOGRAM:

@@ -30,7 +30,8 @@ func column(values any) []byte {
 // value, of which there are four, or two bins with samples beside them.
 func twoRows(full bool) *polyscanv1.RegionColumns {
 	m := &polyscanv1.RegionColumns{
-		Rows: 2, Regions: 5, Channels: []polyscanv1.Channel{polyscanv1.Channel_CHANNEL_GRAY, polyscanv1.Channel_CHANNEL_ALPHA},
+		Rows: 2, Regions: 5, Channels: []polyscanv1.Channel{polyscanv1.Channel_CHANNEL_GRAY,
+			polyscanv1.Channel_CHANNEL_ALPHA},
 		Index:        column([]uint32{1, 4}),
 		Verdict:      []byte{1, 2},
 		Name:         &polyscanv1.TextColumn{Text: []byte("oneé"), Ends: column([]uint32{3, 5})},
@@ -47,6 +48,16 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 		MaxAt:        column([]uint32{2, 2, 2, 3, 0, 0, 0, 0}),
 		Percentiles:  []float64{25, 99.9},
 
+		Skewness:              column([]float64{0, math.NaN(), math.NaN(), math.NaN()}),
+		Kurtosis:              column([]float64{1.64, math.NaN(), math.NaN(), math.NaN()}),
+		Entropy:               column([]float64{2, 0, math.NaN(), math.NaN()}),
+		MeanAbsoluteDeviation: column([]float64{1, 0, math.NaN(), math.NaN()}),
+		InterquartileRange:    column([]float64{1.5, 0, math.NaN(), math.NaN()}),
+		KolmogorovSmirnov:     column([]float64{0.25, math.NaN(), math.NaN(), math.NaN()}),
+		Wasserstein:           column([]float64{7, math.NaN(), math.NaN(), math.NaN()}),
+		JensenShannon:         column([]float64{0.5, math.NaN(), math.NaN(), math.NaN()}),
+		ChiSquare:             column([]float64{0.75, math.NaN(), math.NaN(), math.NaN()}),
+
 		WeightedCentroid: column([]float64{1, 2, 3, 4, math.NaN(), math.NaN(), math.NaN(), math.NaN()}),
 		Histogram: &polyscanv1.HistogramColumns{Bins: 4, Upper: 4, Full: true,
 			Counts: column([]uint32{1, 1, 1, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})},
@@ -60,8 +71,9 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 		Statistics:       AllStatistics().GetStatistics(),
 	}
 	if !full {
-		m.Histogram = &polyscanv1.HistogramColumns{Bins: 2, Lower: 1, Upper: 3, Counts: column([]uint32{1, 1, 4, 0, 0, 0, 0, 0}),
-			Below: column([]uint32{1, 0, 0, 0}), Above: column([]uint32{1, 0, 0, 0})}
+		m.Histogram = &polyscanv1.HistogramColumns{Bins: 2, Lower: 1, Upper: 3,
+			Counts: column([]uint32{1, 1, 4, 0, 0, 0, 0, 0}),
+			Below:  column([]uint32{1, 0, 0, 0}), Above: column([]uint32{1, 0, 0, 0})}
 		m.Median = column([]float64{1.5, 1, math.NaN(), math.NaN()})
 		m.Mode, m.Distinct = column([]uint32{0, 1, 0, 0}), column([]uint32{4, 1, 0, 0})
 		nan := math.NaN()
@@ -91,6 +103,10 @@ func TestColumns(t *testing.T) {
 				Percentiles:      []*polyscanv1.PercentileValue{{Percentile: 25, Value: 0.75}, {Percentile: 99.9, Value: 2.997}},
 				Histogram:        &polyscanv1.Histogram{Upper: 4, Counts: []uint64{1, 1, 1, 1}},
 				WeightedCentroid: &polyscanv1.Point{X: 1, Y: 2},
+				Skewness:         proto.Float64(0), Kurtosis: proto.Float64(1.64), Entropy: proto.Float64(2),
+				MeanAbsoluteDeviation: proto.Float64(1), InterquartileRange: proto.Float64(1.5),
+				Cumulative: []uint64{1, 2, 3, 4}, KolmogorovSmirnov: proto.Float64(0.25), Wasserstein: proto.Float64(7),
+				JensenShannon: proto.Float64(0.5), ChiSquare: proto.Float64(0.75),
 			}, {
 				Channel: polyscanv1.Channel_CHANNEL_ALPHA, Count: proto.Uint64(4), Sum: proto.Uint64(4),
 				SumOfSquares: proto.Uint64(4), Mean: proto.Float64(1), Variance: proto.Float64(0),
@@ -100,11 +116,14 @@ func TestColumns(t *testing.T) {
 				Percentiles:      []*polyscanv1.PercentileValue{{Percentile: 25, Value: 1}, {Percentile: 99.9, Value: 1}},
 				Histogram:        &polyscanv1.Histogram{Upper: 4, Counts: []uint64{0, 4, 0, 0}},
 				WeightedCentroid: &polyscanv1.Point{X: 3, Y: 4},
+				Entropy:          proto.Float64(0), MeanAbsoluteDeviation: proto.Float64(0),
+				InterquartileRange: proto.Float64(0), Cumulative: []uint64{0, 4, 4, 4},
 			}},
 		}
 		if !full {
 			want.Channels[0].Histogram = &polyscanv1.Histogram{Lower: 1, Upper: 3, Counts: []uint64{1, 1}, Below: 1, Above: 1}
 			want.Channels[1].Histogram = &polyscanv1.Histogram{Lower: 1, Upper: 3, Counts: []uint64{4, 0}}
+			want.Channels[0].Cumulative, want.Channels[1].Cumulative = []uint64{2, 3}, []uint64{4, 4}
 		}
 		if got := c.Row(0); !proto.Equal(got, want) {
 			t.Errorf("full %v: row 0:\n got %v\nwant %v", full, got, want)
@@ -184,11 +203,15 @@ func TestOddColumns(t *testing.T) {
 	check("rows: 2 of 1 regions", func(m *polyscanv1.RegionColumns) { m.Regions = 1 })
 	check("histogram: is missing", func(m *polyscanv1.RegionColumns) { m.Histogram = nil })
 	check("histogram.counts", func(m *polyscanv1.RegionColumns) { m.Histogram.Bins = math.MaxUint32 })
-	check("verdict", func(m *polyscanv1.RegionColumns) { m.Rows, m.Regions, m.Index = math.MaxUint32, math.MaxUint32, nil })
+	check("verdict", func(m *polyscanv1.RegionColumns) {
+		m.Rows, m.Regions, m.Index = math.MaxUint32, math.MaxUint32, nil
+	})
 	check("channels: 65", func(m *polyscanv1.RegionColumns) { m.Channels = make([]polyscanv1.Channel, 65) })
 	check("percentiles[0] = NaN", func(m *polyscanv1.RegionColumns) { m.Percentiles[0] = math.NaN() })
 	check("name.ends[1]: 2, must be 3 to 5", func(m *polyscanv1.RegionColumns) { m.Name.Ends = column([]uint32{3, 2}) })
-	check("name.ends: ends at 4, must end at 5", func(m *polyscanv1.RegionColumns) { m.Name.Ends = column([]uint32{3, 4}) })
+	check("name.ends: ends at 4, must end at 5", func(m *polyscanv1.RegionColumns) {
+		m.Name.Ends = column([]uint32{3, 4})
+	})
 	check("limits.ends[1]: 4", func(m *polyscanv1.RegionColumns) { m.Limits.Ends = column([]uint32{1, 4}) })
 	check("limits.reason.ends: ends at 5", func(m *polyscanv1.RegionColumns) {
 		m.Limits.Reason.Ends = column([]uint32{0, 3, 5})

@@ -48,7 +48,7 @@ func noise(w, h int, f driver.PixelFormat) kernels.Picture {
 }
 
 func BenchmarkReduce(b *testing.B) {
-	everything := Reductions{Statistics: AllStatistics}
+	everything := Reductions{Statistics: Skewness - 1} // what comes with the histogram, but for the shape
 	for _, c := range []struct {
 		name    string
 		w, h    int

@@ -42,9 +42,9 @@ func (f Fields) Has(x Fields) bool { return f == 0 || f&x != 0 }
 
 // Columns holds the numbers of R regions and C channels. Each column holds the values of one quantity in the order of
 // rows, then channels, then bins or coordinates; it is nil where it was not asked for. What follows from other columns
-// has none: mean, variance and standard deviation are those of Count, Sum and SumOfSquares, and where the histogram is
-// Full, so are median, mode, distinct and percentiles of it. In a row of which Count is 0, what has no value is NaN in
-// columns of float64 and 0 in others.
+// has none: mean, variance and standard deviation are those of Count, Sum and SumOfSquares, the cumulative histogram
+// that of the histogram, and where this is Full, so are median, mode, distinct and percentiles. In a row of which Count
+// is 0, what has no value is NaN in columns of float64 and 0 in others.
 type Columns struct {
 	Rows     int // R
 	Regions  int // of the set: R, or more where only failed ones are here
@@ -77,6 +77,15 @@ type Columns struct {
 	Percentile       []float64 // [R][C][P]
 	WeightedCentroid [][2]float64
 	Histogram        *HistogramColumns
+
+	Skewness, Kurtosis    []float64 // NaN where all samples are equal
+	Entropy               []float64
+	MeanAbsoluteDeviation []float64
+	InterquartileRange    []float64
+	KolmogorovSmirnov     []float64 // NaN where there is nothing to compare, as in those below
+	Wasserstein           []float64
+	JensenShannon         []float64
+	ChiSquare             []float64
 }
 
 // HistogramColumns holds histograms of B bins each.
@@ -98,7 +107,10 @@ func columnsOf(asked Statistics, full bool) Statistics {
 	if asked.Has(Mean) {
 		asked |= Sum
 	}
-	asked &^= Mean | Variance | StdDev
+	if asked.Has(Cumulative) {
+		asked |= Histogram
+	}
+	asked &^= Mean | Variance | StdDev | Cumulative
 	if asked.Has(Histogram) && full {
 		asked &^= Median | Mode | Distinct | Percentiles
 	}
@@ -168,6 +180,11 @@ func newColumns(p *plan) *Columns {
 	if has(Centroid) {
 		c.WeightedCentroid = make([][2]float64, n)
 	}
+	for _, s := range shapes {
+		if has(s.is) {
+			*s.column(c) = make([]float64, n)
+		}
+	}
 	if has(Histogram) {
 		c.Histogram = &HistogramColumns{Bins: p.bins.bins, Lower: p.bins.lower, Upper: p.bins.upper, Full: p.bins.full}
 		if !p.bins.full {
@@ -187,8 +204,8 @@ func (d *deriver) histogram() *HistogramColumns {
 	return d.res.Columns.Histogram
 }
 
-// Release gives memory that the result's columns lie in back for later calls: they must not be read after it. Calling it
-// is no duty, and without effect on a result without columns.
+// Release gives memory that the result's columns lie in back for later calls: they must not be read after it. Calling
+// it is no duty, and without effect on a result without columns.
 func (r *Result) Release() {
 	if r.Columns == nil || r.Columns.Histogram == nil {
 		return
@@ -289,6 +306,16 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 	if c.WeightedCentroid != nil {
 		c.WeightedCentroid[k] = pointOrNaN(from.WeightedCentroid, from.Has.Has(Centroid))
 	}
+	if p.asked&needShape != 0 {
+		for _, s := range shapes {
+			if to := *s.column(c); to != nil {
+				to[k] = *s.field(from)
+				if !from.Has.Has(s.is) {
+					to[k] = math.NaN()
+				}
+			}
+		}
+	}
 	if h := c.Histogram; h != nil && !h.Full {
 		h.Below[k], h.Above[k] = fillBins(&p.bins, h.Counts[k*h.Bins:(k+1)*h.Bins], &s.dist)
 	}
@@ -343,6 +370,10 @@ func (c *Columns) chooseFailed() {
 	c.Min, c.Max = choose(c.Min, rows, nc), choose(c.Max, rows, nc)
 	c.MinAt, c.MaxAt = choose(c.MinAt, rows, nc), choose(c.MaxAt, rows, nc)
 	c.Median, c.Mode, c.Distinct = choose(c.Median, rows, nc), choose(c.Mode, rows, nc), choose(c.Distinct, rows, nc)
+	for _, s := range shapes {
+		column := s.column(c)
+		*column = choose(*column, rows, nc)
+	}
 	c.Percentile = choose(c.Percentile, rows, nc*len(c.Percentiles))
 	c.WeightedCentroid = choose(c.WeightedCentroid, rows, nc)
 	if h := c.Histogram; h != nil {
@@ -362,8 +393,8 @@ func choose[T any](column []T, rows []uint32, values int) []T {
 	return column[:len(rows)*values]
 }
 
-// AsRows is the result with Regions, which share nothing with the columns that they are made of. It is the result itself
-// where that has no columns.
+// AsRows is the result with Regions, which share nothing with the columns that they are made of. It is the result
+// itself where that has no columns.
 func (r *Result) AsRows() *Result {
 	if r == nil || r.Columns == nil {
 		return r
@@ -425,7 +456,7 @@ func (r *Result) AsRows() *Result {
 // channel puts what is asked for of place k, with so many pixels, into to.
 func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count uint64, to *ChannelStatistics) {
 	asked := c.Statistics
-	to.Has = asked & (Count | Sum | SumOfSquares | Distinct | Histogram)
+	to.Has = asked & (Count | Sum | SumOfSquares | Distinct | Histogram | Cumulative)
 	if asked.Has(Count) {
 		to.Count = count
 	}
@@ -442,13 +473,21 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 		for i, n := range words {
 			to.Histogram.Counts[i] = uint64(n)
 		}
+		if !full {
+			to.Histogram.Below, to.Histogram.Above = uint64(h.Below[k]), uint64(h.Above[k])
+		}
+		if asked.Has(Cumulative) {
+			to.Cumulative = slices.Clone(to.Histogram.Counts)
+			cumulate(to.Cumulative, to.Histogram.Below)
+		}
+		if !asked.Has(Histogram) {
+			to.Histogram = nil
+		}
 		if full {
 			s.dist.load(words, 0)
 			if asked.Has(Distinct) {
 				to.Distinct = uint32(len(s.dist.values))
 			}
-		} else {
-			to.Histogram.Below, to.Histogram.Above = uint64(h.Below[k]), uint64(h.Above[k])
 		}
 	}
 	if c.Distinct != nil {
@@ -491,6 +530,12 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 		to.Mode = s.dist.mode
 	case c.Mode != nil:
 		to.Mode = c.Mode[k]
+	}
+	for _, s := range shapes {
+		if column := *s.column(c); column != nil && !math.IsNaN(column[k]) {
+			*s.field(to) = column[k]
+			to.Has |= s.is
+		}
 	}
 	if asked.Has(Percentiles) {
 		to.Percentiles = make([]PercentileValue, len(c.Percentiles))

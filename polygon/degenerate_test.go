@@ -111,7 +111,7 @@ func TestDegenerate(t *testing.T) {
 					t.Errorf("%v: count %d and %d, want %d", m, res.Regions[0].Count, r.Counts[0], n)
 				}
 				if ch := res.Regions[0].Channels[0]; c.want == "" &&
-					(ch.Has != Count|Sum|SumOfSquares|Distinct|Histogram ||
+					(ch.Has != Count|Sum|SumOfSquares|Distinct|Histogram|Cumulative ||
 						ch.Sum != 0 || ch.Percentiles != nil || !res.Regions[0].Bounds.Empty() ||
 						res.Regions[0].HasCentroid) {
 					t.Errorf("%v: an empty region has %+v", m, res.Regions[0])

@@ -28,10 +28,12 @@ type geometry struct {
 type deriver struct {
 	*plan
 	res    *Result
-	geo    []geometry // of all regions
-	made   bool       // geo is known already, and only read
-	totals []int64    // pixels of each region with no frame, -1 where unknown; nil where none sticks out
-	steps  int64      // that counting them may take
+	geo    []geometry  // of all regions
+	made   bool        // geo is known already, and only read
+	links  []link      // of all regions; nil where none is compared with another
+	values [][]float64 // of all regions, what limits between regions need: of each quantity, all channels
+	totals []int64     // pixels of each region with no frame, -1 where unknown; nil where none sticks out
+	steps  int64       // that counting them may take
 }
 
 // newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
@@ -40,6 +42,12 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 	d := &deriver{plan: p, res: &Result{}, geo: cached, made: cached != nil, steps: extentBudget}
 	if !d.made {
 		d.geo = make([]geometry, n)
+	}
+	if p.want.Has(Distances) && p.set.linked != nil || p.set.wanted != nil {
+		d.links = make([]link, n)
+	}
+	if p.set.wanted != nil {
+		d.values = make([][]float64, n)
 	}
 	if p.output.Columns {
 		d.res.Columns = newColumns(p)
@@ -53,7 +61,10 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 		percentiles = make([]PercentileValue, n*nc*np)
 	}
 	var histograms []HistogramCounts
-	var counts []uint64
+	var counts, cumulative []uint64
+	if p.asked.Has(Cumulative) {
+		cumulative = make([]uint64, n*nc*p.bins.bins)
+	}
 	if p.asked.Has(Histogram) {
 		histograms = make([]HistogramCounts, n*nc)
 		counts = make([]uint64, n*nc*p.bins.bins)
@@ -72,6 +83,9 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 			k := i*nc + c
 			if np > 0 {
 				ch.Percentiles = percentiles[k*np : (k+1)*np : (k+1)*np]
+			}
+			if cumulative != nil {
+				ch.Cumulative = cumulative[k*p.bins.bins : (k+1)*p.bins.bins : (k+1)*p.bins.bins]
 			}
 			if histograms != nil {
 				ch.Histogram = &histograms[k]
@@ -274,13 +288,24 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 				stats[0].Count, d.channels[0], stats[c].Count, d.channels[c])
 		}
 		d.channel(s, &r.Channels[c], &stats[c])
+		if d.want.Has(Distances) {
+			d.compare(i, c, &r.Channels[c], &s.dist)
+		}
+		if d.values != nil {
+			d.gather(i, c, r, s)
+		}
 		for k, l := range limits {
+			if l.expression != nil || l.quantity.distance() && d.set.references[i].with >= 0 {
+				continue // until the other region is known, too
+			}
 			if l.quantity.ofRegion() || l.channel != r.Channels[c].Channel &&
 				(l.channel != NoChannel || r.Channels[c].Channel == Alpha) {
 				continue
 			}
 			if v, ok := measure(l, &r.Channels[c], s); ok {
 				outcomes[k].see(l, v, r.Channels[c].Channel)
+			} else if r.Count > 0 {
+				outcomes[k].lack(r.Channels[c].Channel, allEqual)
 			}
 		}
 		if cols == nil {
@@ -290,7 +315,7 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		}
 	}
 	var why string
-	if len(limits) > 0 {
+	if len(limits) > 0 || d.links != nil {
 		why = unseen(r, limits)
 		switch {
 		case lost != "" && why != "":
@@ -299,7 +324,13 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 			why = lost
 		}
 	}
+	if d.links != nil {
+		d.links[i].why = why
+	}
 	for k, l := range limits {
+		if l.expression != nil || l.quantity.distance() && d.set.references[i].with >= 0 {
+			continue
+		}
 		r.Limits[k] = l.judge(&outcomes[k], why)
 		if l.quantity == quantityCoverage && !r.CoverageKnown {
 			r.Limits[k].Reason = "coverage is unknown: the region reaches too far outside the frame"
@@ -401,6 +432,11 @@ func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats)
 			h.Below, h.Above = fillBins(&d.bins, h.Counts, &s.dist)
 			c.Has |= Histogram
 		}
+		if c.Cumulative != nil {
+			below, _ := fillBins(&d.bins, c.Cumulative, &s.dist)
+			cumulate(c.Cumulative, below)
+			c.Has |= Cumulative
+		}
 	}
 	if m.Count == 0 {
 		c.Percentiles = nil
@@ -434,6 +470,9 @@ func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats)
 			}
 		}
 		c.Has |= d.want & (Mode | Median | Percentiles)
+		if d.want&needShape != 0 {
+			s.dist.shape(c, d.want, d.method)
+		}
 	}
 	if d.want.Has(Centroid) && m.Sum > 0 {
 		c.WeightedCentroid = centroid(m.SumVX, m.SumVY, m.Sum)
@@ -471,12 +510,24 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
 		v = float64(c.Mode)
 	case quantityPercentile:
 		v = float64(s.dist.at(l.percent.NearestRank(c.Count)))
+	case quantityQuartiles:
+		v = s.dist.interquartileRange(NearestRank)
+	default:
+		shape := &shapes[l.quantity-quantitySkewness]
+		return *shape.field(c), c.Has.Has(shape.is)
 	}
 	return v, true
 }
 
 // keep clears what was computed for limits only.
 func (c *ChannelStatistics) keep(asked Statistics) {
+	if c.Has&needShape&^asked != 0 {
+		for _, s := range shapes {
+			if asked&s.is == 0 {
+				*s.field(c) = 0
+			}
+		}
+	}
 	c.Has &= asked
 	if asked&Count == 0 {
 		c.Count = 0
@@ -515,6 +566,8 @@ func (c *ChannelStatistics) keep(asked Statistics) {
 
 // finish makes the frame's verdict, and leaves out the regions that were not asked for.
 func (d *deriver) finish() {
+	d.compareRegions()
+	d.judgeBetween()
 	see := func(v Verdict) {
 		if v != NoVerdict && d.res.Verdict != Fail {
 			d.res.Verdict = v

@@ -40,7 +40,8 @@ type LimitResult struct {
 	Verdict    Verdict
 	// Value measured; only where Measured.
 	Value float64
-	// Measured is false where the quantity has no value, because the region caught no pixel.
+	// Measured is false where the quantity has no value, because the region caught no pixel or, of a skewness or a
+	// kurtosis, because all samples are equal.
 	Measured bool
 	// Channel whose value decided: of the channels that the limit looks at, the one nearest to failing or farthest
 	// beyond. NoChannel for a quantity of the region itself.
@@ -57,9 +58,10 @@ type Limit struct {
 	percent  exact.Fraction // of a percentile
 	spelled  string         // the quantity as reasons spell it
 
-	pixels interval // of "count of pixels ..."
-	want   interval
-	op     operator
+	pixels     interval    // of "count of pixels ..."
+	expression *expression // of a limit between regions
+	want       interval
+	op         operator
 }
 
 // quantity is what a limit measures.
@@ -80,6 +82,16 @@ const (
 	quantityDistinct
 	quantityPercentile
 	quantityPixels
+	quantitySkewness // and those behind it: in the order of shapes
+	quantityKurtosis
+	quantityEntropy
+	quantityDeviation
+	quantityQuartiles
+	quantityKolmogorovSmirnov // and those behind it: from the reference
+	quantityWasserstein
+	quantityJensenShannon
+	quantityChiSquare
+	quantityExpression // of quantities of several regions
 )
 
 // quantities by the names that limits use. "count of pixels" and percentiles are recognised by the parser.
@@ -96,16 +108,29 @@ var quantities = map[string]quantity{
 	"median":   quantityMedian,
 	"mode":     quantityMode,
 	"distinct": quantityDistinct,
+	"skewness": quantitySkewness,
+	"kurtosis": quantityKurtosis,
+	"entropy":  quantityEntropy,
+	"mad":      quantityDeviation,
+	"iqr":      quantityQuartiles,
+
+	"ks":          quantityKolmogorovSmirnov,
+	"wasserstein": quantityWasserstein,
+	"js":          quantityJensenShannon,
+	"chisquare":   quantityChiSquare,
 }
 
 // ofRegion says that the quantity is not of a channel.
 func (q quantity) ofRegion() bool { return q <= quantityCoverage }
 
+// distance says that the quantity is one from the region's reference.
+func (q quantity) distance() bool { return q >= quantityKolmogorovSmirnov && q <= quantityChiSquare }
+
 // integer says that the quantity is one, whatever the picture is.
 func (q quantity) integer() bool {
 	switch q {
 	case quantityCount, quantitySum, quantityMin, quantityMax, quantityMode, quantityDistinct, quantityPercentile,
-		quantityPixels:
+		quantityPixels, quantityQuartiles:
 		return true
 	}
 	return false
@@ -146,6 +171,9 @@ func (l *Limit) String() string { return l.expr }
 // It is empty, too, for a region without pixels, whose limits fail, and for a least coverage: "coverage >= 0" says that
 // a region may reach outside the frame. format is what the reason calls the frames.
 func (l *Limit) toothless(most int, pixels int64, format string) string {
+	if l.expression != nil {
+		return "" // what it can be isn't known
+	}
 	lo, hi := l.values(most, pixels)
 	bounds := ""
 	switch l.quantity {
@@ -174,8 +202,8 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 	if bounds == "" && !l.quantity.ofRegion() {
 		bounds = " on " + format
 	}
-	if l.quantity == quantityArea {
-		return "can't fail: area is never negative"
+	if hi == math.MaxFloat64 {
+		return fmt.Sprintf("can't fail: %s is never negative", l.spelled)
 	}
 	return fmt.Sprintf("can't fail: %s is 0 to %s%s", l.spelled, number(hi), bounds)
 }
@@ -214,8 +242,18 @@ func (l *Limit) needs() Statistics {
 		return Mode
 	case quantityDistinct:
 		return Distinct
-	case quantityPercentile, quantityPixels:
+	case quantityPercentile, quantityPixels, quantityQuartiles:
 		return needDistribution
+	}
+	if l.quantity == quantityExpression {
+		needs := Statistics(0)
+		for i := range l.expression.operands {
+			needs |= l.expression.operands[i].is.needs()
+		}
+		return needs
+	}
+	if l.quantity >= quantitySkewness {
+		return shapes[l.quantity-quantitySkewness].is
 	}
 	return 0
 }
@@ -279,11 +317,7 @@ func (l *Limit) judge(o *outcome, unseen string) LimitResult {
 // reason says why v fails.
 func (l *Limit) reason(v float64, c Channel) string {
 	var b strings.Builder
-	if c != NoChannel && c != Gray {
-		b.WriteString(c.String())
-		b.WriteByte(' ')
-	}
-	b.WriteString(l.spelled)
+	b.WriteString(l.named(c))
 	if l.quantity == quantityPixels {
 		b.WriteByte(':')
 	}
@@ -310,6 +344,14 @@ func (l *Limit) reason(v float64, c Channel) string {
 	return say(" is not above ", l.want.lo)
 }
 
+// named is the quantity, behind its channel where the frame has several.
+func (l *Limit) named(c Channel) string {
+	if c != NoChannel && c != Gray {
+		return c.String() + " " + l.spelled
+	}
+	return l.spelled
+}
+
 // brief writes a value and the bound it is compared with to six digits, or in full where that would make different
 // numbers look alike.
 func brief(v, bound float64) (string, string) {
@@ -329,6 +371,7 @@ func brief(v, bound float64) (string, string) {
 // outcome follows one limit over the channels it looks at.
 type outcome struct {
 	measured bool
+	lacking  string // why the quantity has no value in a channel with pixels
 	ok       bool
 	margin   float64
 	value    float64
@@ -337,14 +380,30 @@ type outcome struct {
 
 // see takes the value of one channel. Ties stay with the channel that came first.
 func (o *outcome) see(l *Limit, v float64, c Channel) {
+	if o.lacking != "" {
+		return
+	}
 	ok, margin := l.holds(v)
 	if !o.measured || margin < o.margin || o.ok && !ok {
-		*o = outcome{true, ok, margin, v, c}
+		*o = outcome{measured: true, ok: ok, margin: margin, value: v, channel: c}
 	}
 }
 
+// lack is see for a channel with pixels in which the quantity has no value: then the limit can't hold.
+func (o *outcome) lack(c Channel, why string) {
+	if o.lacking == "" {
+		*o = outcome{lacking: why, channel: c}
+	}
+}
+
+// allEqual is why there is no skewness and no kurtosis.
+const allEqual = "all samples are equal"
+
 func (o *outcome) result(l *Limit) LimitResult {
 	switch {
+	case o.lacking != "":
+		return LimitResult{Expression: l.expr, Verdict: Fail, Channel: o.channel, Reason: l.named(o.channel) +
+			" has no value: " + o.lacking}
 	case !o.measured:
 		return LimitResult{Expression: l.expr, Verdict: Fail, Reason: noPixel}
 	case o.ok:

@@ -328,7 +328,8 @@ func TestLimitsOnMissingChannels(t *testing.T) {
 	}
 }
 
-// TestUnseen: what is said of regions that can't pass reads well for any share of them, and never claims all or nothing.
+// TestUnseen: what is said of regions that can't pass reads well for any share of them, and never claims all or
+// nothing.
 func TestUnseen(t *testing.T) {
 	for _, c := range []struct {
 		bounds   Rect

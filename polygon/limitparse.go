@@ -41,12 +41,27 @@ const MaxLimit = 256
 //	channel  = "r" | "g" | "b" | "a" | "red" | "green" | "blue" | "alpha" | "gray" | "grey"
 //	quantity = "count" | "area" | "coverage" | "sum" | "mean" | "variance" | "stddev" | "min" | "max"
 //	         | "median" | "mode" | "distinct" | "p" percent
+//	         | "skewness" | "kurtosis" | "entropy" | "mad" | "iqr"
+//	         | "ks" | "wasserstein" | "js" | "chisquare"
 //	         | "count" "of" "pixels" ( "below" number | "above" number | "in" interval )
 //	op       = "<" | "<=" | ">" | ">=" | "==" | "!="
 //	interval = ( "[" | "(" ) number "," number ( "]" | ")" )
 //
+// or, between regions:
+//
+//	limit    = ( sum | "all" [ "but" n ] "of" group ) ( op number | "in" interval )
+//	sum      = product { ( "+" | "-" ) product }
+//	product  = factor { ( "*" | "/" ) factor }
+//	factor   = number | "(" sum ")" | value | ( "largest" | "smallest" ) [ n ] "of" group
+//	value    = [ name "." ] [ channel "." ] quantity
+//	group    = name "." [ channel "." ] quantity
+//	name     = the name of a region in double quotes; in a group, * stands for any text
+//
 // Letters may be of either case, and white space is free between words, numbers and signs. A square bracket takes the
-// end in, a round one leaves it out. "below" and "above" are strict. Percentiles (p50, p99.5) are by nearest rank.
+// end in, a round one leaves it out. "below" and "above" are strict. Percentiles (p50, p99.5) are by nearest rank, as
+// are the quartiles of iqr; mad is the mean absolute deviation. Skewness and kurtosis have no value where all samples
+// are equal: a limit on them fails there. ks, wasserstein, js and chisquare are distances from the region's
+// [Reference], which it must have.
 //
 // Examples: "mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "coverage == 1".
 //
@@ -81,6 +96,7 @@ const (
 	tokenWord
 	tokenNumber
 	tokenSign // operators, brackets, comma, dot
+	tokenString
 	tokenBad
 )
 
@@ -127,9 +143,12 @@ func (p *limitParser) next() {
 		if p.peek(0) == '=' {
 			p.pos++
 		}
-	case strings.IndexByte("[](),.", c) >= 0:
+	case strings.IndexByte("[](),.+-*/", c) >= 0:
 		p.kind = tokenSign
 		p.pos++
+	case c == '"' && strings.IndexByte(p.src[p.pos+1:], '"') >= 0:
+		p.kind = tokenString
+		p.pos += 2 + strings.IndexByte(p.src[p.pos+1:], '"')
 	default:
 		p.kind = tokenBad
 		p.pos++
@@ -208,10 +227,18 @@ var limitChannels = map[string]Channel{
 }
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
-	"a percentile such as p99, or count of pixels below, above or in"
+	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, a percentile such as p99, or count of pixels below, above or in"
 
 func (p *limitParser) limit() (l Limit, err error) {
-	if err = p.measured(&l); err != nil {
+	start := *p
+	if p.beginsExpression() {
+		err = p.expression(&l)
+	} else if err = p.measured(&l); err == nil && (p.kind == tokenSign || p.kind == tokenNumber) &&
+		strings.IndexByte("+-*/", p.text[0]) >= 0 {
+		*p, l = start, Limit{}
+		err = p.expression(&l)
+	}
+	if err != nil {
 		return l, err
 	}
 	if err = p.condition(&l); err != nil {
@@ -223,20 +250,33 @@ func (p *limitParser) limit() (l Limit, err error) {
 	return l, nil
 }
 
+// beginsExpression says that no quantity begins like this, but an expression.
+func (p *limitParser) beginsExpression() bool {
+	switch p.kind {
+	case tokenString, tokenNumber:
+		return true
+	case tokenWord:
+		return p.text == "all" || p.text == "largest" || p.text == "smallest"
+	}
+	return p.kind == tokenSign && p.text == "("
+}
+
+// dot takes a dot, which may cling to a number.
+func (p *limitParser) dot() bool {
+	if p.kind == tokenNumber && strings.HasPrefix(p.text, ".") {
+		p.kind, p.text, p.pos = tokenSign, ".", p.at+1
+	}
+	return p.sign(".")
+}
+
 // measured reads what a limit is about.
 func (p *limitParser) measured(l *Limit) error {
 	start := p.at
 	if c, ok := limitChannels[p.text]; ok && p.kind == tokenWord {
 		word := *p
 		p.next()
-		if !p.sign(".") {
-			if p.kind == tokenNumber && strings.HasPrefix(p.text, ".") {
-				p.kind, p.text, p.pos = tokenSign, ".", p.at+1
-				p.next()
-			} else {
-				return p.fail(fmt.Sprintf("%q behind the channel %s", ".",
-					strconv.Quote(word.src[word.at:word.pos])))
-			}
+		if !p.dot() {
+			return p.fail(fmt.Sprintf("%q behind the channel %s", ".", strconv.Quote(word.src[word.at:word.pos])))
 		}
 		l.channel = c
 	}

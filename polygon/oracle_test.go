@@ -411,6 +411,33 @@ func differences(got RegionResult, want oracleRegion, f kernels.Picture, r Reduc
 			expect.Has |= Centroid
 			expect.WeightedCentroid = w.weighted
 		}
+		if some {
+			if v, ok := w.skewness(); ok && has(Skewness, false) {
+				expect.Skewness = v
+			}
+			if v, ok := w.kurtosis(); ok && has(Kurtosis, false) {
+				expect.Kurtosis = v
+			}
+		}
+		if has(MeanAbsoluteDeviation, false) {
+			expect.MeanAbsoluteDeviation = w.meanAbsoluteDeviation()
+		}
+		if has(InterquartileRange, false) {
+			expect.InterquartileRange = w.interquartileRange(r.PercentileMethod)
+		}
+		if has(Entropy, false) {
+			if e := relative(g.Entropy, w.entropy()); e > entropyError {
+				diff = append(diff, fmt.Sprintf("channel %d: entropy %v is off by %g of itself", c, g.Entropy, e))
+			}
+			expect.Entropy = g.Entropy
+		}
+		var cumulative []uint64
+		if has(Cumulative, true) {
+			cumulative = w.cumulative(r.Histogram, f.Format.Levels())
+		}
+		if !slices.Equal(g.Cumulative, cumulative) {
+			diff = append(diff, fmt.Sprintf("channel %d: cumulative = %v, want %v", c, g.Cumulative, cumulative))
+		}
 		var percentiles []PercentileValue
 		if has(Percentiles, false) {
 			ps := r.Percentiles
@@ -440,7 +467,7 @@ func differences(got RegionResult, want oracleRegion, f kernels.Picture, r Reduc
 		} else if g.Histogram != nil {
 			diff = append(diff, fmt.Sprintf("channel %d: histogram without being asked", c))
 		}
-		g.Percentiles, g.Histogram = nil, nil
+		g.Percentiles, g.Histogram, g.Cumulative = nil, nil, nil
 		if !reflect.DeepEqual(g, expect) {
 			diff = append(diff, fmt.Sprintf("channel %d:\n got %+v\nwant %+v", c, g, expect))
 		}

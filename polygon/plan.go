@@ -32,7 +32,7 @@ type plan struct {
 const (
 	needExtrema = Min | Max
 	// needHistogram is derived from the distribution of samples.
-	needHistogram = Histogram | Percentiles | Median | Mode | Distinct | needDistribution
+	needHistogram = Histogram | Percentiles | Median | Mode | Distinct | needShape | Cumulative | needDistribution
 )
 
 func newPlan(s *Set, f kernels.Picture, r Reductions) (*plan, error) {
@@ -51,6 +51,9 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 		method: r.PercentileMethod}
 	if err := p.checkLimits(); err != nil {
 		return nil, err
+	}
+	if (r.Statistics | s.needs).Has(Distances) {
+		p.checkReferences(bad)
 	}
 	if p.listed == 0 {
 		p.listed = Basic
@@ -79,7 +82,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 			"makes %d values for %d regions of %d channels: the limit is %d",
 			n*series, s.Len(), len(p.channels), maxResultValues)
 	}
-	if p.listed.Has(Histogram) {
+	if p.listed&(Histogram|Cumulative) != 0 {
 		bins := int64(r.Histogram.Bins)
 		if bins == 0 {
 			bins = int64(f.Format.Levels())
@@ -146,9 +149,15 @@ func (p *plan) checkLimits() error {
 	bad := newInvalid()
 	for i := range p.set.names {
 		for k, l := range p.set.Limits(i) {
-			if !have[l.channel] {
+			named := []Channel{l.channel}
+			if l.expression != nil {
+				for n := range l.expression.operands {
+					named = append(named, l.expression.operands[n].is.channel)
+				}
+			}
+			if at := slices.IndexFunc(named, func(c Channel) bool { return !have[c] }); at >= 0 {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "the frame has no %v channel (%s)",
-					l.channel, p.frame.Format)
+					named[at], p.frame.Format)
 			} else if why := l.toothless(most, p.set.mostPixels(i), format); why != "" {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
 			}

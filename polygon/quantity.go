@@ -53,18 +53,20 @@ func (q Quantity) In(c Channel) Quantity {
 	return q
 }
 
-// Covers says that a limit on q is also one on other: they are the same but for the channel, and q names none or the same.
+// Covers says that a limit on q is also one on other: they are the same but for the channel, and q names none or the
+// same.
 func (q Quantity) Covers(other Quantity) bool {
 	a, b := &q.of, &other.of
 	return a.quantity == b.quantity && a.percent == b.percent && a.pixels == b.pixels &&
 		(a.channel == NoChannel || a.channel == b.channel)
 }
 
-// Range holds all values that the quantity can have where samples are 0 to most and the region has at most so many pixels.
+// Range holds all values that the quantity can have where samples are 0 to most and the region has at most so many
+// pixels.
 func (q Quantity) Range(most int, pixels int64) (lo, hi float64) { return q.of.values(most, pixels) }
 
 // Probe is a limit that measures the quantity, and fails on every region: [LimitResult.Value] is the value.
-func (q Quantity) Probe() string { return q.String() + " == -1" }
+func (q Quantity) Probe() string { return q.String() + " == -1e9" }
 
 // values are the least and the greatest that the quantity can be.
 func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
@@ -72,8 +74,16 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 	switch l.quantity {
 	case quantityCoverage:
 		hi = 1
-	case quantityArea:
+	case quantityArea, quantityKurtosis:
 		hi = math.MaxFloat64
+	case quantitySkewness:
+		return -math.MaxFloat64, math.MaxFloat64
+	case quantityEntropy:
+		hi = math.Log2(hi + 1)
+	case quantityDeviation:
+		hi /= 2
+	case quantityKolmogorovSmirnov, quantityJensenShannon, quantityChiSquare:
+		hi = 1
 	case quantityVariance:
 		hi *= hi / 4
 	case quantityStdDev:
@@ -88,15 +98,18 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 	return 0, hi
 }
 
-// Judge is the outcome of the limit for a value, of the channel that is named or NoChannel.
+// Judge is the outcome of the limit for a value, of the channel that is named or NoChannel; NaN is none.
 func (l *Limit) Judge(v float64, c Channel) LimitResult {
 	var o outcome
+	if math.IsNaN(v) {
+		o.lack(c, allEqual)
+	}
 	o.see(l, v, c)
 	return o.result(l)
 }
 
-// Interval writes a condition on a quantity: from lo to hi, both ends in. Infinite ends leave a side out, and one of them
-// must be finite.
+// Interval writes a condition on a quantity: from lo to hi, both ends in. Infinite ends leave a side out, and one of
+// them must be finite.
 func (q Quantity) Interval(lo, hi float64) string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	switch {

@@ -37,8 +37,9 @@ func TestQuantity(t *testing.T) {
 			t.Errorf("%q: %q, whole: %t, %v to %v", tc.expr, q, q.Integer(), lo, hi)
 		}
 		for want, expr := range map[string]string{
-			" in [1.5, 20000000]": q.Interval(1.5, 2e7), " <= 3": q.Interval(math.Inf(-1), 3), " >= 0.25": q.Interval(0.25, math.Inf(1)),
-			" == -1": q.Probe(),
+			" in [1.5, 20000000]": q.Interval(1.5, 2e7), " <= 3": q.Interval(math.Inf(-1), 3),
+			" >= 0.25": q.Interval(0.25, math.Inf(1)),
+			" == -1e9": q.Probe(),
 		} {
 			l, err := ParseLimit(expr)
 			if err != nil || expr != tc.want+want || l.Quantity().String() != tc.want {
@@ -70,7 +71,8 @@ func TestQuantityCovers(t *testing.T) {
 	}{
 		{"mean", "mean", true}, {"mean", "r.mean", true}, {"r.mean", "mean", false}, {"r.mean", "g.mean", false},
 		{"mean", "median", false}, {"p1", "p99", false}, {"p50", "p50.0", true},
-		{"count of pixels below 40", "count of pixels below 40.0", true}, {"count of pixels below 40", "count of pixels below 41", false},
+		{"count of pixels below 40", "count of pixels below 40.0", true},
+		{"count of pixels below 40", "count of pixels below 41", false},
 		{"count of pixels above 40", "count of pixels below 40", false}, {"count", "count of pixels below 40", false},
 	} {
 		if got := of(tc.a).Covers(of(tc.b)); got != tc.want {

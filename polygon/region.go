@@ -46,6 +46,18 @@ type Region struct {
 	// fails, and so does one of which any pixel lies outside the frame, unless a limit on its coverage, such as
 	// "coverage >= 0.8", says how much has to lie inside.
 	Limits []string
+	// Reference is what the region's distribution is compared with, by [Distances] and by limits on ks, wasserstein, js
+	// and chisquare; nil where nothing.
+	Reference *Reference
+}
+
+// Reference is the distribution of another region, or one that is kept.
+type Reference struct {
+	// Region is the name of another region of the set, which no second one has; empty for a distribution that is kept.
+	Region string
+	// Counts of samples by value, for each channel in the order of results, or one for all of them. They add up to 1 at
+	// least and 2^32-1 at most.
+	Counts [][]uint32
 }
 
 // Bounds of what [NewSet] accepts. A field of 0 or less has its default.

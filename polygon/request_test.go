@@ -68,14 +68,16 @@ func TestBadRequests(t *testing.T) {
 			"frame.height = 513: makes 537919488 pixels with a width of 1048576: the limit is 536870912 pixels"}},
 		{"stride", frame(func(f *kernels.Picture) { f.Stride = 3 }), Reductions{}, 0, []string{
 			"frame.stride = 3: is less than a row of 4 bytes (4 pixels of GRAY8)"}},
-		{"stride of colour", frame(func(f *kernels.Picture) { f.Stride, f.Format = 4, driver.BGR8 }), Reductions{}, 0, []string{
-			"frame.stride = 4: is less than a row of 12 bytes (4 pixels of BGR8)"}},
+		{"stride of colour", frame(func(f *kernels.Picture) { f.Stride, f.Format = 4, driver.BGR8 }), Reductions{}, 0,
+			[]string{
+				"frame.stride = 4: is less than a row of 12 bytes (4 pixels of BGR8)"}},
 		{"negative stride", frame(func(f *kernels.Picture) { f.Stride = -8 }), Reductions{}, 0, []string{
 			"frame.stride = -8: is less than a row of 4 bytes (4 pixels of GRAY8)"}},
 		{"huge stride", frame(func(f *kernels.Picture) { f.Stride = math.MaxInt }), Reductions{}, 0, []string{
 			"frame.stride = 9223372036854775807: must be at most 2147483647"}},
-		{"odd stride", frame(func(f *kernels.Picture) { f.Stride, f.Format = 9, driver.Gray16(12) }), Reductions{}, 0, []string{
-			"frame.stride = 9: must be even for 16-bit samples"}},
+		{"odd stride", frame(func(f *kernels.Picture) { f.Stride, f.Format = 9, driver.Gray16(12) }), Reductions{}, 0,
+			[]string{
+				"frame.stride = 9: must be even for 16-bit samples"}},
 		{"no data", frame(func(f *kernels.Picture) { f.Data = nil }), Reductions{}, 0, []string{
 			"frame.data = 0 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
 		{"short", frame(func(f *kernels.Picture) { f.Data = pieces(5, 6) }), Reductions{}, 0, []string{
@@ -101,10 +103,10 @@ func TestBadRequests(t *testing.T) {
 			f.Format = driver.PixelFormat{Channels: 5, SampleBytes: 1, Bits: 8}
 		}), Reductions{}, 0, []string{
 			"frame.format = 5 channels of 1 bytes with 8 bits: is no known pixel format"}},
-		{"statistics", good, Reductions{Statistics: 1 << 20}, 0,
-			[]string{"reductions.statistics = 0x100000: are no known statistics"}},
+		{"statistics", good, Reductions{Statistics: 1 << 24}, 0,
+			[]string{"reductions.statistics = 0x1000000: are no known statistics"}},
 		{"the internal statistic", good, Reductions{Statistics: needDistribution | Count}, 0, []string{
-			"reductions.statistics = 0x4000: are no known statistics"}},
+			"reductions.statistics = 0x200000: are no known statistics"}},
 		{"percentiles", good, Reductions{Percentiles: []float64{50, -1, 100.5, nan}}, 0, []string{
 			"reductions.percentiles[1] = -1: must be 0 to 100", "reductions.percentiles[2] = 100.5: must be 0 to 100",
 			"reductions.percentiles[3] = NaN: must be 0 to 100"}},
@@ -245,8 +247,9 @@ func TestSampleAboveBits(t *testing.T) {
 
 func TestStatisticsString(t *testing.T) {
 	for s, want := range map[Statistics]string{
-		0: "0", Count: "COUNT", Count | Mean: "COUNT|MEAN", Centroid | 1<<20: "CENTROID|0x100000",
-		AllStatistics: "COUNT|SUM|SUM_OF_SQUARES|MEAN|VARIANCE|STDDEV|MIN|MAX|HISTOGRAM|PERCENTILES|MEDIAN|MODE|DISTINCT|CENTROID",
+		0: "0", Count: "COUNT", Count | Mean: "COUNT|MEAN", Centroid | 1<<24: "CENTROID|0x1000000",
+		AllStatistics: "COUNT|SUM|SUM_OF_SQUARES|MEAN|VARIANCE|STDDEV|MIN|MAX|HISTOGRAM|PERCENTILES|MEDIAN|MODE|DISTINCT|CENTROID|" +
+			"SKEWNESS|KURTOSIS|ENTROPY|MEAN_ABSOLUTE_DEVIATION|INTERQUARTILE_RANGE|CUMULATIVE|DISTANCES",
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%#x is %s, want %s", uint32(s), got, want)

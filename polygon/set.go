@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
@@ -28,6 +29,12 @@ type Set struct {
 	distinct  []*Limit // each once
 	needs     Statistics
 	channels  [Alpha + 1]bool // that limits name
+
+	references []reference // by region; nil where no region has one
+	linked     []bool      // the regions that are compared with each other; nil where none are
+
+	between []between  // limits between regions
+	wanted  [][]*Limit // what they need of each region; nil where there are none
 }
 
 // box holds the vertices of a region, in 1/256 px, both ends included.
@@ -60,7 +67,31 @@ func (b box) pixels() (x0, y0, x1, y1 int) {
 // collinear vertices, spikes, rings that cross themselves or lie outside every frame) is legal.
 //
 // It takes O(vertices) time, one slice for all edges, and no allocation for a single region or ring.
-func NewSet(regions []Region, b Bounds) (*Set, error) {
+func NewSet(regions []Region, b Bounds) (*Set, error) { return NewSetInPieces(regions, b, nil) }
+
+// Bytes is about how much memory a set takes.
+func (s *Set) Bytes() int64 {
+	if s == nil {
+		return 0
+	}
+	n := int64(cap(s.edges)) * int64(unsafe.Sizeof(driver.Edge{}))
+	for _, name := range s.names {
+		n += int64(len(name))
+	}
+	each := unsafe.Sizeof("") + unsafe.Sizeof(driver.Region{}) + unsafe.Sizeof(box{}) + unsafe.Sizeof(float64(0))
+	return n + int64(len(s.regions))*int64(each) + int64(len(s.limits)+len(s.limitFrom))*int64(unsafe.Sizeof(s))
+}
+
+// setPiece is how many vertices are checked and rounded between two calls of pause, which takes some 80 µs, and
+// regionPiece how many of them a region counts for.
+const (
+	setPiece    = 2048
+	regionPiece = 8
+)
+
+// NewSetInPieces is [NewSet] for callers that must let others go first: it calls pause, unless that is nil, between
+// pieces of work that take some 0.1 ms. An error of pause ends it, and is returned as it is.
+func NewSetInPieces(regions []Region, b Bounds, pause func() error) (*Set, error) {
 	b = b.withDefaults()
 	bad := newInvalid()
 	switch n := len(regions); {
@@ -96,18 +127,28 @@ func NewSet(regions []Region, b Bounds) (*Set, error) {
 		s.limits = make([]*Limit, 0, min(limits, len(regions)*MaxLimits))
 		s.limitFrom = make([]int32, len(regions)+1)
 	}
+	s.addReferences(bad, regions)
 	known := map[string]*Limit{} // thousands of regions tend to share their limits
+	pace := pacer{pause: pause, left: setPiece}
 	for i := range regions {
 		r := &regions[i]
+		if err := pace.took(regionPiece + len(r.Limits)*regionPiece); err != nil {
+			return nil, err
+		}
 		checkName(bad, i, r.Name)
 		s.names[i] = r.Name
 		if r.Fill > EvenOdd {
 			bad.Add(path{"regions", i, "fill_rule"}, uint8(r.Fill), "must be %d (%v) or %d (%v)",
 				NonZero, NonZero, EvenOdd, EvenOdd)
 		}
-		s.addRings(bad, i, r, b)
+		if err := s.addRings(bad, i, r, b, &pace); err != nil {
+			return nil, err
+		}
 		s.rows = s.rows.union(s.boxes[i])
-		s.addLimits(bad, i, r.Limits, known)
+		s.addLimits(bad, i, r, known)
+	}
+	if len(bad.Violations) == 0 {
+		s.resolve(bad)
 	}
 	if err := bad.Err(); err != nil {
 		return nil, err
@@ -125,11 +166,29 @@ func checkName(bad *kernels.InvalidError, i int, name string) {
 	}
 }
 
-// addRings checks and appends the rings of region i.
-func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds) {
+// pacer calls pause each setPiece vertices.
+type pacer struct {
+	pause func() error
+	left  int // vertices until the next call
+}
+
+// took counts work for n vertices.
+func (p *pacer) took(n int) error {
+	if p.left -= n; p.left > 0 {
+		return nil
+	}
+	p.left = setPiece
+	if p.pause == nil {
+		return nil
+	}
+	return p.pause()
+}
+
+// addRings checks and appends the rings of region i. It returns an error of pace alone.
+func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds, pace *pacer) error {
 	if len(r.Rings) == 0 {
 		bad.Add(path{"regions", i, "rings"}, "[]", "must hold at least 1 ring")
-		return
+		return nil
 	}
 	n := 0
 	for _, ring := range r.Rings {
@@ -138,7 +197,7 @@ func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds) {
 	if n > b.MaxRegionVertices {
 		bad.Add(path{"regions", i, "rings"}, fmt.Sprintf("%d vertices", n),
 			"are too many: the limit is %d vertices in a region", b.MaxRegionVertices)
-		return
+		return nil
 	}
 	first := len(s.edges)
 	box := emptyBox
@@ -160,6 +219,11 @@ func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds) {
 		// The edge into vertex 0 comes first: it needs the last vertex, whose check is reported in its turn.
 		x0, y0 := quantise(ring[len(ring)-1].X), quantise(ring[len(ring)-1].Y)
 		for j, p := range ring {
+			if j%setPiece == 0 {
+				if err := pace.took(min(len(ring)-j, setPiece)); err != nil {
+					return err
+				}
+			}
 			if !(math.Abs(p.X) < maxCoordinate && math.Abs(p.Y) < maxCoordinate) {
 				checkPoint(bad, p, i, k, j)
 				continue
@@ -181,6 +245,7 @@ func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds) {
 	}
 	s.boxes[i] = box
 	s.areas[i] = area.pixels()
+	return nil
 }
 
 // quantise rounds to 1/256 px, ties to even. The product is exact, so that there is one rounding. What is out of range
@@ -227,7 +292,8 @@ func (a twiceArea) pixels() float64 {
 	return exact.Quotient(a.hi, a.lo, 2*driver.Subpixel*driver.Subpixel)
 }
 
-func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known map[string]*Limit) {
+func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[string]*Limit) {
+	exprs := r.Limits
 	if len(exprs) > MaxLimits {
 		bad.Add(path{"regions", i, "limits"}, len(exprs), "are too many: the limit is %d",
 			MaxLimits)
@@ -249,11 +315,19 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known 
 			known[expr] = l
 			s.distinct = append(s.distinct, l)
 		}
+		if l.quantity.distance() && r.Reference == nil {
+			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "the region has no reference to compare with")
+		}
 		if why := l.toothless(math.MaxUint16, s.mostPixels(i), "any frame"); why != "" {
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
 		}
 		s.needs |= l.needs()
 		s.channels[l.channel] = true
+		if l.expression != nil {
+			for n := range l.expression.operands {
+				s.channels[l.expression.operands[n].is.channel] = true
+			}
+		}
 		s.limits = append(s.limits, l)
 	}
 	if s.limitFrom != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -284,4 +285,45 @@ func FuzzNewSet(f *testing.F) {
 			t.Errorf("area %v", a)
 		}
 	})
+}
+
+// Sets are compiled in pieces: pause is called for each so many vertices and regions, and its error ends the work.
+func TestNewSetInPieces(t *testing.T) {
+	ring := make(Ring, 50*setPiece)
+	for i := range ring {
+		ring[i] = Point{float64(i % 1000), float64(i / 1000 * (1 + i%2))}
+	}
+	few := make([]Region, 10*setPiece)
+	for i := range few {
+		few[i].Rings = []Ring{{{0, 0}, {4, 0}, {4, 4}}}
+	}
+	for name, regions := range map[string][]Region{"one ring": {{Rings: []Ring{ring}}}, "regions": few,
+		"short rings": {{Rings: slices.Repeat([]Ring{ring[:3]}, 10*setPiece)}}} {
+		vertices := 0
+		for _, r := range regions {
+			for _, ring := range r.Rings {
+				vertices += len(ring)
+			}
+		}
+		pauses := 0
+		set, err := NewSetInPieces(regions, Bounds{}, func() error { pauses++; return nil })
+		want, wantErr := NewSet(regions, Bounds{})
+		if err != nil || wantErr != nil || !reflect.DeepEqual(set, want) {
+			t.Errorf("%s: %v, %v, the same: %t", name, err, wantErr, reflect.DeepEqual(set, want))
+		}
+		if least := vertices/setPiece - 1; pauses < least || pauses > 10*least+10 {
+			t.Errorf("%s: %d pauses in %d vertices", name, pauses, vertices)
+		}
+		enough := errors.New("enough")
+		pauses = 0
+		set, err = NewSetInPieces(regions, Bounds{}, func() error {
+			if pauses++; pauses == 5 {
+				return enough
+			}
+			return nil
+		})
+		if err != enough || set != nil || pauses != 5 {
+			t.Errorf("%s: %v after %d pauses", name, err, pauses)
+		}
+	}
 }

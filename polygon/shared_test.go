@@ -212,7 +212,7 @@ func TestOracleSample(t *testing.T) {
 						t.Errorf("%s: histogram %v, want %v", name, g.Histogram.Counts, w.Hist)
 					}
 					if w.Count == 0 {
-						if g.Has&^(Count|Sum|SumOfSquares|Distinct|Histogram) != 0 || w.Mean != nil || w.Min != nil {
+						if g.Has&^(Count|Sum|SumOfSquares|Distinct|Histogram|Cumulative) != 0 || w.Mean != nil || w.Min != nil {
 							t.Errorf("%s: has %v without pixels", name, g.Has)
 						}
 						continue

@@ -28,6 +28,13 @@ const (
 	Mode
 	Distinct
 	Centroid // the region's own and the one weighted by intensity
+	Skewness // third standardised moment
+	Kurtosis // fourth standardised moment: 3 for a normal distribution
+	Entropy  // of the values, in bits
+	MeanAbsoluteDeviation
+	InterquartileRange // by the percentile method
+	Cumulative         // the histogram summed up
+	Distances          // from the region's reference
 
 	needDistribution // some count of samples by value, for a limit; never asked for
 
@@ -38,7 +45,8 @@ const (
 )
 
 var statisticNames = [...]string{"COUNT", "SUM", "SUM_OF_SQUARES", "MEAN", "VARIANCE", "STDDEV", "MIN", "MAX",
-	"HISTOGRAM", "PERCENTILES", "MEDIAN", "MODE", "DISTINCT", "CENTROID"}
+	"HISTOGRAM", "PERCENTILES", "MEDIAN", "MODE", "DISTINCT", "CENTROID", "SKEWNESS", "KURTOSIS", "ENTROPY",
+	"MEAN_ABSOLUTE_DEVIATION", "INTERQUARTILE_RANGE", "CUMULATIVE", "DISTANCES"}
 
 // Has reports whether all of x are in s.
 func (s Statistics) Has(x Statistics) bool { return s&x == x }
@@ -124,8 +132,10 @@ type Position struct{ X, Y int }
 // that were asked for and have one. Of a region that caught no pixel, counts (Count, Distinct, the histogram's) and
 // sums are 0, and nothing else has a value. Fields without a value are zero.
 //
-// Integers are exact. Mean, Variance, StdDev, Median, linear percentiles and WeightedCentroid are the exact values,
-// correctly rounded to float64. So all of it is the same on every backend, with every method and any number of threads.
+// Integers are exact. Mean, Variance, StdDev, Median, linear percentiles, WeightedCentroid, Skewness, Kurtosis,
+// MeanAbsoluteDeviation, InterquartileRange, KolmogorovSmirnov and Wasserstein are the exact values, correctly rounded
+// to float64. Entropy and ChiSquare are off by less than 2^-49 of themselves, JensenShannon by less than 2^-47.
+// All of it is the same on every backend, with every method and any number of threads.
 type ChannelStatistics struct {
 	Channel      Channel
 	Has          Statistics
@@ -145,6 +155,19 @@ type ChannelStatistics struct {
 	// WeightedCentroid is the mean of pixel centres weighted by the samples. It has a value (Has(Centroid)) where
 	// their sum is not 0.
 	WeightedCentroid Point
+	// Skewness and Kurtosis have a value where not all samples are equal.
+	Skewness, Kurtosis    float64
+	Entropy               float64 // of the values, in bits
+	MeanAbsoluteDeviation float64 // mean of |v - mean|
+	// InterquartileRange is the 75th percentile less the 25th; of a limit, by nearest rank.
+	InterquartileRange float64
+	// Cumulative has the samples below the upper end of each bin; those below the first bin are among them.
+	Cumulative []uint64
+	// The distances have a value where the region has a reference, and both have samples.
+	KolmogorovSmirnov float64 // greatest difference of the two cumulative distributions
+	Wasserstein       float64 // the first: the area between the two, in levels
+	JensenShannon     float64 // divergence in bits, 0 to 1
+	ChiSquare         float64 // half the sum of (p-q)^2/(p+q), 0 to 1
 }
 
 // Validate reports what [Reduce] would refuse whatever the frame, in an [*kernels.InvalidError] with paths such as

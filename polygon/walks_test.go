@@ -6,8 +6,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// An op that was sized is not checked again when a copy of it runs: of an unprepared Reduce the edges are walked once to
-// check them, once to size the set and once to plan it, before a pixel is looked at.
+// An op that was sized is not checked again when a copy of it runs: of an unprepared Reduce the edges are walked once
+// to check them, once to size the set and once to plan it, before a pixel is looked at.
 func TestPreparationIsCheckedOnce(t *testing.T) {
 	s := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 4, 4)}})
 	op := &driver.MaskPrepare{Regions: s.maskRegions(), Width: 8, Height: 8}

@@ -37,7 +37,16 @@ func randomInspection(rng *rand.Rand, width, height int, format pb.PixelFormat) 
 		}
 		r.FillRule = pb.FillRule(rng.IntN(3))
 		limits := []string{"mean < 120", "stddev >= 60", "count > 20", "p75 in [10, 200]", "coverage >= 0.8",
-			"count of pixels above 200 <= 9", "area < 90", "max <= 250", "distinct > 3", "median != 17"}
+			"count of pixels above 200 <= 9", "area < 90", "max <= 250", "distinct > 3", "median != 17",
+			`mean - "région 0".mean < 20`, `largest of "région*".max > 250`,
+			"skewness < 0.5", "kurtosis < 3", "entropy > 2", "mad < 40", "iqr > 3"}
+		if rng.IntN(3) == 0 {
+			limits = append(limits, "ks < 0.4", "wasserstein <= 30", "js > 0.1", "chisquare <= 0.5")
+			r.Reference = &pb.Reference{Counts: []*pb.ReferenceCounts{{Counts: []uint32{1, 0, 3, 4}}}}
+			if len(set.Regions) > 0 {
+				r.Reference = &pb.Reference{Region: set.Regions[0].Name}
+			}
+		}
 		if format == pb.PixelFormat_PIXEL_FORMAT_RGB8 {
 			limits = append(limits, "g.mean > 100", "b.min == 0")
 		}
@@ -50,7 +59,7 @@ func randomInspection(rng *rand.Rand, width, height int, format pb.PixelFormat) 
 		return in // the default statistics
 	}
 	in.Reductions = &pb.Reductions{PercentileMethod: pb.PercentileMethod(rng.IntN(3))}
-	for s := pb.Statistic_STATISTIC_COUNT; s <= pb.Statistic_STATISTIC_CENTROID; s++ {
+	for s := pb.Statistic_STATISTIC_COUNT; int(s) < len(pb.Statistic_name); s++ {
 		if rng.IntN(3) > 0 {
 			in.Reductions.Statistics = append(in.Reductions.Statistics, s)
 		}

@@ -29,6 +29,20 @@ func Overhead(data mem.BufferSlice, m proto.Message, limit int64) int64 {
 	return total
 }
 
+// Beside is how many bytes of data are not the payload of v, which stays where it is.
+func Beside(data mem.BufferSlice, v any) int {
+	m, ok := v.(*Message)
+	if !ok {
+		return data.Len()
+	}
+	levels, ok := locate(data, pathOf(m.Message.ProtoReflect().Descriptor()))
+	if !ok {
+		return data.Len()
+	}
+	last := levels[len(levels)-1]
+	return data.Len() - (last.innerEnd - last.inner)
+}
+
 // shape is what Overhead has to know of a message type.
 type shape struct {
 	size     int64                         // of its struct, and of a pointer to it

@@ -276,7 +276,7 @@ func (x *ResultOptions) GetFields() []RegionField {
 // What follows from other columns has none of its own: a mean is sum / count, the variance
 // (count * sum_of_squares - sum^2) / count^2. So MEAN brings count and sum, and VARIANCE and STDDEV bring count, sum and
 // sum_of_squares. Where the histogram comes with one bin a value, the median, the mode, the number of distinct values
-// and the percentiles follow from it.
+// and the percentiles follow from it. CUMULATIVE brings the histogram.
 //
 // In a region without pixels, count 0, whatever has no value is NaN in columns of float64 and 0 in all others.
 type RegionColumns struct {
@@ -331,9 +331,20 @@ type RegionColumns struct {
 	PercentileMethod PercentileMethod `protobuf:"varint,25,opt,name=percentile_method,json=percentileMethod,proto3,enum=polyscan.v1.PercentileMethod" json:"percentile_method,omitempty"`
 	Limits           *LimitColumns    `protobuf:"bytes,26,opt,name=limits,proto3" json:"limits,omitempty"`
 	// The statistics that were asked for, in the order of their numbers; of those, only what fields asks for.
-	Statistics    []Statistic `protobuf:"varint,27,rep,packed,name=statistics,proto3,enum=polyscan.v1.Statistic" json:"statistics,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Statistics []Statistic `protobuf:"varint,27,rep,packed,name=statistics,proto3,enum=polyscan.v1.Statistic" json:"statistics,omitempty"`
+	// float64[R][C], as are those that follow; NaN where all samples are equal.
+	Skewness              []byte `protobuf:"bytes,28,opt,name=skewness,proto3" json:"skewness,omitempty"`
+	Kurtosis              []byte `protobuf:"bytes,29,opt,name=kurtosis,proto3" json:"kurtosis,omitempty"`
+	Entropy               []byte `protobuf:"bytes,30,opt,name=entropy,proto3" json:"entropy,omitempty"`
+	MeanAbsoluteDeviation []byte `protobuf:"bytes,31,opt,name=mean_absolute_deviation,json=meanAbsoluteDeviation,proto3" json:"mean_absolute_deviation,omitempty"`
+	InterquartileRange    []byte `protobuf:"bytes,32,opt,name=interquartile_range,json=interquartileRange,proto3" json:"interquartile_range,omitempty"`
+	// NaN where there is nothing to compare, as are the three below.
+	KolmogorovSmirnov []byte `protobuf:"bytes,33,opt,name=kolmogorov_smirnov,json=kolmogorovSmirnov,proto3" json:"kolmogorov_smirnov,omitempty"`
+	Wasserstein       []byte `protobuf:"bytes,34,opt,name=wasserstein,proto3" json:"wasserstein,omitempty"`
+	JensenShannon     []byte `protobuf:"bytes,35,opt,name=jensen_shannon,json=jensenShannon,proto3" json:"jensen_shannon,omitempty"`
+	ChiSquare         []byte `protobuf:"bytes,36,opt,name=chi_square,json=chiSquare,proto3" json:"chi_square,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RegionColumns) Reset() {
@@ -551,6 +562,69 @@ func (x *RegionColumns) GetLimits() *LimitColumns {
 func (x *RegionColumns) GetStatistics() []Statistic {
 	if x != nil {
 		return x.Statistics
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetSkewness() []byte {
+	if x != nil {
+		return x.Skewness
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetKurtosis() []byte {
+	if x != nil {
+		return x.Kurtosis
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetEntropy() []byte {
+	if x != nil {
+		return x.Entropy
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetMeanAbsoluteDeviation() []byte {
+	if x != nil {
+		return x.MeanAbsoluteDeviation
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetInterquartileRange() []byte {
+	if x != nil {
+		return x.InterquartileRange
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetKolmogorovSmirnov() []byte {
+	if x != nil {
+		return x.KolmogorovSmirnov
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetWasserstein() []byte {
+	if x != nil {
+		return x.Wasserstein
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetJensenShannon() []byte {
+	if x != nil {
+		return x.JensenShannon
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetChiSquare() []byte {
+	if x != nil {
+		return x.ChiSquare
 	}
 	return nil
 }
@@ -808,7 +882,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\rResultOptions\x125\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x17.polyscan.v1.ResultFormB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04form\x12=\n" +
 	"\aregions\x18\x02 \x01(\x0e2\x19.polyscan.v1.RegionChoiceB\b\xbaH\x05\x82\x01\x02\x10\x01R\aregions\x12C\n" +
-	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xfb\x06\n" +
+	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xcd\t\n" +
 	"\rRegionColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\aregions\x18\x02 \x01(\rR\aregions\x120\n" +
@@ -841,7 +915,17 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\x06limits\x18\x1a \x01(\v2\x19.polyscan.v1.LimitColumnsR\x06limits\x126\n" +
 	"\n" +
 	"statistics\x18\x1b \x03(\x0e2\x16.polyscan.v1.StatisticR\n" +
-	"statistics\"4\n" +
+	"statistics\x12\x1a\n" +
+	"\bskewness\x18\x1c \x01(\fR\bskewness\x12\x1a\n" +
+	"\bkurtosis\x18\x1d \x01(\fR\bkurtosis\x12\x18\n" +
+	"\aentropy\x18\x1e \x01(\fR\aentropy\x126\n" +
+	"\x17mean_absolute_deviation\x18\x1f \x01(\fR\x15meanAbsoluteDeviation\x12/\n" +
+	"\x13interquartile_range\x18  \x01(\fR\x12interquartileRange\x12-\n" +
+	"\x12kolmogorov_smirnov\x18! \x01(\fR\x11kolmogorovSmirnov\x12 \n" +
+	"\vwasserstein\x18\" \x01(\fR\vwasserstein\x12%\n" +
+	"\x0ejensen_shannon\x18# \x01(\fR\rjensenShannon\x12\x1d\n" +
+	"\n" +
+	"chi_square\x18$ \x01(\fR\tchiSquare\"4\n" +
 	"\n" +
 	"TextColumn\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\fR\x04text\x12\x12\n" +

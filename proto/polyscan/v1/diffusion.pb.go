@@ -984,6 +984,7 @@ type EditRequest struct {
 	//	*EditRequest_RemovePixels
 	//	*EditRequest_MovePixels
 	//	*EditRequest_PutEdges
+	//	*EditRequest_SetAccuracy
 	Message       isEditRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1107,6 +1108,15 @@ func (x *EditRequest) GetPutEdges() *PutEdges {
 	return nil
 }
 
+func (x *EditRequest) GetSetAccuracy() *SetAccuracy {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_SetAccuracy); ok {
+			return x.SetAccuracy
+		}
+	}
+	return nil
+}
+
 type isEditRequest_Message interface {
 	isEditRequest_Message()
 }
@@ -1152,6 +1162,12 @@ type EditRequest_PutEdges struct {
 	PutEdges *PutEdges `protobuf:"bytes,9,opt,name=put_edges,json=putEdges,proto3,oneof"`
 }
 
+type EditRequest_SetAccuracy struct {
+	// How exactly pictures are solved from this change on, in place of what the options of open say: coarsely while something is dragged, and
+	// exactly once it rests. Each picture goes on from the one before, so those that were coarse cost the exact one nothing.
+	SetAccuracy *SetAccuracy `protobuf:"bytes,10,opt,name=set_accuracy,json=setAccuracy,proto3,oneof"`
+}
+
 func (*EditRequest_Open) isEditRequest_Message() {}
 
 func (*EditRequest_PutCurve) isEditRequest_Message() {}
@@ -1170,6 +1186,63 @@ func (*EditRequest_MovePixels) isEditRequest_Message() {}
 
 func (*EditRequest_PutEdges) isEditRequest_Message() {}
 
+func (*EditRequest_SetAccuracy) isEditRequest_Message() {}
+
+// SetAccuracy says when the solver stops.
+type SetAccuracy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same as in DiffusionOptions.
+	Tolerance float32 `protobuf:"fixed32,1,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
+	// The same as in DiffusionOptions. After 1 or 2 of MULTIGRID a picture in which one thing has moved is close.
+	MaxCycles     uint32 `protobuf:"varint,2,opt,name=max_cycles,json=maxCycles,proto3" json:"max_cycles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAccuracy) Reset() {
+	*x = SetAccuracy{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAccuracy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAccuracy) ProtoMessage() {}
+
+func (x *SetAccuracy) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAccuracy.ProtoReflect.Descriptor instead.
+func (*SetAccuracy) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetAccuracy) GetTolerance() float32 {
+	if x != nil {
+		return x.Tolerance
+	}
+	return 0
+}
+
+func (x *SetAccuracy) GetMaxCycles() uint32 {
+	if x != nil {
+		return x.MaxCycles
+	}
+	return 0
+}
+
 // MoveCurve moves all points of a curve.
 type MoveCurve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1183,7 +1256,7 @@ type MoveCurve struct {
 
 func (x *MoveCurve) Reset() {
 	*x = MoveCurve{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1268,7 @@ func (x *MoveCurve) String() string {
 func (*MoveCurve) ProtoMessage() {}
 
 func (x *MoveCurve) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1281,7 @@ func (x *MoveCurve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveCurve.ProtoReflect.Descriptor instead.
 func (*MoveCurve) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MoveCurve) GetId() string {
@@ -1247,7 +1320,7 @@ type RecolorCurve struct {
 
 func (x *RecolorCurve) Reset() {
 	*x = RecolorCurve{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1332,7 @@ func (x *RecolorCurve) String() string {
 func (*RecolorCurve) ProtoMessage() {}
 
 func (x *RecolorCurve) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1345,7 @@ func (x *RecolorCurve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecolorCurve.ProtoReflect.Descriptor instead.
 func (*RecolorCurve) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RecolorCurve) GetId() string {
@@ -1313,7 +1386,7 @@ type GivenPixels struct {
 
 func (x *GivenPixels) Reset() {
 	*x = GivenPixels{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1398,7 @@ func (x *GivenPixels) String() string {
 func (*GivenPixels) ProtoMessage() {}
 
 func (x *GivenPixels) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1411,7 @@ func (x *GivenPixels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GivenPixels.ProtoReflect.Descriptor instead.
 func (*GivenPixels) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GivenPixels) GetPixels() []*GivenPixel {
@@ -1359,7 +1432,7 @@ type PixelPlaces struct {
 
 func (x *PixelPlaces) Reset() {
 	*x = PixelPlaces{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[14]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1444,7 @@ func (x *PixelPlaces) String() string {
 func (*PixelPlaces) ProtoMessage() {}
 
 func (x *PixelPlaces) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[14]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1457,7 @@ func (x *PixelPlaces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelPlaces.ProtoReflect.Descriptor instead.
 func (*PixelPlaces) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{14}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PixelPlaces) GetXy() []uint32 {
@@ -1408,7 +1481,7 @@ type MovePixels struct {
 
 func (x *MovePixels) Reset() {
 	*x = MovePixels{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1493,7 @@ func (x *MovePixels) String() string {
 func (*MovePixels) ProtoMessage() {}
 
 func (x *MovePixels) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1506,7 @@ func (x *MovePixels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePixels.ProtoReflect.Descriptor instead.
 func (*MovePixels) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{15}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MovePixels) GetXy() []uint32 {
@@ -1468,7 +1541,7 @@ type PutEdges struct {
 
 func (x *PutEdges) Reset() {
 	*x = PutEdges{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1553,7 @@ func (x *PutEdges) String() string {
 func (*PutEdges) ProtoMessage() {}
 
 func (x *PutEdges) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1566,7 @@ func (x *PutEdges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEdges.ProtoReflect.Descriptor instead.
 func (*PutEdges) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{16}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PutEdges) GetPixels() []*PixelEdges {
@@ -1516,7 +1589,7 @@ type PixelEdges struct {
 
 func (x *PixelEdges) Reset() {
 	*x = PixelEdges{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1601,7 @@ func (x *PixelEdges) String() string {
 func (*PixelEdges) ProtoMessage() {}
 
 func (x *PixelEdges) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1614,7 @@ func (x *PixelEdges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelEdges.ProtoReflect.Descriptor instead.
 func (*PixelEdges) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{17}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PixelEdges) GetX() uint32 {
@@ -1584,7 +1657,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1669,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1682,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{18}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EditResponse) GetEdits() uint64 {
@@ -1686,7 +1759,7 @@ type PictureOutput struct {
 
 func (x *PictureOutput) Reset() {
 	*x = PictureOutput{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1771,7 @@ func (x *PictureOutput) String() string {
 func (*PictureOutput) ProtoMessage() {}
 
 func (x *PictureOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1784,7 @@ func (x *PictureOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PictureOutput.ProtoReflect.Descriptor instead.
 func (*PictureOutput) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{19}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PictureOutput) GetEncoding() Encoding {
@@ -1769,7 +1842,7 @@ type FillReport struct {
 
 func (x *FillReport) Reset() {
 	*x = FillReport{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1854,7 @@ func (x *FillReport) String() string {
 func (*FillReport) ProtoMessage() {}
 
 func (x *FillReport) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1867,7 @@ func (x *FillReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillReport.ProtoReflect.Descriptor instead.
 func (*FillReport) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{20}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FillReport) GetBackend() string {
@@ -1912,7 +1985,7 @@ type FillHolesRequest struct {
 
 func (x *FillHolesRequest) Reset() {
 	*x = FillHolesRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +1997,7 @@ func (x *FillHolesRequest) String() string {
 func (*FillHolesRequest) ProtoMessage() {}
 
 func (x *FillHolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2010,7 @@ func (x *FillHolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillHolesRequest.ProtoReflect.Descriptor instead.
 func (*FillHolesRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{21}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FillHolesRequest) GetWorkClass() WorkClass {
@@ -2047,7 +2120,7 @@ type FillHolesResponse struct {
 
 func (x *FillHolesResponse) Reset() {
 	*x = FillHolesResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[22]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2132,7 @@ func (x *FillHolesResponse) String() string {
 func (*FillHolesResponse) ProtoMessage() {}
 
 func (x *FillHolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[22]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2145,7 @@ func (x *FillHolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillHolesResponse.ProtoReflect.Descriptor instead.
 func (*FillHolesResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{22}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FillHolesResponse) GetReport() *FillReport {
@@ -2120,7 +2193,7 @@ type BackgroundRequest struct {
 
 func (x *BackgroundRequest) Reset() {
 	*x = BackgroundRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[23]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2205,7 @@ func (x *BackgroundRequest) String() string {
 func (*BackgroundRequest) ProtoMessage() {}
 
 func (x *BackgroundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[23]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2218,7 @@ func (x *BackgroundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackgroundRequest.ProtoReflect.Descriptor instead.
 func (*BackgroundRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{23}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BackgroundRequest) GetWorkClass() WorkClass {
@@ -2264,7 +2337,7 @@ type BackgroundResponse struct {
 
 func (x *BackgroundResponse) Reset() {
 	*x = BackgroundResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[24]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2349,7 @@ func (x *BackgroundResponse) String() string {
 func (*BackgroundResponse) ProtoMessage() {}
 
 func (x *BackgroundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[24]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2362,7 @@ func (x *BackgroundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackgroundResponse.ProtoReflect.Descriptor instead.
 func (*BackgroundResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{24}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BackgroundResponse) GetReport() *FillReport {
@@ -2402,7 +2475,7 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\"d\n" +
 	"\x1aSolveProgressivelyResponse\x122\n" +
 	"\x06result\x18\x01 \x01(\v2\x1a.polyscan.v1.SolveResponseR\x06result\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\bR\x04last\"\x91\x04\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\"\xd0\x04\n" +
 	"\vEditRequest\x12/\n" +
 	"\x04open\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestH\x00R\x04open\x121\n" +
 	"\tput_curve\x18\x02 \x01(\v2\x12.polyscan.v1.CurveH\x00R\bputCurve\x127\n" +
@@ -2415,8 +2488,16 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\rremove_pixels\x18\a \x01(\v2\x18.polyscan.v1.PixelPlacesH\x00R\fremovePixels\x12:\n" +
 	"\vmove_pixels\x18\b \x01(\v2\x17.polyscan.v1.MovePixelsH\x00R\n" +
 	"movePixels\x124\n" +
-	"\tput_edges\x18\t \x01(\v2\x15.polyscan.v1.PutEdgesH\x00R\bputEdgesB\x10\n" +
-	"\amessage\x12\x05\xbaH\x02\b\x01\";\n" +
+	"\tput_edges\x18\t \x01(\v2\x15.polyscan.v1.PutEdgesH\x00R\bputEdges\x12=\n" +
+	"\fset_accuracy\x18\n" +
+	" \x01(\v2\x18.polyscan.v1.SetAccuracyH\x00R\vsetAccuracyB\x10\n" +
+	"\amessage\x12\x05\xbaH\x02\b\x01\"f\n" +
+	"\vSetAccuracy\x12-\n" +
+	"\ttolerance\x18\x01 \x01(\x02B\x0f\xbaH\f\n" +
+	"\n" +
+	"\x1d\x00\x00\x7fC-\x00\x00\x00\x00R\ttolerance\x12(\n" +
+	"\n" +
+	"max_cycles\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xa0\x8d\x06R\tmaxCycles\";\n" +
 	"\tMoveCurve\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
 	"\x02dx\x18\x02 \x01(\x01R\x02dx\x12\x0e\n" +
@@ -2547,7 +2628,7 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(DiffusionMethod)(0),               // 0: polyscan.v1.DiffusionMethod
 	(DiffusionStop)(0),                 // 1: polyscan.v1.DiffusionStop
@@ -2562,29 +2643,30 @@ var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(*SolveProgressivelyRequest)(nil),  // 10: polyscan.v1.SolveProgressivelyRequest
 	(*SolveProgressivelyResponse)(nil), // 11: polyscan.v1.SolveProgressivelyResponse
 	(*EditRequest)(nil),                // 12: polyscan.v1.EditRequest
-	(*MoveCurve)(nil),                  // 13: polyscan.v1.MoveCurve
-	(*RecolorCurve)(nil),               // 14: polyscan.v1.RecolorCurve
-	(*GivenPixels)(nil),                // 15: polyscan.v1.GivenPixels
-	(*PixelPlaces)(nil),                // 16: polyscan.v1.PixelPlaces
-	(*MovePixels)(nil),                 // 17: polyscan.v1.MovePixels
-	(*PutEdges)(nil),                   // 18: polyscan.v1.PutEdges
-	(*PixelEdges)(nil),                 // 19: polyscan.v1.PixelEdges
-	(*EditResponse)(nil),               // 20: polyscan.v1.EditResponse
-	(*PictureOutput)(nil),              // 21: polyscan.v1.PictureOutput
-	(*FillReport)(nil),                 // 22: polyscan.v1.FillReport
-	(*FillHolesRequest)(nil),           // 23: polyscan.v1.FillHolesRequest
-	(*FillHolesResponse)(nil),          // 24: polyscan.v1.FillHolesResponse
-	(*BackgroundRequest)(nil),          // 25: polyscan.v1.BackgroundRequest
-	(*BackgroundResponse)(nil),         // 26: polyscan.v1.BackgroundResponse
-	(WorkClass)(0),                     // 27: polyscan.v1.WorkClass
-	(Encoding)(0),                      // 28: polyscan.v1.Encoding
-	(*Frame)(nil),                      // 29: polyscan.v1.Frame
-	(*durationpb.Duration)(nil),        // 30: google.protobuf.Duration
-	(*status.Status)(nil),              // 31: google.rpc.Status
-	(*RegionSet)(nil),                  // 32: polyscan.v1.RegionSet
-	(*RecipeRef)(nil),                  // 33: polyscan.v1.RecipeRef
-	(MaskMethod)(0),                    // 34: polyscan.v1.MaskMethod
-	(*ResidentFrame)(nil),              // 35: polyscan.v1.ResidentFrame
+	(*SetAccuracy)(nil),                // 13: polyscan.v1.SetAccuracy
+	(*MoveCurve)(nil),                  // 14: polyscan.v1.MoveCurve
+	(*RecolorCurve)(nil),               // 15: polyscan.v1.RecolorCurve
+	(*GivenPixels)(nil),                // 16: polyscan.v1.GivenPixels
+	(*PixelPlaces)(nil),                // 17: polyscan.v1.PixelPlaces
+	(*MovePixels)(nil),                 // 18: polyscan.v1.MovePixels
+	(*PutEdges)(nil),                   // 19: polyscan.v1.PutEdges
+	(*PixelEdges)(nil),                 // 20: polyscan.v1.PixelEdges
+	(*EditResponse)(nil),               // 21: polyscan.v1.EditResponse
+	(*PictureOutput)(nil),              // 22: polyscan.v1.PictureOutput
+	(*FillReport)(nil),                 // 23: polyscan.v1.FillReport
+	(*FillHolesRequest)(nil),           // 24: polyscan.v1.FillHolesRequest
+	(*FillHolesResponse)(nil),          // 25: polyscan.v1.FillHolesResponse
+	(*BackgroundRequest)(nil),          // 26: polyscan.v1.BackgroundRequest
+	(*BackgroundResponse)(nil),         // 27: polyscan.v1.BackgroundResponse
+	(WorkClass)(0),                     // 28: polyscan.v1.WorkClass
+	(Encoding)(0),                      // 29: polyscan.v1.Encoding
+	(*Frame)(nil),                      // 30: polyscan.v1.Frame
+	(*durationpb.Duration)(nil),        // 31: google.protobuf.Duration
+	(*status.Status)(nil),              // 32: google.rpc.Status
+	(*RegionSet)(nil),                  // 33: polyscan.v1.RegionSet
+	(*RecipeRef)(nil),                  // 34: polyscan.v1.RecipeRef
+	(MaskMethod)(0),                    // 35: polyscan.v1.MaskMethod
+	(*ResidentFrame)(nil),              // 36: polyscan.v1.ResidentFrame
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
@@ -2593,77 +2675,78 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	4,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
 	5,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
 	6,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
-	27, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	28, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
 	2,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	28, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	29, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
 	7,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
-	29, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	30, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	30, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	30, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	30, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	31, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	31, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	31, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
 	1,  // 14: polyscan.v1.SolveResponse.stopped:type_name -> polyscan.v1.DiffusionStop
-	29, // 15: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	30, // 15: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
 	8,  // 16: polyscan.v1.SolveProgressivelyRequest.request:type_name -> polyscan.v1.SolveRequest
 	9,  // 17: polyscan.v1.SolveProgressivelyResponse.result:type_name -> polyscan.v1.SolveResponse
 	8,  // 18: polyscan.v1.EditRequest.open:type_name -> polyscan.v1.SolveRequest
 	5,  // 19: polyscan.v1.EditRequest.put_curve:type_name -> polyscan.v1.Curve
-	13, // 20: polyscan.v1.EditRequest.move_curve:type_name -> polyscan.v1.MoveCurve
-	14, // 21: polyscan.v1.EditRequest.recolor_curve:type_name -> polyscan.v1.RecolorCurve
-	15, // 22: polyscan.v1.EditRequest.put_pixels:type_name -> polyscan.v1.GivenPixels
-	16, // 23: polyscan.v1.EditRequest.remove_pixels:type_name -> polyscan.v1.PixelPlaces
-	17, // 24: polyscan.v1.EditRequest.move_pixels:type_name -> polyscan.v1.MovePixels
-	18, // 25: polyscan.v1.EditRequest.put_edges:type_name -> polyscan.v1.PutEdges
-	3,  // 26: polyscan.v1.RecolorCurve.left:type_name -> polyscan.v1.ColorStop
-	3,  // 27: polyscan.v1.RecolorCurve.right:type_name -> polyscan.v1.ColorStop
-	4,  // 28: polyscan.v1.RecolorCurve.blur:type_name -> polyscan.v1.BlurStop
-	6,  // 29: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
-	19, // 30: polyscan.v1.PutEdges.pixels:type_name -> polyscan.v1.PixelEdges
-	9,  // 31: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
-	31, // 32: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
-	28, // 33: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
-	30, // 34: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
-	30, // 35: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
-	30, // 36: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
-	30, // 37: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
-	1,  // 38: polyscan.v1.FillReport.stopped:type_name -> polyscan.v1.DiffusionStop
-	27, // 39: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
-	2,  // 40: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	32, // 41: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
-	33, // 42: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	34, // 43: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	21, // 44: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
-	29, // 45: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
-	22, // 46: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
-	35, // 47: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
-	29, // 48: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
-	27, // 49: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
-	2,  // 50: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	32, // 51: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
-	33, // 52: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	34, // 53: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	21, // 54: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
-	21, // 55: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
-	29, // 56: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
-	22, // 57: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
-	35, // 58: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
-	35, // 59: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
-	29, // 60: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
-	29, // 61: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
-	8,  // 62: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	10, // 63: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
-	12, // 64: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
-	23, // 65: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
-	25, // 66: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
-	9,  // 67: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	11, // 68: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
-	20, // 69: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
-	24, // 70: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
-	26, // 71: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
-	67, // [67:72] is the sub-list for method output_type
-	62, // [62:67] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	14, // 20: polyscan.v1.EditRequest.move_curve:type_name -> polyscan.v1.MoveCurve
+	15, // 21: polyscan.v1.EditRequest.recolor_curve:type_name -> polyscan.v1.RecolorCurve
+	16, // 22: polyscan.v1.EditRequest.put_pixels:type_name -> polyscan.v1.GivenPixels
+	17, // 23: polyscan.v1.EditRequest.remove_pixels:type_name -> polyscan.v1.PixelPlaces
+	18, // 24: polyscan.v1.EditRequest.move_pixels:type_name -> polyscan.v1.MovePixels
+	19, // 25: polyscan.v1.EditRequest.put_edges:type_name -> polyscan.v1.PutEdges
+	13, // 26: polyscan.v1.EditRequest.set_accuracy:type_name -> polyscan.v1.SetAccuracy
+	3,  // 27: polyscan.v1.RecolorCurve.left:type_name -> polyscan.v1.ColorStop
+	3,  // 28: polyscan.v1.RecolorCurve.right:type_name -> polyscan.v1.ColorStop
+	4,  // 29: polyscan.v1.RecolorCurve.blur:type_name -> polyscan.v1.BlurStop
+	6,  // 30: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
+	20, // 31: polyscan.v1.PutEdges.pixels:type_name -> polyscan.v1.PixelEdges
+	9,  // 32: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
+	32, // 33: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
+	29, // 34: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
+	31, // 35: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
+	31, // 36: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
+	31, // 37: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
+	31, // 38: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
+	1,  // 39: polyscan.v1.FillReport.stopped:type_name -> polyscan.v1.DiffusionStop
+	28, // 40: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
+	2,  // 41: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	33, // 42: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
+	34, // 43: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	35, // 44: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	22, // 45: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
+	30, // 46: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
+	23, // 47: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
+	36, // 48: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
+	30, // 49: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
+	28, // 50: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
+	2,  // 51: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	33, // 52: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
+	34, // 53: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	35, // 54: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	22, // 55: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
+	22, // 56: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
+	30, // 57: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
+	23, // 58: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
+	36, // 59: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
+	36, // 60: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
+	30, // 61: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
+	30, // 62: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
+	8,  // 63: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	10, // 64: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
+	12, // 65: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
+	24, // 66: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
+	26, // 67: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
+	9,  // 68: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	11, // 69: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
+	21, // 70: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
+	25, // 71: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
+	27, // 72: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
+	68, // [68:73] is the sub-list for method output_type
+	63, // [63:68] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -2687,17 +2770,18 @@ func file_polyscan_v1_diffusion_proto_init() {
 		(*EditRequest_RemovePixels)(nil),
 		(*EditRequest_MovePixels)(nil),
 		(*EditRequest_PutEdges)(nil),
+		(*EditRequest_SetAccuracy)(nil),
 	}
-	file_polyscan_v1_diffusion_proto_msgTypes[18].OneofWrappers = []any{
+	file_polyscan_v1_diffusion_proto_msgTypes[19].OneofWrappers = []any{
 		(*EditResponse_Result)(nil),
 		(*EditResponse_Error)(nil),
 	}
-	file_polyscan_v1_diffusion_proto_msgTypes[21].OneofWrappers = []any{
+	file_polyscan_v1_diffusion_proto_msgTypes[22].OneofWrappers = []any{
 		(*FillHolesRequest_RegionSet)(nil),
 		(*FillHolesRequest_Recipe)(nil),
 		(*FillHolesRequest_Mask)(nil),
 	}
-	file_polyscan_v1_diffusion_proto_msgTypes[23].OneofWrappers = []any{
+	file_polyscan_v1_diffusion_proto_msgTypes[24].OneofWrappers = []any{
 		(*BackgroundRequest_RegionSet)(nil),
 		(*BackgroundRequest_Recipe)(nil),
 		(*BackgroundRequest_Mask)(nil),
@@ -2708,7 +2792,7 @@ func file_polyscan_v1_diffusion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

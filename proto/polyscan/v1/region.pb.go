@@ -162,6 +162,21 @@ const (
 	Statistic_STATISTIC_DISTINCT    Statistic = 13
 	// The region's own centroid and the intensity-weighted one.
 	Statistic_STATISTIC_CENTROID Statistic = 14
+	// Third standardised moment; unset where all samples are equal.
+	Statistic_STATISTIC_SKEWNESS Statistic = 15
+	// Fourth standardised moment, 3 for a normal distribution; unset where all samples are equal.
+	Statistic_STATISTIC_KURTOSIS Statistic = 16
+	// Shannon entropy of the values, in bits.
+	Statistic_STATISTIC_ENTROPY Statistic = 17
+	// Mean distance of the samples from their mean.
+	Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION Statistic = 18
+	// 75th percentile less the 25th, by the percentile method.
+	Statistic_STATISTIC_INTERQUARTILE_RANGE Statistic = 19
+	// The histogram summed up from below.
+	Statistic_STATISTIC_CUMULATIVE Statistic = 20
+	// How far the distribution is from that of the region's reference; unset for a region that has none, and where one of
+	// the two has no samples.
+	Statistic_STATISTIC_DISTANCES Statistic = 21
 )
 
 // Enum value maps for Statistic.
@@ -182,23 +197,37 @@ var (
 		12: "STATISTIC_MODE",
 		13: "STATISTIC_DISTINCT",
 		14: "STATISTIC_CENTROID",
+		15: "STATISTIC_SKEWNESS",
+		16: "STATISTIC_KURTOSIS",
+		17: "STATISTIC_ENTROPY",
+		18: "STATISTIC_MEAN_ABSOLUTE_DEVIATION",
+		19: "STATISTIC_INTERQUARTILE_RANGE",
+		20: "STATISTIC_CUMULATIVE",
+		21: "STATISTIC_DISTANCES",
 	}
 	Statistic_value = map[string]int32{
-		"STATISTIC_UNSPECIFIED":    0,
-		"STATISTIC_COUNT":          1,
-		"STATISTIC_SUM":            2,
-		"STATISTIC_SUM_OF_SQUARES": 3,
-		"STATISTIC_MEAN":           4,
-		"STATISTIC_VARIANCE":       5,
-		"STATISTIC_STDDEV":         6,
-		"STATISTIC_MIN":            7,
-		"STATISTIC_MAX":            8,
-		"STATISTIC_HISTOGRAM":      9,
-		"STATISTIC_PERCENTILES":    10,
-		"STATISTIC_MEDIAN":         11,
-		"STATISTIC_MODE":           12,
-		"STATISTIC_DISTINCT":       13,
-		"STATISTIC_CENTROID":       14,
+		"STATISTIC_UNSPECIFIED":             0,
+		"STATISTIC_COUNT":                   1,
+		"STATISTIC_SUM":                     2,
+		"STATISTIC_SUM_OF_SQUARES":          3,
+		"STATISTIC_MEAN":                    4,
+		"STATISTIC_VARIANCE":                5,
+		"STATISTIC_STDDEV":                  6,
+		"STATISTIC_MIN":                     7,
+		"STATISTIC_MAX":                     8,
+		"STATISTIC_HISTOGRAM":               9,
+		"STATISTIC_PERCENTILES":             10,
+		"STATISTIC_MEDIAN":                  11,
+		"STATISTIC_MODE":                    12,
+		"STATISTIC_DISTINCT":                13,
+		"STATISTIC_CENTROID":                14,
+		"STATISTIC_SKEWNESS":                15,
+		"STATISTIC_KURTOSIS":                16,
+		"STATISTIC_ENTROPY":                 17,
+		"STATISTIC_MEAN_ABSOLUTE_DEVIATION": 18,
+		"STATISTIC_INTERQUARTILE_RANGE":     19,
+		"STATISTIC_CUMULATIVE":              20,
+		"STATISTIC_DISTANCES":               21,
 	}
 )
 
@@ -392,7 +421,9 @@ type Region struct {
 	// "count of pixels below 40 <= 25". The grammar is in docs/regions.md. All limits must hold for a PASS, and the region must
 	// have pixels, all of which lie inside the frame, or for a line-scan part inside the lines of the part. A limit on the
 	// coverage, such as "coverage >= 0.8", says instead how much of the region has to lie inside.
-	Limits        []string `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []string `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
+	// What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and chisquare.
+	Reference     *Reference `protobuf:"bytes,5,opt,name=reference,proto3" json:"reference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,6 +486,114 @@ func (x *Region) GetLimits() []string {
 	return nil
 }
 
+func (x *Region) GetReference() *Reference {
+	if x != nil {
+		return x.Reference
+	}
+	return nil
+}
+
+// Reference is a distribution that another is compared with: that of another region, or one that is kept.
+type Reference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of another region of the list, which no second one has.
+	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	// Or counts, one for each channel in the order of results, or one for all channels.
+	Counts        []*ReferenceCounts `protobuf:"bytes,2,rep,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reference) Reset() {
+	*x = Reference{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reference) ProtoMessage() {}
+
+func (x *Reference) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reference.ProtoReflect.Descriptor instead.
+func (*Reference) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Reference) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Reference) GetCounts() []*ReferenceCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// ReferenceCounts are the counts of samples by value, such as those of a histogram with one bin a value.
+type ReferenceCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the values 0, 1, 2, ...; at most 65,536. They add up to 1 at least and 4,294,967,295 at most.
+	Counts        []uint32 `protobuf:"fixed32,1,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReferenceCounts) Reset() {
+	*x = ReferenceCounts{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReferenceCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReferenceCounts) ProtoMessage() {}
+
+func (x *ReferenceCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReferenceCounts.ProtoReflect.Descriptor instead.
+func (*ReferenceCounts) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReferenceCounts) GetCounts() []uint32 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 // HistogramSpec asks for bins of equal width instead of one bin a value.
 type HistogramSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -471,7 +610,7 @@ type HistogramSpec struct {
 
 func (x *HistogramSpec) Reset() {
 	*x = HistogramSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +622,7 @@ func (x *HistogramSpec) String() string {
 func (*HistogramSpec) ProtoMessage() {}
 
 func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +635,7 @@ func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistogramSpec.ProtoReflect.Descriptor instead.
 func (*HistogramSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HistogramSpec) GetBins() uint32 {
@@ -535,7 +674,7 @@ type Reductions struct {
 
 func (x *Reductions) Reset() {
 	*x = Reductions{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +686,7 @@ func (x *Reductions) String() string {
 func (*Reductions) ProtoMessage() {}
 
 func (x *Reductions) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +699,7 @@ func (x *Reductions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reductions.ProtoReflect.Descriptor instead.
 func (*Reductions) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Reductions) GetStatistics() []Statistic {
@@ -602,7 +741,7 @@ type RegionSet struct {
 
 func (x *RegionSet) Reset() {
 	*x = RegionSet{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +753,7 @@ func (x *RegionSet) String() string {
 func (*RegionSet) ProtoMessage() {}
 
 func (x *RegionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +766,7 @@ func (x *RegionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionSet.ProtoReflect.Descriptor instead.
 func (*RegionSet) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RegionSet) GetRegions() []*Region {
@@ -655,7 +794,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +806,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +819,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -729,7 +868,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +880,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +893,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -787,7 +926,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +938,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +951,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -875,14 +1014,29 @@ type ChannelStatistics struct {
 	Percentiles []*PercentileValue `protobuf:"bytes,15,rep,name=percentiles,proto3" json:"percentiles,omitempty"`
 	Histogram   *Histogram         `protobuf:"bytes,16,opt,name=histogram,proto3" json:"histogram,omitempty"`
 	// Centroid weighted by the samples; unset where their sum is 0.
-	WeightedCentroid *Point `protobuf:"bytes,17,opt,name=weighted_centroid,json=weightedCentroid,proto3" json:"weighted_centroid,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	WeightedCentroid      *Point   `protobuf:"bytes,17,opt,name=weighted_centroid,json=weightedCentroid,proto3" json:"weighted_centroid,omitempty"`
+	Skewness              *float64 `protobuf:"fixed64,18,opt,name=skewness,proto3,oneof" json:"skewness,omitempty"`
+	Kurtosis              *float64 `protobuf:"fixed64,19,opt,name=kurtosis,proto3,oneof" json:"kurtosis,omitempty"`
+	Entropy               *float64 `protobuf:"fixed64,20,opt,name=entropy,proto3,oneof" json:"entropy,omitempty"`
+	MeanAbsoluteDeviation *float64 `protobuf:"fixed64,21,opt,name=mean_absolute_deviation,json=meanAbsoluteDeviation,proto3,oneof" json:"mean_absolute_deviation,omitempty"`
+	InterquartileRange    *float64 `protobuf:"fixed64,22,opt,name=interquartile_range,json=interquartileRange,proto3,oneof" json:"interquartile_range,omitempty"`
+	// For each bin of the histogram, the samples below its upper end; those below the first bin are among them.
+	Cumulative []uint64 `protobuf:"varint,23,rep,packed,name=cumulative,proto3" json:"cumulative,omitempty"`
+	// Greatest difference of the two cumulative distributions.
+	KolmogorovSmirnov *float64 `protobuf:"fixed64,24,opt,name=kolmogorov_smirnov,json=kolmogorovSmirnov,proto3,oneof" json:"kolmogorov_smirnov,omitempty"`
+	// First Wasserstein distance, in levels: the area between the cumulative distributions.
+	Wasserstein *float64 `protobuf:"fixed64,25,opt,name=wasserstein,proto3,oneof" json:"wasserstein,omitempty"`
+	// Jensen-Shannon divergence in bits, 0 to 1.
+	JensenShannon *float64 `protobuf:"fixed64,26,opt,name=jensen_shannon,json=jensenShannon,proto3,oneof" json:"jensen_shannon,omitempty"`
+	// Half the sum of (p - q)^2 / (p + q), 0 to 1.
+	ChiSquare     *float64 `protobuf:"fixed64,27,opt,name=chi_square,json=chiSquare,proto3,oneof" json:"chi_square,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +1048,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +1061,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -1029,6 +1183,76 @@ func (x *ChannelStatistics) GetWeightedCentroid() *Point {
 	return nil
 }
 
+func (x *ChannelStatistics) GetSkewness() float64 {
+	if x != nil && x.Skewness != nil {
+		return *x.Skewness
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetKurtosis() float64 {
+	if x != nil && x.Kurtosis != nil {
+		return *x.Kurtosis
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetEntropy() float64 {
+	if x != nil && x.Entropy != nil {
+		return *x.Entropy
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetMeanAbsoluteDeviation() float64 {
+	if x != nil && x.MeanAbsoluteDeviation != nil {
+		return *x.MeanAbsoluteDeviation
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetInterquartileRange() float64 {
+	if x != nil && x.InterquartileRange != nil {
+		return *x.InterquartileRange
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetCumulative() []uint64 {
+	if x != nil {
+		return x.Cumulative
+	}
+	return nil
+}
+
+func (x *ChannelStatistics) GetKolmogorovSmirnov() float64 {
+	if x != nil && x.KolmogorovSmirnov != nil {
+		return *x.KolmogorovSmirnov
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetWasserstein() float64 {
+	if x != nil && x.Wasserstein != nil {
+		return *x.Wasserstein
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetJensenShannon() float64 {
+	if x != nil && x.JensenShannon != nil {
+		return *x.JensenShannon
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetChiSquare() float64 {
+	if x != nil && x.ChiSquare != nil {
+		return *x.ChiSquare
+	}
+	return 0
+}
+
 // RegionResult is what a region's pixels came to.
 type RegionResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1058,7 +1282,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1294,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1307,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -1162,12 +1386,18 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\n" +
 	"\x18polyscan/v1/region.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17polyscan/v1/frame.proto\"\x16\n" +
 	"\x04Ring\x12\x0e\n" +
-	"\x02xy\x18\x01 \x03(\x01R\x02xy\"\x91\x01\n" +
+	"\x02xy\x18\x01 \x03(\x01R\x02xy\"\xc7\x01\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05rings\x18\x02 \x03(\v2\x11.polyscan.v1.RingR\x05rings\x122\n" +
 	"\tfill_rule\x18\x03 \x01(\x0e2\x15.polyscan.v1.FillRuleR\bfillRule\x12\x16\n" +
-	"\x06limits\x18\x04 \x03(\tR\x06limits\"l\n" +
+	"\x06limits\x18\x04 \x03(\tR\x06limits\x124\n" +
+	"\treference\x18\x05 \x01(\v2\x16.polyscan.v1.ReferenceR\treference\"Y\n" +
+	"\tReference\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x124\n" +
+	"\x06counts\x18\x02 \x03(\v2\x1c.polyscan.v1.ReferenceCountsR\x06counts\")\n" +
+	"\x0fReferenceCounts\x12\x16\n" +
+	"\x06counts\x18\x01 \x03(\aR\x06counts\"l\n" +
 	"\rHistogramSpec\x12\x1d\n" +
 	"\x04bins\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x04bins\x12\x1d\n" +
 	"\x05lower\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05lower\x12\x1d\n" +
@@ -1201,7 +1431,8 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
 	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x14\n" +
 	"\x05below\x18\x04 \x01(\x04R\x05below\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\x90\x06\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xd2\n" +
+	"\n" +
 	"\x11ChannelStatistics\x12.\n" +
 	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\x04H\x00R\x05count\x88\x01\x01\x12\x15\n" +
@@ -1221,7 +1452,20 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"R\bdistinct\x88\x01\x01\x12>\n" +
 	"\vpercentiles\x18\x0f \x03(\v2\x1c.polyscan.v1.PercentileValueR\vpercentiles\x124\n" +
 	"\thistogram\x18\x10 \x01(\v2\x16.polyscan.v1.HistogramR\thistogram\x12?\n" +
-	"\x11weighted_centroid\x18\x11 \x01(\v2\x12.polyscan.v1.PointR\x10weightedCentroidB\b\n" +
+	"\x11weighted_centroid\x18\x11 \x01(\v2\x12.polyscan.v1.PointR\x10weightedCentroid\x12\x1f\n" +
+	"\bskewness\x18\x12 \x01(\x01H\vR\bskewness\x88\x01\x01\x12\x1f\n" +
+	"\bkurtosis\x18\x13 \x01(\x01H\fR\bkurtosis\x88\x01\x01\x12\x1d\n" +
+	"\aentropy\x18\x14 \x01(\x01H\rR\aentropy\x88\x01\x01\x12;\n" +
+	"\x17mean_absolute_deviation\x18\x15 \x01(\x01H\x0eR\x15meanAbsoluteDeviation\x88\x01\x01\x124\n" +
+	"\x13interquartile_range\x18\x16 \x01(\x01H\x0fR\x12interquartileRange\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"cumulative\x18\x17 \x03(\x04R\n" +
+	"cumulative\x122\n" +
+	"\x12kolmogorov_smirnov\x18\x18 \x01(\x01H\x10R\x11kolmogorovSmirnov\x88\x01\x01\x12%\n" +
+	"\vwasserstein\x18\x19 \x01(\x01H\x11R\vwasserstein\x88\x01\x01\x12*\n" +
+	"\x0ejensen_shannon\x18\x1a \x01(\x01H\x12R\rjensenShannon\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"chi_square\x18\x1b \x01(\x01H\x13R\tchiSquare\x88\x01\x01B\b\n" +
 	"\x06_countB\x06\n" +
 	"\x04_sumB\x11\n" +
 	"\x0f_sum_of_squaresB\a\n" +
@@ -1232,7 +1476,17 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x04_maxB\t\n" +
 	"\a_medianB\a\n" +
 	"\x05_modeB\v\n" +
-	"\t_distinct\"\x8e\x03\n" +
+	"\t_distinctB\v\n" +
+	"\t_skewnessB\v\n" +
+	"\t_kurtosisB\n" +
+	"\n" +
+	"\b_entropyB\x1a\n" +
+	"\x18_mean_absolute_deviationB\x16\n" +
+	"\x14_interquartile_rangeB\x15\n" +
+	"\x13_kolmogorov_smirnovB\x0e\n" +
+	"\f_wassersteinB\x11\n" +
+	"\x0f_jensen_shannonB\r\n" +
+	"\v_chi_square\"\x8e\x03\n" +
 	"\fRegionResult\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1257,7 +1511,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x11MASK_METHOD_TILED\x10\x02\x12\x1d\n" +
 	"\x19MASK_METHOD_EDGE_FILTERED\x10\x03\x12#\n" +
 	"\x1fMASK_METHOD_TILED_EDGE_FILTERED\x10\x04\x12\x19\n" +
-	"\x15MASK_METHOD_ROW_SPANS\x10\x05*\xe2\x02\n" +
+	"\x15MASK_METHOD_ROW_SPANS\x10\x05*\xa6\x04\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTATISTIC_COUNT\x10\x01\x12\x11\n" +
@@ -1274,7 +1528,14 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x10STATISTIC_MEDIAN\x10\v\x12\x12\n" +
 	"\x0eSTATISTIC_MODE\x10\f\x12\x16\n" +
 	"\x12STATISTIC_DISTINCT\x10\r\x12\x16\n" +
-	"\x12STATISTIC_CENTROID\x10\x0e*w\n" +
+	"\x12STATISTIC_CENTROID\x10\x0e\x12\x16\n" +
+	"\x12STATISTIC_SKEWNESS\x10\x0f\x12\x16\n" +
+	"\x12STATISTIC_KURTOSIS\x10\x10\x12\x15\n" +
+	"\x11STATISTIC_ENTROPY\x10\x11\x12%\n" +
+	"!STATISTIC_MEAN_ABSOLUTE_DEVIATION\x10\x12\x12!\n" +
+	"\x1dSTATISTIC_INTERQUARTILE_RANGE\x10\x13\x12\x18\n" +
+	"\x14STATISTIC_CUMULATIVE\x10\x14\x12\x17\n" +
+	"\x13STATISTIC_DISTANCES\x10\x15*w\n" +
 	"\x10PercentileMethod\x12!\n" +
 	"\x1dPERCENTILE_METHOD_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1ePERCENTILE_METHOD_NEAREST_RANK\x10\x01\x12\x1c\n" +
@@ -1297,7 +1558,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -1306,44 +1567,48 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(Verdict)(0),              // 4: polyscan.v1.Verdict
 	(*Ring)(nil),              // 5: polyscan.v1.Ring
 	(*Region)(nil),            // 6: polyscan.v1.Region
-	(*HistogramSpec)(nil),     // 7: polyscan.v1.HistogramSpec
-	(*Reductions)(nil),        // 8: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 9: polyscan.v1.RegionSet
-	(*LimitResult)(nil),       // 10: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 11: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 12: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 13: polyscan.v1.ChannelStatistics
-	(*RegionResult)(nil),      // 14: polyscan.v1.RegionResult
-	(Channel)(0),              // 15: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 16: polyscan.v1.PixelPosition
-	(*Point)(nil),             // 17: polyscan.v1.Point
-	(*PixelRect)(nil),         // 18: polyscan.v1.PixelRect
+	(*Reference)(nil),         // 7: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 8: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 9: polyscan.v1.HistogramSpec
+	(*Reductions)(nil),        // 10: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 11: polyscan.v1.RegionSet
+	(*LimitResult)(nil),       // 12: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 13: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 14: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 15: polyscan.v1.ChannelStatistics
+	(*RegionResult)(nil),      // 16: polyscan.v1.RegionResult
+	(Channel)(0),              // 17: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 18: polyscan.v1.PixelPosition
+	(*Point)(nil),             // 19: polyscan.v1.Point
+	(*PixelRect)(nil),         // 20: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
 	5,  // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	2,  // 2: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
-	3,  // 3: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	7,  // 4: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	6,  // 5: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	4,  // 6: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	15, // 7: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	15, // 8: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	16, // 9: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	16, // 10: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	11, // 11: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	12, // 12: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	17, // 13: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	18, // 14: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	17, // 15: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	13, // 16: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	4,  // 17: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	10, // 18: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	7,  // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	8,  // 3: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	2,  // 4: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
+	3,  // 5: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	9,  // 6: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	6,  // 7: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	4,  // 8: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	17, // 9: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	17, // 10: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	18, // 11: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	18, // 12: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	13, // 13: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	14, // 14: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	19, // 15: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	20, // 16: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	19, // 17: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	15, // 18: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	4,  // 19: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	12, // 20: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -1352,16 +1617,16 @@ func file_polyscan_v1_region_proto_init() {
 		return
 	}
 	file_polyscan_v1_frame_proto_init()
-	file_polyscan_v1_region_proto_msgTypes[5].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[8].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[9].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[7].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[10].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

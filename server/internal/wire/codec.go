@@ -17,9 +17,9 @@ import (
 
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
-	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/observe"
 )
 
@@ -33,6 +33,10 @@ type Response struct {
 	// Held is called when a marshalled response begins to wait for its client, with the function that ends the waiting;
 	// forgotten is to be called when it has ended. It may be nil.
 	Held func(end func()) (forgotten func())
+	// Ctx is that of the call, and Size about how many bytes the response takes: a large one is marshalled at a place of
+	// the pool of host work. Ctx may be nil.
+	Ctx  context.Context
+	Size int64
 }
 
 // hold keeps what the response took until the transport has written it.
@@ -74,16 +78,26 @@ type Codec struct {
 	received, sent prometheus.Counter
 	metrics        *observe.Metrics
 	overheadLimit  int64                            // of a request's structs
+	work           *hostwork.Pool                   // where large messages are read and written
+	sets           *RegionSets                      // nil: none are kept
 	panicked       func(context.Context, any) error // makes an error of a panic
 }
 
-func NewCodec(m *observe.Metrics, overheadLimit int64, panicked func(context.Context, any) error) Codec {
+// LargeMessage is how many bytes, the payload of a frame aside, take a place of the pool to be read or written: 0.1 to
+// 1 ms.
+const LargeMessage = 128 << 10
+
+// NewCodec makes a codec. It keeps no sets where sets is nil.
+func NewCodec(m *observe.Metrics, overheadLimit int64, work *hostwork.Pool, sets *RegionSets,
+	panicked func(context.Context, any) error) Codec {
 	return Codec{
 		CodecV2:       framecodec.Codec(),
 		received:      m.Bytes.WithLabelValues("received"),
 		sent:          m.Bytes.WithLabelValues("sent"),
 		metrics:       m,
 		overheadLimit: overheadLimit,
+		work:          work,
+		sets:          sets,
 		panicked:      panicked,
 	}
 }
@@ -99,7 +113,13 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	if ours {
 		v = r.Message
 	}
-	out, err := c.CodecV2.Marshal(v)
+	var out mem.BufferSlice
+	var err error
+	if ours && r.Ctx != nil && r.Size > LargeMessage {
+		err = c.work.Do(r.Ctx, 1, 0, func(func() error) error { out, err = c.CodecV2.Marshal(v); return err })
+	} else {
+		out, err = c.CodecV2.Marshal(v)
+	}
 	if ours {
 		if err == nil {
 			r.hold(out)
@@ -127,11 +147,43 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	if m, ok := g.V.(proto.Message); ok && n > smallMessage {
-		if limit := c.overheadLimit; framecodec.Overhead(data, m, limit) > limit {
+	rest := framecodec.Beside(data, g.V)
+	read := func(func() error) error { return c.unmarshal(data, rest, g) }
+	if g.Ctx == nil {
+		return read(nil)
+	}
+	if err := c.work.Do(g.Ctx, rest, LargeMessage, read); err != nil {
+		g.Err = err // the call ended while it waited
+	}
+	return nil
+}
+
+// unmarshal reads a request that nothing is known of yet.
+func (c Codec) unmarshal(data mem.BufferSlice, rest int, g *Guarded) error {
+	if c.sets.unmarshal(c.CodecV2, data, rest, g) {
+		if g.Ctx != nil {
+			budget.RequestOf(g.Ctx).Hold(0) // the regions are counted where they are kept
+		}
+		return nil
+	}
+	structs := int64(0)
+	if m, ok := g.V.(proto.Message); ok && rest > countedRequest {
+		limit := c.overheadLimit
+		if structs = framecodec.Overhead(data, m, limit); structs > limit {
 			g.Err = apierr.Quota(apierr.ReasonRequestTooLarge, "request", fmt.Sprintf(
 				"its parts, such as regions and rings, or curves and pixels, would take more than %d bytes of "+
 					"memory, which is what the most regions and vertices take that are allowed", limit))
+			return nil
+		}
+	}
+	if g.Ctx != nil {
+		n := int64(0)
+		if rest > countedRequest {
+			n = compiled*int64(rest) + structs
+		}
+		if !budget.RequestOf(g.Ctx).Hold(n) {
+			g.Err = apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
+				"requests under way leave no room for the %d bytes that this one takes", n))
 			return nil
 		}
 	}
@@ -142,28 +194,30 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 }
 
 // Guarded is a request on its way into v. The codec puts into err what is wrong with it: an error that it returned
-// itself would reach the client as one of the server.
+// itself would reach the client as one of the server. Ctx is that of the call; without one no place of the pool is
+// taken.
 type Guarded struct {
 	V   any
+	Ctx context.Context
 	Err error
 }
 
-// smallMessage is how large a message is whose structs are not worth a look.
-const smallMessage = 1 << 20
+const (
+	// countedRequest is how large a message is, the payload of a frame aside, whose structs are worth a look.
+	countedRequest = 256 << 10
+	// A message is there once when it was read, and once more as what it is compiled to, such as a set of regions.
+	compiled = 2
+)
 
 // OverheadOf is what the structs of the largest request take that keeps to the bounds.
 func OverheadOf(b polygon.Bounds) int64 {
-	const (
-		limit   = polygon.MaxLimits * int64(unsafe.Sizeof(""))
-		pointer = int64(unsafe.Sizeof(uintptr(0)))
-	)
-	return int64(b.MaxRegions)*(int64(unsafe.Sizeof(pb.Region{}))+pointer+limit) +
-		int64(b.MaxVertices/3+1)*(int64(unsafe.Sizeof(pb.Ring{}))+pointer) + smallMessage
+	const limits = polygon.MaxLimits * int64(unsafe.Sizeof(""))
+	return int64(b.MaxRegions)*(regionBytes+limits) + int64(b.MaxVertices/3+1)*ringBytes + 1<<20
 }
 
 // ReceiveMessage is RecvMsg with a look at what the message would take in memory.
-func ReceiveMessage(stream grpc.ServerStream, in *framecodec.Message) error {
-	g := &Guarded{V: in}
+func ReceiveMessage(stream grpc.ServerStream, in proto.Message) error {
+	g := &Guarded{V: in, Ctx: stream.Context()}
 	if err := stream.RecvMsg(g); err != nil {
 		return err
 	}

@@ -38,6 +38,13 @@ func RegionColumns(c *polygon.Columns) *pb.RegionColumns {
 		Min: littleEndian(c.Min), Max: littleEndian(c.Max), MinAt: littleEndian(c.MinAt), MaxAt: littleEndian(c.MaxAt),
 		Median: littleEndian(c.Median), Mode: littleEndian(c.Mode), Distinct: littleEndian(c.Distinct),
 		Percentile: littleEndian(c.Percentile), WeightedCentroid: littleEndian(c.WeightedCentroid),
+		Skewness: littleEndian(c.Skewness), Kurtosis: littleEndian(c.Kurtosis), Entropy: littleEndian(c.Entropy),
+		MeanAbsoluteDeviation: littleEndian(c.MeanAbsoluteDeviation),
+		InterquartileRange:    littleEndian(c.InterquartileRange),
+		KolmogorovSmirnov:     littleEndian(c.KolmogorovSmirnov),
+		Wasserstein:           littleEndian(c.Wasserstein),
+		JensenShannon:         littleEndian(c.JensenShannon),
+		ChiSquare:             littleEndian(c.ChiSquare),
 	}
 	if len(c.Percentiles) > 0 {
 		m.PercentileMethod = pb.PercentileMethod_PERCENTILE_METHOD_NEAREST_RANK

@@ -10,8 +10,8 @@ import (
 
 // StreamHost is what rooms with streams need of the server.
 type StreamHost interface {
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
+	// Validate checks a message by the rules in the schemas, a large one at a place of the pool of host work.
+	Validate(ctx context.Context, m any) error
 	// Go runs f in a goroutine that the server waits for when it ends.
 	Go(f func())
 	// Draining is closed when the server shuts down.

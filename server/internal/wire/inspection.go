@@ -31,9 +31,10 @@ type Recipes interface {
 	Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set, error)
 }
 
-// NewInspection resolves and checks an Inspection; path is where it lies in the request, frame where the frames do.
-func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b polygon.Bounds) (*Inspection,
-	error) {
+// NewInspection resolves and checks an Inspection; path is where it lies in the request, frame where the frames do. It
+// calls pause as [NewSet] does. sets may be nil.
+func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, sets *RegionSets,
+	b polygon.Bounds, pause func() error) (*Inspection, error) {
 	out := &Inspection{
 		Method: polygon.Method(in.GetMethod()),
 		Class:  ClassOf(in.GetWorkClass()),
@@ -43,11 +44,11 @@ func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b pol
 	reductions := in.GetReductions()
 	switch r := in.GetRegions().(type) {
 	case *pb.Inspection_RegionSet:
-		set, err := NewSet(r.RegionSet, out.Paths, b)
+		set, kept, err := sets.compile(r.RegionSet, out.Paths, b, pause)
 		if err != nil {
 			return nil, err
 		}
-		out.Set, out.Regions = set, r.RegionSet.GetRegions()
+		out.Set, out.Keep, out.Regions = set, kept, r.RegionSet.GetRegions()
 	case *pb.Inspection_Recipe:
 		recipe, set, err := recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion())
 		if err != nil {
@@ -77,12 +78,16 @@ func (in *Inspection) ResultBytes(f kernels.PixelFormat) int64 {
 	}
 	each := int64(0)
 	channels := r.Output.Fields.Has(polygon.FieldChannels)
-	if channels && r.Statistics.Has(polygon.Histogram) {
-		bins := int64(r.Histogram.Bins)
-		if bins == 0 {
-			bins = int64(f.Levels())
-		}
+	bins := int64(r.Histogram.Bins)
+	if bins == 0 {
+		bins = int64(f.Levels())
+	}
+	histogram, cumulative := r.Statistics.Has(polygon.Histogram), r.Statistics.Has(polygon.Cumulative)
+	if channels && (histogram || cumulative) {
 		each += count * bins
+		if histogram && cumulative && !r.Output.Columns {
+			each += count * bins
+		}
 	}
 	if channels && r.Statistics.Has(polygon.Percentiles) {
 		n := len(r.Percentiles)

@@ -11,13 +11,14 @@ import (
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
-// NewSet checks and compiles the regions of a message, which is not kept.
-func NewSet(m *pb.RegionSet, p Paths, b polygon.Bounds) (*polygon.Set, error) {
+// NewSet checks and compiles the regions of a message, which is not kept. It calls pause, unless that is nil, as
+// [polygon.NewSetInPieces] does.
+func NewSet(m *pb.RegionSet, p Paths, b polygon.Bounds, pause func() error) (*polygon.Set, error) {
 	regions, err := regionsOf(m.GetRegions(), p, b)
 	if err != nil {
 		return nil, err
 	}
-	set, err := polygon.NewSet(regions, b)
+	set, err := polygon.NewSetInPieces(regions, b, pause)
 	return set, p.Translate(err)
 }
 
@@ -31,9 +32,27 @@ func SetWork(m *pb.RegionSet) int {
 		for _, ring := range r.GetRings() {
 			n += len(ring.GetXy()) / 2
 		}
+		for _, c := range r.GetReference().GetCounts() {
+			n += len(c.GetCounts()) / 16
+		}
 	}
 	return n
 }
+
+// StructBytes is how much memory the messages inside a message of regions take beside what is on the wire.
+func StructBytes(m *pb.RegionSet) (n int64) {
+	for _, r := range m.GetRegions() {
+		n += regionBytes + int64(len(r.GetRings()))*ringBytes + int64(len(r.GetLimits()))*int64(unsafe.Sizeof(""))
+	}
+	return n
+}
+
+// Structs, and pointers to them.
+const (
+	pointerBytes = int64(unsafe.Sizeof(uintptr(0)))
+	regionBytes  = int64(unsafe.Sizeof(pb.Region{})) + pointerBytes
+	ringBytes    = int64(unsafe.Sizeof(pb.Ring{})) + pointerBytes
+)
 
 // regionsOf views messages as regions. Coordinates are not copied.
 func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, error) {
@@ -62,6 +81,12 @@ func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, er
 			Name:   r.GetName(),
 			Rings:  rings[from:len(rings):len(rings)],
 			Limits: r.GetLimits(),
+		}
+		if ref := r.GetReference(); ref != nil {
+			out[i].Reference = &polygon.Reference{Region: ref.GetRegion()}
+			for _, c := range ref.GetCounts() {
+				out[i].Reference.Counts = append(out[i].Reference.Counts, c.GetCounts())
+			}
 		}
 		switch r.GetFillRule() {
 		case pb.FillRule_FILL_RULE_UNSPECIFIED, pb.FillRule_FILL_RULE_NON_ZERO:

@@ -180,6 +180,26 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 	if has(polygon.Distinct) {
 		to.Distinct = w.u32.of(c.Distinct)
 	}
+	if has(polygon.Skewness) {
+		to.Skewness = w.f64.of(c.Skewness)
+	}
+	if has(polygon.Kurtosis) {
+		to.Kurtosis = w.f64.of(c.Kurtosis)
+	}
+	if has(polygon.Entropy) {
+		to.Entropy = w.f64.of(c.Entropy)
+	}
+	if has(polygon.MeanAbsoluteDeviation) {
+		to.MeanAbsoluteDeviation = w.f64.of(c.MeanAbsoluteDeviation)
+	}
+	if has(polygon.InterquartileRange) {
+		to.InterquartileRange = w.f64.of(c.InterquartileRange)
+	}
+	if has(polygon.Distances) {
+		to.KolmogorovSmirnov, to.Wasserstein = w.f64.of(c.KolmogorovSmirnov), w.f64.of(c.Wasserstein)
+		to.JensenShannon, to.ChiSquare = w.f64.of(c.JensenShannon), w.f64.of(c.ChiSquare)
+	}
+	to.Cumulative = c.Cumulative
 	if has(polygon.Percentiles) && len(c.Percentiles) > 0 {
 		to.Percentiles = make([]*pb.PercentileValue, len(c.Percentiles))
 		for i, p := range c.Percentiles {

@@ -1,0 +1,250 @@
+// Sets of regions that come again with each request of a client are read and compiled once.
+
+package wire
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math"
+	"sync"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/auth"
+)
+
+const (
+	// smallestKept is how long a set is on the wire, at least, that is worth keeping. Shorter ones are read and
+	// compiled in some 10 µs.
+	smallestKept = 4 << 10
+	// rememberedOnce is how many sets are remembered that came once.
+	rememberedOnce = 4096
+)
+
+// RegionSets keeps sets of regions that came twice or more, with what was made of them. A set is known by its bytes on
+// the wire, all of which are compared. Those that came longest ago go when all take more than there is room for, and a
+// client that sends a new set with each request makes it keep none. Its methods may be called from several goroutines.
+type RegionSets struct {
+	seed     maphash.Seed
+	sum      func(*maphash.Hash) uint64 // tests have worse ones
+	smallest int                        // set on the wire that is kept
+	limit    int64                      // bytes of them all
+	// forget is told of sets that are not kept any more.
+	forget func(*polygon.Set)
+
+	kept *kernels.Cache[keptKey, *keptSet] // comes before mu
+
+	mu        sync.Mutex
+	byMessage map[*pb.RegionSet]*keptSet
+	once      [rememberedOnce]uint64 // hashes of sets that came once, each at its place
+}
+
+// keptKey is a hash of an owner's set. What is kept is for calls of the same owner, as what the device keeps is: others
+// can't find out by the time that their calls take.
+type keptKey struct {
+	owner string
+	hash  uint64
+}
+
+type keptSet struct {
+	from    *RegionSets
+	wire    []byte
+	message *pb.RegionSet // not to be changed
+	bytes   int64
+
+	set *polygon.Set // nil before somebody compiled it, and where it can't be compiled; guarded by RegionSets.mu
+}
+
+func (k *keptSet) Bytes() int64 { return k.bytes }
+func (k *keptSet) Gone() bool   { return false }
+
+// Drop is called with the cache locked.
+func (k *keptSet) Drop() {
+	k.from.mu.Lock()
+	delete(k.from.byMessage, k.message)
+	set := k.set
+	k.from.mu.Unlock()
+	if set != nil {
+		k.from.forget(set)
+	}
+}
+
+// NewRegionSets returns a keeper of sets that has none, and keeps at most so many bytes of the host's memory. forget is
+// called for each set that is kept no longer.
+func NewRegionSets(limit int64, forget func(*polygon.Set)) *RegionSets {
+	return &RegionSets{
+		seed: maphash.MakeSeed(), sum: (*maphash.Hash).Sum64, smallest: smallestKept, limit: limit, forget: forget,
+		kept:      kernels.NewCache[keptKey, *keptSet](limit, math.MaxInt),
+		byMessage: map[*pb.RegionSet]*keptSet{},
+	}
+}
+
+// The way to the regions of a ReduceRequest.
+var (
+	requestInspection = (&pb.ReduceRequest{}).ProtoReflect().Descriptor().Fields().ByName("inspection")
+	inspectionRegions = requestInspection.Message().Fields().ByName("region_set")
+)
+
+// unmarshal reads a request, of rest bytes without its payload, whose regions are kept. It reports false where they are
+// not, or where the request is large without them or anything is wrong with it: then that has to be read as a whole.
+func (s *RegionSets) unmarshal(codec encoding.CodecV2, data mem.BufferSlice, rest int, g *Guarded) bool {
+	m, ok := g.V.(*framecodec.Message)
+	if !ok || s == nil || data.Len() < s.smallest {
+		return false
+	}
+	req, ok := m.Message.(*pb.ReduceRequest)
+	if !ok {
+		return false
+	}
+	span, ok := framecodec.Locate(data, requestInspection, inspectionRegions)
+	if !ok || span.Len() < s.smallest || rest-span.Len() > countedRequest {
+		return false
+	}
+	owner := ""
+	if g.Ctx != nil {
+		owner = auth.FromContext(g.Ctx).Tenant
+	}
+	set := s.find(owner, span)
+	if set == nil {
+		return false
+	}
+	without := span.Without()
+	defer without.Free()
+	if codec.Unmarshal(without, m) != nil {
+		return false
+	}
+	req.Inspection.Regions = &pb.Inspection_RegionSet{RegionSet: set}
+	return true
+}
+
+// find returns the message of a set that is kept, or from now on is; nil where the set is not.
+func (s *RegionSets) find(owner string, span framecodec.Span) *pb.RegionSet {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	_, _ = h.WriteString(owner) // no write fails
+	for p := range span.Pieces {
+		_, _ = h.Write(p)
+	}
+	key := keptKey{owner, s.sum(&h)}
+	if k, ok := s.kept.Get(key); ok {
+		if !k.holds(span) { // another set with the same hash
+			return nil
+		}
+		return k.message
+	}
+	if !s.cameBefore(key.hash) {
+		return nil
+	}
+	k := s.read(span)
+	if k == nil {
+		return nil
+	}
+	s.mu.Lock()
+	s.byMessage[k.message] = k
+	s.mu.Unlock()
+	if !s.kept.Put(key, k) { // another call was faster
+		k.Drop()
+	}
+	return k.message
+}
+
+// cameBefore says that a set with this hash came not long ago, or remembers that one came.
+func (s *RegionSets) cameBefore(hash uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := &s.once[hash%rememberedOnce]
+	if *last == hash {
+		return true
+	}
+	*last = hash
+	return false
+}
+
+// read reads a set that is to be kept. It returns nil for one that can't be read, and for one that is too large.
+func (s *RegionSets) read(span framecodec.Span) *keptSet {
+	// Coordinates take as much on the wire, in the message and in the compiled set, and up to twice as much in a message
+	// that has them one by one.
+	content := 4 * int64(span.Len())
+	if content > s.limit {
+		return nil
+	}
+	k := &keptSet{from: s, wire: make([]byte, 0, span.Len()), message: &pb.RegionSet{}}
+	for p := range span.Pieces {
+		k.wire = append(k.wire, p...)
+	}
+	const region, limit = 128, 384 // what they take in a compiled set, and slices that grew in the message
+	k.bytes = content + framecodec.Overhead(mem.BufferSlice{mem.SliceBuffer(k.wire)}, k.message, s.limit)
+	if k.bytes > s.limit || proto.Unmarshal(k.wire, k.message) != nil {
+		return nil
+	}
+	for _, r := range k.message.GetRegions() {
+		k.bytes += region + limit*int64(len(r.GetLimits()))
+	}
+	if k.bytes > s.limit {
+		return nil
+	}
+	return k
+}
+
+// holds says that a set is the same, byte by byte.
+func (k *keptSet) holds(span framecodec.Span) bool {
+	left := k.wire
+	if len(left) != span.Len() {
+		return false
+	}
+	for p := range span.Pieces {
+		if !bytes.Equal(left[:len(p)], p) {
+			return false
+		}
+		left = left[len(p):]
+	}
+	return true
+}
+
+// compile is [NewSet], once for a set that is kept; kept says that the set will be.
+func (s *RegionSets) compile(m *pb.RegionSet, p Paths, b polygon.Bounds,
+	pause func() error) (set *polygon.Set, kept bool, err error) {
+	if set := s.compiled(m); set != nil {
+		return set, true, nil
+	}
+	if set, err = NewSet(m, p, b, pause); err != nil || s == nil {
+		return set, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.byMessage[m]
+	if k == nil {
+		return set, false, nil
+	}
+	if k.set == nil {
+		k.set = set
+	}
+	return k.set, true, nil
+}
+
+// compiled returns what was made of a kept set; nil where there is none.
+func (s *RegionSets) compiled(m *pb.RegionSet) *polygon.Set {
+	if s == nil || m == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.byMessage[m]; k != nil {
+		return k.set
+	}
+	return nil
+}
+
+// Work is [SetWork], and nothing for a set that was compiled before.
+func (s *RegionSets) Work(m *pb.RegionSet) int {
+	if s.compiled(m) != nil {
+		return 0
+	}
+	return SetWork(m)
+}
