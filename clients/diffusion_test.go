@@ -92,7 +92,8 @@ func TestSolveProgressively(t *testing.T) {
 	}
 	// Breaking out of the loop ends the call at the server.
 	ended := make(chan error)
-	c := dial(t, &fake{pictures: func(_ *polyscanv1.SolveRequest, send func(*polyscanv1.SolveProgressivelyResponse) error) error {
+	c := dial(t, &fake{pictures: func(_ *polyscanv1.SolveRequest,
+		send func(*polyscanv1.SolveProgressivelyResponse) error) error {
 		for {
 			if err := send(&polyscanv1.SolveProgressivelyResponse{Result: result("again")}); err != nil {
 				ended <- err

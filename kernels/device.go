@@ -234,8 +234,8 @@ type Job struct {
 //   - a job that can't make its deadline, by what its label took before and what is ahead of it, with a
 //     [*DeadlineError], but never a line-scan job;
 //   - a job for which the queue has no room, with an [*OverloadError], but never a line-scan job;
-//   - a job whose ctx ended while it waited, with ctx's cause, and where it waited for memory an error that also matches
-//     [*CapacityError];
+//   - a job whose ctx ended while it waited, with ctx's cause, and where it waited for memory an error that also
+//     matches [*CapacityError];
 //   - all jobs after the device was lost, with an error that matches [driver.ErrDeviceLost].
 //
 // A job that has had the device for Config.LongestRun of its class ends as if its ctx had, with a [*RunError] for the
@@ -419,12 +419,12 @@ func (q *Queue) SetChunkUnits(units int64) { q.chunk.units = units }
 
 // Yield waits for what was enqueued so far, as Wait does, and then lets other jobs go first. Long work is to call it
 // about every millisecond of the device's time.
-//   - It pauses while jobs of more urgent classes are there that came before the call, 10 ms at most. Those that wait for
-//     memory don't count.
+//   - It pauses while jobs of more urgent classes are there that came before the call, 10 ms at most. Those that wait
+//     for memory don't count.
 //   - It pauses, 10 ms at most, while jobs of its class run whose clients have had less of the device.
-//   - Where a job of the same class waits for no more than a stream, and is due earlier or this one has had its stream for
-//     2 ms, or its client has had less of the device, it gets this one's, and Yield waits for another. Line-scan keeps
-//     its streams.
+//   - Where a job of the same class waits for no more than a stream, and is due earlier or this one has had its stream
+//     for 2 ms, or its client has had less of the device, it gets this one's, and Yield waits for another. Line-scan
+//     keeps its streams.
 //
 // The job keeps its memory. Yield returns ctx's cause when ctx has ended, or the first error of an op; after that the
 // queue is of no more use.

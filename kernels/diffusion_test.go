@@ -91,7 +91,8 @@ func TestDiffusionChecks(t *testing.T) {
 			t.Errorf("DiffusionStateBytes(%v): %v", g, err)
 		}
 	}
-	if _, err := d.Scratch(&driver.DiffusionSolve{Grid: driver.DiffusionGrid{Width: 1, Height: 1}, Channels: 5}); err == nil {
+	if _, err := d.Scratch(&driver.DiffusionSolve{Grid: driver.DiffusionGrid{Width: 1, Height: 1},
+		Channels: 5}); err == nil {
 		t.Error("DiffusionStateBytes of 5 channels: no error")
 	}
 }

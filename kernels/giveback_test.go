@@ -138,7 +138,8 @@ func TestGiveBackUnderPoison(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := q.stream.Run(&driver.Fill{Dst: driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 2048, Len: 1024}, Value: 1}); err != nil {
+			if err := q.stream.Run(&driver.Fill{Dst: driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 2048, Len: 1024},
+				Value: 1}); err != nil {
 				return err
 			}
 			over := driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 3072, Len: 1}

@@ -47,7 +47,8 @@ func TestPictureCheck(t *testing.T) {
 	}
 }
 
-// TestPictureOf: each kind of image becomes the pixels that it shows, in the format that holds them, and an image again.
+// TestPictureOf: each kind of image becomes the pixels that it shows, in the format that holds them, and an image
+// again.
 func TestPictureOf(t *testing.T) {
 	r := image.Rect(-1, 2, 4, 5)
 	opaque := func(x, y int) color.Color {

@@ -33,8 +33,8 @@ const (
 )
 
 // sched admits jobs: it hands out memory and a stream together, so that no job waits for one with the other in its
-// hands. Jobs wait by class, the most urgent first, and in a class by what their clients have had of the device, then by
-// deadline and then by arrival.
+// hands. Jobs wait by class, the most urgent first, and in a class by what their clients have had of the device, then
+// by deadline and then by arrival.
 //
 //   - Each class has streams of its own, so that no job waits for a stream that one of another class has.
 //   - The clients of a class share its time: see shares.
@@ -415,8 +415,8 @@ func (s *sched) wait(ctx context.Context, t *ticket) error {
 	return err
 }
 
-// shed drops a job if too many wait: a batch job if there is one, or else an interactive one, of those one of the client
-// that has most of them, and of those the one that would be served last.
+// shed drops a job if too many wait: a batch job if there is one, or else an interactive one, of those one of the
+// client that has most of them, and of those the one that would be served last.
 func (s *sched) shed(now time.Time) {
 	if s.waiting <= s.maxWaiting {
 		return
@@ -582,8 +582,8 @@ func (s *sched) chunkUnits(label string, left int64) int64 {
 	return (left + parts - 1) / parts
 }
 
-// mustWait reports whether there are jobs that p waits for. Those that wait for memory are not among them: it may be that
-// of the job that pauses.
+// mustWait reports whether there are jobs that p waits for. Those that wait for memory are not among them: it may be
+// that of the job that pauses.
 func (s *sched) mustWait(p pause) bool {
 	counts := func(t *ticket) bool { return t.arrival <= p.last && !t.short }
 	for _, c := range byUrgency {
@@ -633,8 +633,8 @@ func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 	return block{}, s.mem.refuse(n, label, ahead)
 }
 
-// starved counts the jobs in the queue that wait for nothing but memory: there are streams for them, and a try to reserve
-// has failed. A job whose stream is still on its way back to idle has not tried yet, and memory may be plenty.
+// starved counts the jobs in the queue that wait for nothing but memory: there are streams for them, and a try to
+// reserve has failed. A job whose stream is still on its way back to idle has not tried yet, and memory may be plenty.
 func (s *sched) starved() (n int) {
 	for c := range s.classes {
 		q := &s.classes[c]

@@ -30,14 +30,14 @@ const (
 )
 
 // shares divides the time of a class by weighted fair queueing, with equal weights. The device's time counts: where
-// several jobs run at a time, each is taken to have its part of it. A client that has work is served by the time that it
-// has had, and one that has had more than shareStep of it more than others makes way for them:
+// several jobs run at a time, each is taken to have its part of it. A client that has work is served by the time that
+// it has had, and one that has had more than shareStep of it more than others makes way for them:
 //
 //   - its jobs wait behind theirs, and give up their streams to them in [Queue.Yield];
 //   - its jobs pause there, for as long as jobs of theirs run, so that what runs is theirs;
 //   - beside the streams of a class there are spares, for jobs of clients that are behind and have no stream: they wait
-//     for no piece of others, which may be as long as a cycle of a solver. At the next [Queue.Yield] somebody who is not
-//     behind gives a stream back.
+//     for no piece of others, which may be as long as a cycle of a solver. At the next [Queue.Yield] somebody who is
+//     not behind gives a stream back.
 //
 // So the device is never idle for it: of those that run, the one that has had least pauses for nobody. And nobody waits
 // for ever: virtual is what each client would have had with equal shares; it grows with all time that any of them has,
@@ -137,8 +137,8 @@ func (q *classQueue) takeStream(t *ticket) {
 	}
 }
 
-// keepNear forgets what a client that has work is behind or ahead of the others by too much. It reports whether its step
-// has changed.
+// keepNear forgets what a client that has work is behind or ahead of the others by too much. It reports whether its
+// step has changed.
 func (x *shares) keepNear(s *share) bool {
 	used, step := min(max(s.used, x.virtual-headStart), x.virtual+longestDebt), s.step
 	x.sum += used - s.used
@@ -186,8 +186,8 @@ func (q *classQueue) sort() {
 	})
 }
 
-// hasStream reports whether t, which waits, may have one of the idle streams: of the spares only where its client has no
-// stream, and is behind others.
+// hasStream reports whether t, which waits, may have one of the idle streams: of the spares only where its client has
+// no stream, and is behind others.
 func (q *classQueue) hasStream(t *ticket) bool {
 	return q.leased < q.streams || len(q.idle) > 0 && t.client != "" && t.share != nil && t.share.streams == 0 &&
 		q.shares.behind(t.share)

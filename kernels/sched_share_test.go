@@ -55,9 +55,9 @@ func (x *sharedDevice) job(ctx context.Context, c Class, client string, pieces i
 	})
 }
 
-// What the scheduler owes clients, whatever they do: those who always have work get about equal parts, however many jobs
-// they have and however those are cut; one with little work waits for about a piece of the others; nobody is left out, new
-// clients keep coming or not; and the device is never idle.
+// What the scheduler owes clients, whatever they do: those who always have work get about equal parts, however many
+// jobs they have and however those are cut; one with little work waits for about a piece of the others; nobody is left
+// out, new clients keep coming or not; and the device is never idle.
 func TestSharesOfClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// without the test's deadline, which there is none of in a bubble

@@ -100,7 +100,8 @@ type film struct {
 
 func (f *film) alloc(dev *kernels.Device, s shape) (err error) {
 	for i := range f.pictures {
-		if f.pictures[i], err = kernels.AllocPersistent[byte](dev, s.width*s.height*s.format.PixelBytes(), "video"); err != nil {
+		if f.pictures[i], err = kernels.AllocPersistent[byte](dev, s.width*s.height*s.format.PixelBytes(),
+			"video"); err != nil {
 			f.free()
 			return err
 		}

@@ -51,7 +51,8 @@ func TestVoronoiRefuses(t *testing.T) {
 	} {
 		_, err := lowpoly.Voronoi(context.Background(), d, []driver.Point{{}, x.site}, x.w, x.h, x.method)
 		var invalid *kernels.InvalidError
-		if !errors.As(err, &invalid) || invalid.Violations[0].Path.String() != x.field || strings.Contains(err.Error(), "\n") {
+		if !errors.As(err, &invalid) || invalid.Violations[0].Path.String() != x.field ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v", x, err)
 		}
 	}

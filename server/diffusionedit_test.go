@@ -171,6 +171,39 @@ func TestEdit(t *testing.T) {
 	ts.idleHost(t)
 }
 
+// A canvas is coarse while its client wants it so, and exact again from where that left it.
+func TestEditAccuracy(t *testing.T) {
+	ts := start(t, Config{})
+	c := openCanvas(t, ts, canvasOf(wall("a", 10, 200, 50), wall("b", 30, 0, 255)))
+	c.after(0)
+	accuracy := func(tolerance float32, cycles uint32) {
+		t.Helper()
+		c.send(&pb.EditRequest{Message: &pb.EditRequest_SetAccuracy{SetAccuracy: &pb.SetAccuracy{Tolerance: tolerance,
+			MaxCycles: cycles}}})
+	}
+	accuracy(1e-3, 1)
+	c.after(1)
+	a, b := wall("a", 14, 10, 250), wall("b", 30, 0, 255)
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: a}})
+	coarse := c.after(2).GetResult()
+	if coarse.GetCycles() != 1 || coarse.GetConverged() || !(coarse.GetEstimate() > 1e-3) {
+		t.Errorf("of one cycle: %v", coarse)
+	}
+	for i, refused := range []*pb.SetAccuracy{{Tolerance: -1}, {Tolerance: float32(math.NaN())}, {MaxCycles: 1e6}} {
+		c.send(&pb.EditRequest{Message: &pb.EditRequest_SetAccuracy{SetAccuracy: refused}})
+		if st := status.FromProto(c.after(uint64(3 + i)).GetError()); st.Code() != codes.InvalidArgument ||
+			!strings.Contains(st.Message(), "set_accuracy.") {
+			t.Errorf("%v: %v", refused, st)
+		}
+	}
+	accuracy(0, 0)
+	exact := c.after(6)
+	c.same(ts, "exact", exact, canvasOf(a, b))
+	if !exact.GetSetupKept() {
+		t.Error("to be more exact took a new set-up")
+	}
+}
+
 // idleHost checks that all host memory comes back, which may be after the client has its answer.
 func (ts *testServer) idleHost(t *testing.T) {
 	t.Helper()
@@ -332,7 +365,8 @@ func TestEditRefuses(t *testing.T) {
 			t.Errorf("%v, want an error with %q", m, x.says)
 		}
 	}
-	pixel := &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 39, Y: 29}}}}}
+	pixel := &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 39,
+		Y: 29}}}}}
 	away := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29},
 		Dx: 1}}}
 	far := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29},

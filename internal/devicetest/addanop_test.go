@@ -12,24 +12,26 @@ import (
 	"github.com/polyscan/polyscan/internal/race"
 )
 
-// The Go code of docs/add-an-op.md, put into the tree without touching it, passes its conformance case on the CPU.
+// The Go code of docs/add-an-op.md, put into the tree without touching it, passes its conformance case on the CPU, and
+// the case finds the mistake of the page.
 func TestAddAnOp(t *testing.T) {
 	if testing.Short() || race.Enabled {
 		t.Skip("it compiles the packages again")
 	}
 	out, err := withPage(t, func(page string) string { return page })
-	if err != nil || !strings.Contains(out, "--- PASS: TestCPU/threads=2/gradient_sum") {
+	if err != nil || !strings.Contains(out, "--- PASS: TestCPU/threads=2/gradient_sum") ||
+		!strings.Contains(out, "--- PASS: TestSuiteFindsMistakes/gradient_sum/nothing_is_added_up") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	// A wrong backend, and one without the op, are found.
-	for name, broken := range map[string]func(string) string{
-		"a wrong sum": func(p string) string { return strings.Replace(p, "uint64(edges[i])", "uint64(edges[i]+1)", 1) },
-		"no line in the table": func(p string) string {
-			return strings.Replace(p, "	handle((*device).gradientSum, nil)", "", 1)
-		},
+	// A wrong backend, one without the op, and a case that nothing is tried on are found.
+	for _, c := range []struct{ name, old, new, says string }{
+		{"a wrong sum", "uint64(edges[i])", "uint64(edges[i]+1)", "--- FAIL: TestCPU/threads=2/gradient_sum"},
+		{"no line in the table", "	handle((*device).gradientSum, nil)", "", "--- FAIL: TestCPU/threads=2/gradient_sum"},
+		{"no mistake", `part: "gradient sum"`, `part: "edges"`, `no mistake is tried on the part "gradient sum"`},
 	} {
-		if out, err := withPage(t, broken); err == nil || !strings.Contains(out, "--- FAIL: TestCPU/threads=2/gradient_sum") {
-			t.Errorf("%s: %v\n%s", name, err, out)
+		change := func(page string) string { return strings.Replace(page, c.old, c.new, 1) }
+		if out, err := withPage(t, change); err == nil || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %v\n%s", c.name, err, out)
 		}
 	}
 }
@@ -49,7 +51,8 @@ func TestAddAnOpCUDA(t *testing.T) {
 	if err := os.CopyFS(src, os.DirFS(filepath.Join(root, "kernels/cu"))); err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range regexp.MustCompile("(?s)```cuda\n// kernels/cu/([\\w/.]+)\n(.*?)```").FindAllStringSubmatch(page, -1) {
+	for _, b := range regexp.MustCompile("(?s)```cuda\n// kernels/cu/([\\w/.]+)\n(.*?)```").FindAllStringSubmatch(page,
+		-1) {
 		if err := os.WriteFile(filepath.Join(src, b[1]), []byte(b[2]), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -82,16 +85,16 @@ func TestAddAnOpCUDA(t *testing.T) {
 	}
 }
 
-// goBlock is the code of a file. One for a file that there is goes behind the last line that begins alike.
+// goBlock is the code of a file. One for a file that there is goes in front of the first line that begins alike.
 var goBlock = regexp.MustCompile("(?s)```go\n// ([\\w/.]+)\n(.*?)```")
 
-// withPage runs the case with the code of a changed page.
+// withPage runs the case, and its mistake, with the code of a changed page.
 func withPage(t *testing.T, change func(string) string) (string, error) {
 	t.Helper()
 	root, page := readPage(t)
 	at := writeOverlay(t, root, change(page), map[string]string{})
 	cmd := exec.Command("go", "test", "-short", "-v", "-vet=off", "-overlay", at, "-run",
-		"^TestCPU$/^threads=2$/^gradient_sum$", "./internal/devicetest")
+		"^TestCPU$/^threads=2$/^gradient_sum$|^TestSuiteFindsMistakes$/^gradient_sum$", "./internal/devicetest")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -117,7 +120,7 @@ func writeOverlay(t *testing.T, root, page string, replace map[string]string) st
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{replace}
 	blocks := goBlock.FindAllStringSubmatch(page, -1)
-	if len(blocks) != 9 {
+	if len(blocks) != 10 {
 		t.Fatalf("the page has %d blocks of Go", len(blocks))
 	}
 	for _, b := range blocks {
@@ -144,14 +147,12 @@ func writeOverlay(t *testing.T, root, page string, replace map[string]string) st
 	return at
 }
 
-// insert puts a line behind the last one that begins alike: up to its first parenthesis or quote.
-func insert(t *testing.T, name, old, line string) string {
+// insert puts lines in front of the first one that begins alike: up to its first parenthesis or quote.
+func insert(t *testing.T, name, old, lines string) string {
 	t.Helper()
-	start := "\n" + line[:strings.IndexAny(line, `("`)+1]
-	at := strings.LastIndex(old, start)
+	at := strings.Index(old, "\n"+lines[:strings.IndexAny(lines, `("`)+1])
 	if at < 0 {
-		t.Fatalf("%s has no line like %q", name, line)
+		t.Fatalf("%s has no line that begins as %q", name, lines)
 	}
-	end := at + 1 + strings.Index(old[at+1:], "\n") + 1
-	return old[:end] + line + old[end:]
+	return old[:at+1] + lines + old[at+1:]
 }

@@ -115,7 +115,7 @@ func startLeast(corners ...uint32) driver.Triangle {
 	return driver.Triangle{A: corners[0], B: corners[1], C: corners[2]}
 }
 
-// Complete finds the triangles that [driver.HullCompletion] adds, and the edges around the mesh before and after.
+// Complete finds the triangles between a mesh and its hull, and the edges around the mesh before and after.
 func Complete(sites []driver.Point, labels []uint32, width, height int) (triangles []driver.Triangle, border,
 	hull int) {
 	var chains [4][]uint32

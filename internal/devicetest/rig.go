@@ -100,8 +100,8 @@ func Enqueue(dev driver.Device, s driver.Stream, op driver.Op) error {
 	return s.Run(op)
 }
 
-// lay gives an op memory for its slices, as much as it needs, with dirt in all of it. Those that the backend alone knows
-// the size of, as another op made them, stay as they are.
+// lay gives an op memory for its slices, as much as it needs, with dirt in all of it. Those that the backend alone
+// knows the size of, as another op made them, stay as they are.
 func (r *rig) lay(t T, op driver.Op) {
 	t.Helper()
 	scratch, err := r.dev.Scratch(op)

@@ -137,7 +137,8 @@ func (s Suite) supported(t T, dev driver.Device) []driver.Method {
 // tryPrepare prepares p, and returns the error wherever it comes from but for Wait, where "not supported" must not.
 func (s Suite) tryPrepare(t T, r *rig, p *Problem, m driver.Method) error {
 	t.Helper()
-	if _, err := r.dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: m}); err != nil {
+	if _, err := r.dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height,
+		Method: m}); err != nil {
 		return err
 	}
 	u := r.set(t, p, m)

@@ -39,8 +39,8 @@ func (s *Scene) half() *Scene {
 	return h
 }
 
-// Sweeps is what a method of the seed makes of the scene with [driver.DiffusionSolve.Threshold], pixel by pixel in double
-// precision, and the cycles of the image itself.
+// Sweeps is what a method of the seed makes of the scene with [driver.DiffusionSolve.Threshold], pixel by pixel in
+// double precision, and the cycles of the image itself.
 //
 //go:norace
 func (s *Scene) Sweeps(threshold float64) (x []float64, cycles int) {

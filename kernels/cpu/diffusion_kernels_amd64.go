@@ -21,7 +21,11 @@ func nodeResidualsAVX2(dst, x, b *nodeValues, sink *float32, rows *graphRow, edg
 func sweepRowAVX2(dst, up, x, down, inv *float32, n int)
 
 //go:noescape
-func sweepRowAVX512(dst, up, x, down, inv *float32, n int)
+func sweepWaveAVX512(x *[rowSlots][ringRow]float32, masks *[passSweeps + 1][ringRow / 16]uint16,
+	weights *[ringRow]float32, slot, equations, sweeps, n int)
+
+//go:noescape
+func equationsAVX512(mask *[ringRow / 16]uint16, inv *[ringRow]float32)
 
 //go:noescape
 func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
@@ -31,6 +35,16 @@ func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
 //go:noescape
 func apartByAVX2(sums, most *[apartLanes]float32, a, b *float32, n int)
 
+// fetch asks for memory that is read or written soon.
+func fetch(a []float32) {
+	if len(a) > 0 {
+		prefetch(&a[0], len(a))
+	}
+}
+
+//go:noescape
+func prefetch(a *float32, n int)
+
 // sweepRow is sweepRowGo. It may change what is behind the pixels, up to a multiple of 16.
 func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, walls bool) {
 	if simd < levelAVX2 {
@@ -39,15 +53,26 @@ func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n i
 	}
 	n = (n + 15) &^ 15
 	d, u, v, w := &dst[ringPad], &up[ringPad], &x[ringPad], &down[ringPad]
-	switch {
-	case walls:
+	if walls {
 		sweepWallsAVX2(d, u, v, w, &inv[0], &open[0], n)
-	case simd < levelAVX512:
+	} else {
 		sweepRowAVX2(d, u, v, w, &inv[0], n)
-	default:
-		sweepRowAVX512(d, u, v, w, &inv[0], n)
 	}
 }
+
+// sweepsInWaves reports whether there is sweepWave for images without walls.
+func sweepsInWaves() bool { return simd >= levelAVX512 }
+
+// sweepWave replaces rows as sweepRow does, each by one sweep more than the one before and a row above it. The first is
+// in the slot; all have rows above and below. masks say which pixels have an equation, from that of the first row on
+// backwards, and weights what they take of the differences. The pixels left and right of a row are copies of its first
+// and last then.
+func sweepWave(r *sweepRows, weights *[ringRow]float32, slot, equations, sweeps, n int) {
+	sweepWaveAVX512(&r.x, &r.masks, weights, slot, equations, sweeps, n)
+}
+
+// equationMask says which pixels of a row have an equation.
+func equationMask(mask *[ringRow / 16]uint16, inv *[ringRow]float32) { equationsAVX512(mask, inv) }
 
 // apartBySIMD is apartByGo for as many values as it returns.
 func apartBySIMD(sums, most *[apartLanes]float32, a, b []float32) int {

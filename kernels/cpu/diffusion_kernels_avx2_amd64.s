@@ -3,6 +3,7 @@
 // Kernels of diffusion for AVX2. What they compute is said at their twins in diffusion_kernels.go, and how they may be called in
 // diffusion_kernels_amd64.go.
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // FLOW sets y to the differences between what is at p and the pixels, v, where bit 31-shift of open, o, is set, and to 0 elsewhere; t
@@ -125,20 +126,99 @@ loop:
 	VZEROUPPER
 	RET
 
-// func sweepRowAVX512(dst, up, x, down, inv *float32, n int)
-TEXT ·sweepRowAVX512(SB), NOSPLIT, $0-48
-	MOVQ dst+0(FP), DI
-	MOVQ up+8(FP), R8
-	MOVQ x+16(FP), SI
-	MOVQ down+24(FP), R9
-	MOVQ inv+32(FP), R10
-	MOVQ n+40(FP), CX
+// func sweepWaveAVX512(x *[rowSlots][ringRow]float32, masks *[passSweeps+1][ringRow/16]uint16, weights *[ringRow]float32, slot, equations, sweeps, n int)
+TEXT ·sweepWaveAVX512(SB), NOSPLIT, $0-56
+	MOVQ x+0(FP), R8
+	ADDQ $(4*const_ringPad), R8
+	MOVQ masks+8(FP), R9
+	MOVQ weights+16(FP), R10
+	MOVQ slot+24(FP), R11
+	MOVQ equations+32(FP), R12
+	MOVQ sweeps+40(FP), R13
+	MOVQ n+48(FP), CX
+
+row:
+	LEAQ 1(R11), SI
+	LEAQ 2(R11), BX
+	CMPQ SI, $const_rowSlots
+	JLT below
+	SUBQ $const_rowSlots, SI
+
+below:
+	CMPQ BX, $const_rowSlots
+	JLT found
+	SUBQ $const_rowSlots, BX
+
+found:
+	IMUL3Q $(4*const_ringRow), R11, DI
+	IMUL3Q $(4*const_ringRow), SI, SI
+	IMUL3Q $(4*const_ringRow), BX, BX
+	IMUL3Q $(const_ringRow/8), R12, DX
+	ADDQ R8, DI
+	ADDQ R8, SI
+	ADDQ R8, BX
+	ADDQ R9, DX
+	XORQ AX, AX
+	VMOVUPS -64(SI), Z6
+	VMOVUPS (SI), Z0
+
+	// The pixels beside those at AX come of whole vectors: loads that cross lines of the cache take twice as long.
+loop:
+	VMOVUPS 64(SI)(AX*4), Z7
+	VALIGND $1, Z0, Z7, Z1
+	VALIGND $15, Z6, Z0, Z2
+	VMOVUPS (BX)(AX*4), Z3
+	VMOVUPS (DI)(AX*4), Z4
+	VSUBPS Z0, Z1, Z1
+	VSUBPS Z0, Z2, Z2
+	VSUBPS Z0, Z3, Z3
+	VSUBPS Z0, Z4, Z4
+	KMOVW (DX), K1
+	VADDPS Z2, Z1, Z1
+	VADDPS Z3, Z1, Z1
+	VADDPS Z4, Z1, Z1
+	VMULPS (R10)(AX*4), Z1, Z1
+	VMOVAPS Z0, Z6
+	VADDPS Z1, Z0, K1, Z0
+	VMOVUPS Z0, (DI)(AX*4)
+	VMOVAPS Z7, Z0
+	ADDQ $2, DX
+	ADDQ $16, AX
+	CMPQ AX, CX
+	JL loop
+	MOVL (DI), AX
+	MOVL AX, -4(DI)
+	MOVL -4(DI)(CX*4), AX
+	MOVL AX, (DI)(CX*4)
+	SUBQ $2, R11
+	JGE slotted
+	ADDQ $const_rowSlots, R11
+
+slotted:
+	DECQ R12
+	JGE equated
+	ADDQ $(const_passSweeps+1), R12
+
+equated:
+	DECQ R13
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func equationsAVX512(mask *[ringRow/16]uint16, inv *[ringRow]float32)
+TEXT ·equationsAVX512(SB), NOSPLIT, $0-16
+	MOVQ mask+0(FP), DI
+	MOVQ inv+8(FP), SI
 	XORQ AX, AX
 
 loop:
-	SWEEP(Z0, Z1, Z2, Z3, Z4)
-	ADDQ $16, AX
-	CMPQ AX, CX
+	VMOVUPS (SI), Z0
+	VPTESTMD Z0, Z0, K1
+	KMOVW K1, BX
+	MOVW BX, (DI)(AX*2)
+	ADDQ $64, SI
+	INCQ AX
+	CMPQ AX, $(const_ringRow/16)
 	JL loop
 	VZEROUPPER
 	RET
@@ -211,4 +291,18 @@ loop:
 	VMOVUPS Y2, (DX)
 	VMOVUPS Y3, 32(DX)
 	VZEROUPPER
+	RET
+
+// func prefetch(a *float32, n int)
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVQ a+0(FP), SI
+	MOVQ n+8(FP), CX
+	LEAQ -4(SI)(CX*4), CX
+
+loop:
+	PREFETCHT0 (SI)
+	ADDQ $64, SI
+	CMPQ SI, CX
+	JLE loop
+	PREFETCHT0 (CX)
 	RET

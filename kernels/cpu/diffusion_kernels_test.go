@@ -168,12 +168,81 @@ func TestApartBy(t *testing.T) {
 						most = max(most, a[i]-b[i], b[i]-a[i])
 					}
 				}
-				sum, m := apartBy(a, b)
+				var all lanes
+				var c pieceChange
+				all.add(a, b)
+				all.into(&c)
+				sum, m := float32(c.sum), c.most
 				if math.Abs(float64(sum)-want) > 1e-5 || m != most || l > 0 && sum != sums[n] {
 					t.Errorf("%v, %d values: %v and %v instead of %v and %v", l, n, sum, m, want, most)
 				}
 				sums[n] = sum
 			}
 		})
+	}
+}
+
+// A pass is its sweeps one after another over the whole image, to the bit and at every level: images of one row and one
+// column, those that end inside a tile and a vector, and those of several tiles and bands.
+func TestPass(t *testing.T) {
+	opened, err := Driver.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	sizes := [][2]int{{1, 1}, {1, 40}, {40, 1}, {2, 2}, {7, 33}, {15, 3}, {16, 16}, {17, 17}, {129, 5}, {160, 64}, {300, 35},
+		{257, 513}}
+	if testing.Short() {
+		sizes = sizes[:len(sizes)-1]
+	}
+	for _, size := range sizes {
+		w, h := size[0], size[1]
+		rng := seed.New(t, uint64(w), uint64(h))
+		l := sweepLevel{lattice: lattice{w: w, h: h, inv: make([]float32, w*h), open: make([]uint8, w*h)}}
+		flags := make([]byte, w*h)
+		start, want := make([]float32, 2*w*h), make([]float32, 2*w*h)
+		for i := range start {
+			start[i] = rng.Float32()
+		}
+		for i := range flags {
+			if open := openEdges(flags, i, w); rng.IntN(5) > 0 && open != 0 {
+				l.open[i], l.inv[i] = open, 1/float32(bits.OnesCount8(open))
+			}
+		}
+		copy(want, start)
+		var sum float64
+		for range passSweeps {
+			sum = 0
+			before := slices.Clone(want)
+			for i := range want {
+				of := i % (w * h)
+				v, total := before[i], float32(0)
+				for k, step := range []int{1, -1, w, -w} { // right, left, down, up
+					if of := l.open[of]; of>>k&1 != 0 {
+						total += before[i+step] - v
+					} else {
+						total += 0
+					}
+				}
+				want[i] = v + float32(l.inv[of]*total)
+				sum += math.Abs(float64(want[i]) - float64(v))
+			}
+		}
+		for _, level := range levels() {
+			atLevel(t, level, func() {
+				got := make([]float32, len(start))
+				s := &sweeper{dev: opened.(*device), stop: &stopFlag{}, channels: 2, old: make([]float32, len(start))}
+				p := &pass{sweeper: s, level: &l, from: start, to: got, global: true}
+				if _, err := p.run(); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(bytesOf(got), bytesOf(want)) {
+					t.Errorf("%v, %dx%d: not the sweeps one after another", level, w, h)
+				}
+				if off := math.Abs(s.global[0] - sum); off > 1e-5*sum {
+					t.Errorf("%v, %dx%d: the global difference is %v instead of %v", level, w, h, s.global[0], sum)
+				}
+			})
+		}
 	}
 }

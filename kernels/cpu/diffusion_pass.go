@@ -10,14 +10,20 @@ import (
 const (
 	// passSweeps is how many sweeps a pass has: what is read and written of an image is read and written once.
 	passSweeps = 16
-	// tileColumns are those of a part at most, so that sweepRows stays in the nearest cache.
-	tileColumns = 176
+	// tileColumns are those of a part at most, so that the rows of sweepRows, 27 kB, stay in the nearest cache, and that
+	// they are whole vectors.
+	tileColumns = 128
 	// bandRows are those of a part at most, where an image has so many that all threads have some.
-	bandRows  = 128
-	leastBand = 16 // so that small images have something for all threads
-	ringPad   = 16
-	ringRow   = tileColumns + 2*passSweeps + 2*ringPad
-	rowSlots  = 2*passSweeps + 3
+	bandRows  = 256
+	leastBand = 16
+	// leastParts are those of an image at least, where it has rows for them, so that all threads have some.
+	leastParts = 24
+	ringPad    = 16
+	ringRow    = tileColumns + 2*passSweeps + 2*ringPad
+	rowSlots   = 2*passSweeps + 3
+	// rowsAhead is how many rows early the memory of an image is asked for: it takes some 100 ns to come, and a row some
+	// 300 ns to pass through all sweeps.
+	rowsAhead = 2
 )
 
 // sweepRows has the rows of a part that are under way, from ringPad on. Left and right of each is a copy of the first
@@ -28,6 +34,11 @@ type sweepRows struct {
 	x    [rowSlots][ringRow]float32
 	inv  [passSweeps + 1][ringRow]float32 // row y of the level at y; what is behind a row has no equation
 	open [passSweeps + 1][ringRow]uint8
+
+	// For sweepWave instead: a bit for each pixel that has an equation, and inv of the pixels of a row that have, by how
+	// many of the rows above and below there are.
+	masks   [passSweeps + 1][ringRow / 16]uint16
+	weights [3][ringRow]float32
 }
 
 func (r *sweepRows) row(y, t int) *[ringRow]float32 { return &r.x[(y-t+rowSlots)%rowSlots] }
@@ -50,20 +61,23 @@ type pieceChange struct {
 	most float32
 }
 
-// run returns the largest change, where something is to be compared.
+// run returns the largest change, where something is to be compared. The global difference is a sum over parts in
+// order, and parts depend on the image alone: it is the same with any number of threads and any instructions.
 func (p *pass) run() (most float32, err error) {
 	l := p.level
 	tiles := (l.w + tileColumns - 1) / tileColumns
-	band := min(max(l.h/8, leastBand), bandRows)
-	bands := (l.h + band - 1) / band
+	// Rows beyond a part are computed with it, so parts are as high as they can be while each thread has some.
+	bands := max(1, min(leastParts/(tiles*p.channels), l.h/leastBand), (l.h+bandRows-1)/bandRows)
 	n := tiles * bands * p.channels
 	if cap(p.changes) < n {
 		p.changes = make([]pieceChange, n)
 	}
 	changes := p.changes[:n]
 	err = p.dev.pieces("DiffusionSolve", n, p.stop, func(i int) int {
-		c, y0, x0, x1 := i/tiles/bands, i/tiles%bands*band, i%tiles*l.w/tiles, (i%tiles+1)*l.w/tiles
-		y1 := min(y0+band, l.h)
+		// The channels of a part one after another: they have its equations in common.
+		c, tile, band := i%p.channels, i/p.channels%tiles, i/p.channels/tiles
+		x0, x1 := tile*l.w/tiles, (tile+1)*l.w/tiles
+		y0, y1 := band*l.h/bands, (band+1)*l.h/bands
 		changes[i] = p.part(c, x0, x1, y0, y1)
 		return (x1 - x0) * (y1 - y0) * passSweeps / 4
 	})
@@ -93,46 +107,145 @@ func (p *pass) part(c, x0, x1, y0, y1 int) (change pieceChange) {
 	old := p.old[c*w*h:]
 	rows := sweepMemory.Get().(*sweepRows)
 	defer sweepMemory.Put(rows)
-	for top := max(y0-passSweeps, 0); top < min(y1+passSweeps, h)+passSweeps; top++ {
-		for t := range passSweeps + 1 {
-			y := top - t
-			left := passSweeps - t // sweeps
-			if y < max(y0-left, 0) || y >= min(y1+left, h) {
-				continue
+	bottom := min(y1+passSweeps, h) // of the rows that are read
+	at := ringPad + x0 - a
+	var changes lanes
+	waves := sweepsInWaves() && !l.walls
+	if waves {
+		rows.weigh(a, n, w)
+	}
+	for top := max(y0-passSweeps, 0); top < bottom+passSweeps && top < y1+passSweeps; top++ {
+		if top < bottom {
+			first := rows.row(top, 0)
+			equations := top % len(rows.inv)
+			inv := &rows.inv[equations]
+			if waves {
+				inv = &rows.inv[0]
 			}
-			dst := rows.row(y, t)
-			inv, open := &rows.inv[y%len(rows.inv)], &rows.open[y%len(rows.open)]
-			if t == 0 {
-				copy(dst[ringPad:], from[y*w+a:][:n])
-				clear(inv[copy(inv[:], l.inv[y*w+a:][:n]):])
-				if l.walls {
-					copy(open[:], l.open[y*w+a:][:n])
-				}
-				if p.keep && y >= y0 && y < y1 {
-					copy(old[y*w+x0:][:x1-x0], from[y*w+x0:])
-				}
-			} else {
-				sweepRow(dst, rows.row(max(y-1, 0), t-1), rows.row(y, t-1), rows.row(min(y+1, h-1), t-1), inv, open, n,
-					l.walls)
+			copy(first[ringPad:], from[top*w+a:][:n])
+			clear(inv[copy(inv[:], l.inv[top*w+a:][:n]):])
+			if waves {
+				equationMask(&rows.masks[equations], inv)
 			}
-			dst[ringPad-1], dst[ringPad+n] = dst[ringPad], dst[ringPad+n-1]
-			if t < passSweeps {
-				continue
+			if l.walls {
+				copy(rows.open[top%len(rows.open)][:], l.open[top*w+a:][:n])
 			}
-			at := ringPad + x0 - a
-			row := dst[at:][:x1-x0]
-			copy(to[y*w+x0:], row)
-			switch {
-			case p.global:
-				sum, most := apartBy(row, rows.row(y, t-1)[at:])
-				change.sum += float64(sum)
-				change.most = max(change.most, most)
-			case p.compare:
-				change.most = max(change.most, mostApart(row, old[y*w+x0:]))
+			if p.keep && top >= y0 && top < y1 {
+				copy(old[top*w+x0:][:x1-x0], from[top*w+x0:])
 			}
+			if next := top + rowsAhead; next < bottom {
+				fetch(from[next*w+a:][:n])
+				fetch(l.inv[next*w+a:][:n])
+			}
+			first[ringPad-1], first[ringPad+n] = first[ringPad], first[ringPad+n-1]
+		}
+		if y := top - passSweeps + rowsAhead; y >= y0 && y < y1 {
+			fetch(to[y*w+x0:][:x1-x0])
+		}
+		least, last := max(1, top-h+1), min(passSweeps, top, (top-y0+passSweeps)/2)
+		if waves {
+			rows.waves(top, least, last, n, h)
+		} else {
+			p.sweepEach(rows, top, least, last, a, n)
+		}
+		if last < passSweeps {
+			continue
+		}
+		y := top - passSweeps
+		row, before := rows.row(y, passSweeps)[at:][:x1-x0], rows.row(y, passSweeps-1)[at:]
+		switch {
+		case p.global:
+			changes.add(row, before)
+			if y%passSweeps == 0 { // before lanes of float32 grow large
+				changes.into(&change)
+			}
+		case p.compare:
+			changes.add(row, old[y*w+x0:])
+		}
+		copy(to[y*w+x0:], row)
+	}
+	changes.into(&change)
+	return change
+}
+
+// sweepEach computes row top-t after t sweeps, for t from least to last, where pixels from a on are n of a row.
+func (p *pass) sweepEach(rows *sweepRows, top, least, last, a, n int) {
+	l := p.level
+	// Row top-t after t sweeps is in this slot, where the row above it was before, and the rows that it is made of
+	// besides are in the next two.
+	slot, equations := (top-2*least+2*rowSlots)%rowSlots, (top-least+len(rows.inv))%len(rows.inv)
+	for t := least; t <= last; t++ {
+		y := top - t
+		same, below := slot+1, slot+2
+		if same >= rowSlots {
+			same -= rowSlots
+		}
+		if below >= rowSlots {
+			below -= rowSlots
+		}
+		dst, x, up, down := &rows.x[slot], &rows.x[same], &rows.x[slot], &rows.x[below]
+		if y == 0 {
+			up = x
+		}
+		if y == l.h-1 {
+			down = x
+		}
+		sweepRow(dst, up, x, down, &rows.inv[equations], &rows.open[equations], n, l.walls)
+		if a == 0 {
+			dst[ringPad-1] = dst[ringPad]
+		}
+		if a+n == l.w {
+			dst[ringPad+n] = dst[ringPad+n-1]
+		}
+		if slot -= 2; slot < 0 {
+			slot += rowSlots
+		}
+		if equations--; equations < 0 {
+			equations += len(rows.inv)
 		}
 	}
-	return change
+}
+
+// waves is sweepEach by waves of rows in an image of height h.
+func (r *sweepRows) waves(top, least, last, n, h int) {
+	for t := least; t <= last; {
+		until, besides := last, len(r.weights)-1
+		slot := (top - 2*t + 2*rowSlots) % rowSlots
+		x := &r.x[(slot+1)%rowSlots]
+		switch y := top - t; {
+		case y == 0 || y == h-1: // by itself: what it has no other row for is the same, and is in no one's way there
+			until = t
+			if y == 0 {
+				r.x[slot] = *x
+				besides--
+			}
+			if y == h-1 {
+				r.x[(slot+2)%rowSlots] = *x
+				besides--
+			}
+		case last == top:
+			until--
+		}
+		sweepWave(r, &r.weights[besides], slot, (top-t)%len(r.masks), until-t+1, n)
+		t = until + 1
+	}
+}
+
+// weigh sets the weights of the n pixels of a row from a on, of w.
+func (r *sweepRows) weigh(a, n, w int) {
+	for besides := range r.weights {
+		row := r.weights[besides][:n]
+		for i := range row {
+			neighbours := besides
+			if a+i > 0 {
+				neighbours++
+			}
+			if a+i < w-1 {
+				neighbours++
+			}
+			row[i] = [5]float32{0, 1, 1 / 2., 1 / 3., 1 / 4.}[neighbours]
+		}
+	}
 }
 
 // sweepRowGo replaces each of the n pixels of a row by the mean of what it takes from, as inv and open say of it; dst
@@ -162,10 +275,37 @@ func sweepRowGo(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n
 	}
 }
 
-// apartLanes is how many sums apartBy keeps, so that all instructions give the same.
+// apartLanes is how many sums there are, so that all instructions give the same.
 const apartLanes = 16
 
-// apartByGo is apartBy for the values from one on, on top of what there is.
+// lanes is how far values are from others: lane k has those whose index is k, modulo their number.
+type lanes struct{ sums, most [apartLanes]float32 }
+
+// add adds values. b may be longer than a.
+func (l *lanes) add(a, b []float32) {
+	n := apartBySIMD(&l.sums, &l.most, a, b)
+	if rest := a[n:]; simd >= levelAVX2 && len(rest) > 0 { // zeros are no distance
+		var ends [2][apartLanes]float32
+		copy(ends[0][:], rest)
+		copy(ends[1][:], b[n:len(a)])
+		apartBySIMD(&l.sums, &l.most, ends[0][:], ends[1][:])
+	} else {
+		apartByGo(&l.sums, &l.most, rest, b[n:len(a)])
+	}
+}
+
+// into adds what there is to what a part says, and begins anew.
+func (l *lanes) into(c *pieceChange) {
+	sum := float32(0)
+	for k := range l.sums {
+		sum += l.sums[k]
+		c.most = max(c.most, l.most[k])
+	}
+	c.sum += float64(sum)
+	*l = lanes{}
+}
+
+// apartByGo adds the distances between values to what there is.
 func apartByGo(sums, most *[apartLanes]float32, a, b []float32) {
 	for i, v := range a {
 		d := math.Float32frombits(math.Float32bits(v-b[i]) &^ (1 << 31))
@@ -174,20 +314,11 @@ func apartByGo(sums, most *[apartLanes]float32, a, b []float32) {
 	}
 }
 
-// apartBy returns the sum of the distances between values, and the largest one. b may be longer than a.
-func apartBy(a, b []float32) (sum, most float32) {
-	var s, m [apartLanes]float32
-	n := apartBySIMD(&s, &m, a, b)
-	apartByGo(&s, &m, a[n:], b[n:len(a)])
-	for k := range s {
-		sum += s[k]
-		most = max(most, m[k])
-	}
-	return sum, most
-}
-
 // mostApart is the largest distance between values.
 func mostApart(a, b []float32) float32 {
-	_, most := apartBy(a, b)
-	return most
+	var l lanes
+	var c pieceChange
+	l.add(a, b)
+	l.into(&c)
+	return c.most
 }

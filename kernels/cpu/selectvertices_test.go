@@ -20,7 +20,8 @@ import (
 
 func newSelection(t testing.TB, threads int, c devicetest.Choice) (*fixture, driver.SelectVertices) {
 	t.Helper()
-	scratch, err := (&device{threads: threads}).Scratch(&driver.SelectVertices{N: c.N, Width: c.Width, Height: c.Height, VertexRule: c.Rule})
+	scratch, err := (&device{threads: threads}).Scratch(&driver.SelectVertices{N: c.N, Width: c.Width, Height: c.Height,
+		VertexRule: c.Rule})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@
 //
 // Phases, a kernel each: bounds; keys along a Hilbert curve; radix sort (a launch a digit; those beyond the bits that
 // the bounds need end at once); numbering of distinct points, the first of equal ones; a tree of bounding boxes over
-// runs of 8, 256, ... points in that order; stars; far; emit.
+// runs of 8, 256, ... points in that order; stars; slabs; far; emit.
 //
 // stars: a warp takes 32 points that follow each other on the curve. It gathers the points in a box around them into
 // shared memory, and lists those in a disc around each, some 20. Then each lane wraps its point: the nearest neighbour
@@ -21,6 +21,9 @@
 // writes holds one of six directions from it, 60 degrees apart. A warp takes a point and a direction, and finds the
 // triangle there as a linear program by the dual simplex method, two corners at a time, whose pivots are found in the
 // tree.
+//
+// slabs: where much is left to far, boxes along the points of a node, which are thin where those lie on a curve. Of a
+// million points on a circle most circles pass through hundreds of boxes of the tree, and through few of these.
 //
 // Bytes moved, for n points with keys of k digits: 8n for the bounds, 20n + 32kn for keys and sort, about 40n for the
 // numbering and the tree, 16n and 1.7 reads of neighbours (from L2) for the stars, 24n for their triangles, and as much
@@ -382,10 +385,10 @@ __device__ __forceinline__ Circle circle(double ax, double ay, double bx, double
     return c;
 }
 
-// The test in float. What is not below margin is outside. With m = radius^2 * z, points in the circle have terms of 4m and, in
-// sum, 5.7m (|r| is at most the diameter), and rounding x, y, z, |r|^2 and the sum itself errs by 5 * 2^-24 of those. Where m is
-// below 2^20 all terms are whole numbers below 2^24, and nothing is rounded; where the patch is small, so that wraps
-// decides ties as well, those on the circle are no concern of the test any more.
+// The test in float. What is not below margin is outside. With m = radius^2 * z, points in the circle have terms of 4m
+// and, in sum, 5.7m (|r| is at most the diameter), and rounding x, y, z, |r|^2 and the sum itself errs by 5 * 2^-24 of
+// those. Where m is below 2^20 all terms are whole numbers below 2^24, and nothing is rounded; where the patch is
+// small, so that wraps decides ties as well, those on the circle are no concern of the test any more.
 struct Test {
     float x, y, z, margin, cx, cy, radius;
     bool exact;
@@ -401,8 +404,8 @@ __device__ __forceinline__ Test test_of(Circle c, bool small) {
     return t;
 }
 
-// Of two points on one circle through p = (0, 0) and a, is r, rather than c, the neighbour of p after a? Whole numbers below
-// SMALL. The polygon on the circle is cut into a fan around its first corner.
+// Of two points on one circle through p = (0, 0) and a, is r, rather than c, the neighbour of p after a? Whole numbers
+// below SMALL. The polygon on the circle is cut into a fan around its first corner.
 __device__ __forceinline__ bool fan_first(float ax, float ay, float2 c, float2 r) {
     const bool p_first = ax > 0 || (ax == 0 && ay > 0);
     const float mx = p_first ? 0 : ax, my = p_first ? 0 : ay;
@@ -465,16 +468,19 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
         const int count = gather(d, n, box, o, first, s);
         if (count < 0) break;
         // How far all points are known, relative to p.
-        const float known_x0 = box.x <= all.x ? -1e30f : (float)(box.x - p.x), known_x1 = box.z >= all.z ? 1e30f : (float)(box.z - p.x);
-        const float known_y0 = box.y <= all.y ? -1e30f : (float)(box.y - p.y), known_y1 = box.w >= all.w ? 1e30f : (float)(box.w - p.y);
+        const float known_x0 = box.x <= all.x ? -1e30f : (float)(box.x - p.x),
+            known_x1 = box.z >= all.z ? 1e30f : (float)(box.z - p.x);
+        const float known_y0 = box.y <= all.y ? -1e30f : (float)(box.y - p.y),
+            known_y1 = box.w >= all.w ? 1e30f : (float)(box.w - p.y);
         float4 need = make_float4(1e30f, 1e30f, -1e30f, -1e30f);
         const int self = s.self[lane];
         int cur = -1;
         bool paused = false;
 
-        // Those close to p, in a disc that is likely to hold some; and the nearest, which is a neighbour: the circle with the
-        // two as ends of a diameter is empty.
-        const float wide = (float)(min(box.z, all.z) - max(box.x, all.x) + 1), high = (float)(min(box.w, all.w) - max(box.y, all.y) + 1);
+        // Those close to p, in a disc that is likely to hold some; and the nearest, which is a neighbour: the circle
+        // with the two as ends of a diameter is empty.
+        const float wide = (float)(min(box.z, all.z) - max(box.x, all.x) + 1),
+            high = (float)(min(box.w, all.w) - max(box.y, all.y) + 1);
         const float room = fminf(fminf(-known_x0, known_x1), fminf(-known_y0, known_y1));
         float reach =
             fminf(STAR_CLOSE_WANTED / 3.14f * wide * high / count, room * room * (1 - 1.f / (1 << 18))); // a square
@@ -576,7 +582,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
                 for (int k = 0; k < found; k++) {
                     const int i = s.close[k][lane];
                     const float2 r = close(k);
-                    if (r.x * t.x + r.y * t.y + (r.x * r.x + r.y * r.y) * t.z < (t.exact ? 0.5f : t.margin) && i != cur && i != best) {
+                    if (r.x * t.x + r.y * t.y + (r.x * r.x + r.y * r.y) * t.z < (t.exact ? 0.5f : t.margin) &&
+                        i != cur && i != best) {
                         const int2 wa = whole(ax, ay), wr = whole(r.x, r.y);
                         if (cross(wa, wr) > 0 && inside(wa, whole(bx, by), wr)) {
                             best = i, bx = r.x, by = r.y;
@@ -595,7 +602,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
                 v.num = 1, v.den = 0, v.best = -1;
                 for (int i = lane; i < count; i += 32) {
                     const float2 r = make_float2(s.at[i].x - qx, s.at[i].y - qy);
-                    if (v.ties(fx, fy, r, small)) v.better = fan_first(fx, fy, make_float2(s.at[v.best].x - qx, s.at[v.best].y - qy), r);
+                    if (v.ties(fx, fy, r, small)) v.better =
+                        fan_first(fx, fy, make_float2(s.at[v.best].x - qx, s.at[v.best].y - qy), r);
                     v.take(i);
                 }
 #pragma unroll
@@ -619,11 +627,13 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
                     is = c.z > 0;
                     if (!is) break;
                     large = test_of(c, small);
-                    const float margin = large.exact && !first_test ? 0.5f : large.margin; // ties may be left when another comes in
+                    // Ties may be left when another comes in.
+                    const float margin = large.exact && !first_test ? 0.5f : large.margin;
                     int in = -1;
                     for (int i = lane; i < count; i += 32) {
                         const float2 r = make_float2(s.at[i].x - qx, s.at[i].y - qy);
-                        if (r.x * large.x + r.y * large.y + (r.x * r.x + r.y * r.y) * large.z < margin && i != not1 && i != not2 && i != to) {
+                        if (r.x * large.x + r.y * large.y + (r.x * r.x + r.y * r.y) * large.z < margin && i != not1 &&
+                            i != not2 && i != to) {
                             const int2 wa = whole(fx, fy), wr = whole(r.x, r.y);
                             if (cross(wa, wr) > 0 && inside(wa, whole(q.x, q.y), wr)) in = i;
                         }
@@ -638,7 +648,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
                     continue;
                 }
                 const float r = large.radius * (1 + 1.f / (1 << 17)); // the centre is rounded as well
-                ok = large.cx - r > known_x0 && large.cx + r < known_x1 && large.cy - r > known_y0 && large.cy + r < known_y1;
+                ok = large.cx - r > known_x0 && large.cx + r < known_x1 && large.cy - r > known_y0 &&
+                    large.cy + r < known_y1;
                 if (ok) {
                     best = to, bx = q.x, by = q.y;
                 } else if (r < STAR_WIDEST * (float)max(box.z - box.x, box.w - box.y)) {
@@ -667,7 +678,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
         // A greater box, for those who need it.
         int4 more = no_box();
         if (paused)
-            more = make_int4((int)floorf(need.x) - 1 + p.x, (int)floorf(need.y) - 1 + p.y, (int)ceilf(need.z) + 1 + p.x, (int)ceilf(need.w) + 1 + p.y);
+            more = make_int4((int)floorf(need.x) - 1 + p.x, (int)floorf(need.y) - 1 + p.y,
+                (int)ceilf(need.z) + 1 + p.x, (int)ceilf(need.w) + 1 + p.y);
         box = join(box, warp_join(more));
     }
     if (phase != DONE) phase = FAR, slots = 0;
@@ -681,8 +693,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
     if (first + lane < n) d.masks[ip] = (unsigned char)((1u << slots) - 1);
 }
 
-// Directions of triangulate_far: 0, 60, ... 300 degrees, turned counter-clockwise by less than any angle between points.
-// side is positive where r is left of direction k, and negative where it is right of it.
+// Directions of triangulate_far: 0, 60, ... 300 degrees, turned counter-clockwise by less than any angle between
+// points. side is positive where r is left of direction k, and negative where it is right of it.
 __device__ __forceinline__ int side(int k, int2 r) {
     if (k == 0 || k == 3) {
         const int x = k ? -r.x : r.x, y = k ? -r.y : r.y;
@@ -695,8 +707,8 @@ __device__ __forceinline__ int side(int k, int2 r) {
     return (u * u > 3 * v * v) == (u > 0) ? 1 : -1;
 }
 
-// A basis of the linear program: the triangle of (0, 0) and up to two corners, a right of the direction and b left of it. Where one
-// is missing it is infinitely far, and the circle is the half-plane beyond the other.
+// A basis of the linear program: the triangle of (0, 0) and up to two corners, a right of the direction and b left of
+// it. Where one is missing it is infinitely far, and the circle is the half-plane beyond the other.
 struct Basis {
     int2 a, b;
     u32 ia, ib;
@@ -738,9 +750,69 @@ __device__ __forceinline__ bool may_violate(const Basis &s, int4 b) {
     return f <= 0 && meets(b, make_int4(min(e.x, 0), min(e.y, 0), max(e.x, 0), max(e.y, 0)));
 }
 
-// Lines of the hull that searches have proven, with all points on the left or on the line. Where many points are on one, their
-// searches would each visit all boxes that it cuts. A line is there when its word in ready is set; which ones are changes the
-// time and not the result.
+// The same for a slab, around p: in the coordinates a, across the slab, and b, along it, the circle's test is a sum of
+// one of either, times the square of along's length.
+__device__ __forceinline__ bool may_violate(const Basis &s, int2 p, const Slab &slab) {
+    const bool both = s.has_a && s.has_b;
+    const double ex = slab.along.x, ey = slab.along.y, z = both ? s.c.z : 0;
+    const double ka = s.c.y * ex - s.c.x * ey, kb = s.c.x * ex + s.c.y * ey;
+    const i64 ca = cross(slab.along, p), cb = dot(slab.along, p); // below 2^50, and so exact in double
+    const double a0 = (double)(slab.least_cross - ca), a1 = (double)(slab.most_cross - ca);
+    const double b0 = (double)(slab.least_dot - cb), b1 = (double)(slab.most_dot - cb);
+    double a = ka > 0 ? a0 : a1, b = kb > 0 ? b0 : b1;
+    if (both) a = fmin(fmax(ka * (-0.5 / z), a0), a1), b = fmin(fmax(kb * (-0.5 / z), b0), b1);
+    const double f = a * ka + a * a * z + b * kb + b * b * z;
+    const double sx = both ? s.sums.x : fabs(s.c.x), sy = both ? s.sums.y : fabs(s.c.y);
+    const double ma = fmax(fabs(a0), fabs(a1)), mb = fmax(fabs(b0), fabs(b1));
+    const double sum = ma * (sy * fabs(ex) + sx * fabs(ey)) + mb * (sx * fabs(ex) + sy * fabs(ey)) +
+        (ma * ma + mb * mb) * z;
+    return f <= sum * (1. / (1ll << 46));
+}
+
+// Slabs are worth it where many points are left to triangulate_far.
+__device__ __forceinline__ bool has_slabs(const TriangulateState *s) { return s->far >= SLAB_LEAST; }
+__device__ __forceinline__ Slab *slabs(const DelaunayArgs &d, int level) {
+    return level == 0 ? d.slab0 : level == 1 ? d.slab1 : d.slab2;
+}
+
+// The slab of points from first to before end, a lane's or a warp's.
+template <int LANES> __device__ __forceinline__ Slab slab_of(const DelaunayArgs &d, u32 first, u32 end) {
+    Slab s;
+    int2 e = minus(d.xy[end - 1], d.xy[first]);
+    const int shift = max(12 - __clz(max(abs(e.x), abs(e.y))), 0); // products are below 2^50
+    s.along = e = e.x | e.y ? make_int2(e.x >> shift, e.y >> shift) : make_int2(1, 0);
+    s.least_cross = s.least_dot = 1ll << 60, s.most_cross = s.most_dot = -(1ll << 60);
+#pragma unroll 4
+    for (u32 i = first + (LANES > 1 ? lane_id() : 0); i < end; i += LANES) {
+        const i64 c = cross(e, d.xy[i]), t = dot(e, d.xy[i]);
+        s.least_cross = min(s.least_cross, c), s.most_cross = max(s.most_cross, c);
+        s.least_dot = min(s.least_dot, t), s.most_dot = max(s.most_dot, t);
+    }
+    if (LANES > 1) {
+        s.least_cross = warp_min(s.least_cross), s.most_cross = warp_max(s.most_cross);
+        s.least_dot = warp_min(s.least_dot), s.most_dot = warp_max(s.most_dot);
+    }
+    return s;
+}
+
+// Those of levels 0 and 1, a warp for each node of the latter, and of level 2 by each 32nd warp.
+extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_slabs(DelaunayArgs d) {
+    after_prior();
+    const TriangulateState *state = d.state;
+    const u32 n = state->n, node = (blockIdx.x * TRIANGULATE_THREADS + threadIdx.x) >> 5, leaf = node * 32 + lane_id();
+    if (!has_slabs(state) || node >= nodes(n, 1)) return;
+    if (leaf < nodes(n, 0)) d.slab0[leaf] = slab_of<1>(d, leaf * TREE_LEAF, min((leaf + 1) * TREE_LEAF, n));
+    const u32 each = TREE_LEAF * 32;
+    const Slab own = slab_of<32>(d, node * each, min((node + 1) * each, n));
+    if (lane_id() == 0) d.slab1[node] = own;
+    if (node % 32) return;
+    const Slab above = slab_of<32>(d, node * each, min((node + 32) * each, n));
+    if (lane_id() == 0) d.slab2[node / 32] = above;
+}
+
+// Lines of the hull that searches have proven, with all points on the left or on the line. Where many points are on
+// one, their searches would each visit all boxes that it cuts. A line is there when its word in ready is set; which
+// ones are changes the time and not the result.
 __device__ __forceinline__ int4 line_of(const Basis &s, int2 p) { // from (x, y) to (z, w)
     return s.has_b ? make_int4(p.x, p.y, p.x + s.b.x, p.y + s.b.y) : make_int4(p.x + s.a.x, p.y + s.a.y, p.x, p.y);
 }
@@ -765,10 +837,12 @@ __device__ __forceinline__ void prove(TriangulateState *state, int4 line) {
     status_write(&state->ready[i], 1);
 }
 
-// Lets each lane offer a point r, which is j, until none of them violates the basis. Returns whether it changed. The one to
-// enter is the farthest beyond the line of the two corners in the picture that inversion at (0, 0) makes, where neighbours
-// are the corners of a convex hull: so it is a neighbour among the points that are offered, but for rounding.
-__device__ __forceinline__ bool improve(const TriangulateState *state, int2 p, Basis &s, int direction, bool offered, int2 r, u32 j) {
+// Lets each lane offer a point r, which is j, until none of them violates the basis. Returns whether it changed. The
+// one to enter is the farthest beyond the line of the two corners in the picture that inversion at (0, 0) makes, where
+// neighbours are the corners of a convex hull: so it is a neighbour among the points that are offered, but for
+// rounding.
+__device__ __forceinline__ bool improve(const TriangulateState *state, int2 p, Basis &s, int direction, bool offered,
+    int2 r, u32 j) {
     bool changed = false;
     for (;;) {
         const bool some = s.has_a || s.has_b, in = offered && (!some || violates(s, r));
@@ -788,7 +862,8 @@ __device__ __forceinline__ bool improve(const TriangulateState *state, int2 p, B
             s.c = circle(s.a.x, s.a.y, s.b.x, s.b.y);
             s.c.z = (double)cross(s.a, s.b);
             const double al = (double)dot(s.a, s.a), bl = (double)dot(s.b, s.b);
-            s.sums.x = abs(s.a.y) * bl + al * abs(s.b.y), s.sums.y = abs(s.a.x) * bl + al * abs(s.b.x), s.sums.z = s.c.z;
+            s.sums.x = abs(s.a.y) * bl + al * abs(s.b.y), s.sums.y = abs(s.a.x) * bl + al * abs(s.b.x),
+                s.sums.z = s.c.z;
         } else {
             s.h = s.has_b ? make_int2(-s.b.y, s.b.x) : make_int2(s.a.y, -s.a.x);
             s.c.x = s.h.x, s.c.y = s.h.y, s.c.z = 0;
@@ -807,7 +882,7 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
     TriangulateState *state = d.state;
     const u32 n = state->n, tasks = state->far * POINT_SLOTS, lane = lane_id();
     if (!tasks) return;
-    const int top = top_level(n);
+    const int top = top_level(n), thin = has_slabs(state) ? 3 : 0; // levels with slabs
     u32 *stack = stacks[threadIdx.x >> 5];
     for (;;) {
         u32 task = 0;
@@ -842,7 +917,7 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
                 if (hit) {
                     int4 b = boxes(d, level)[child];
                     b = make_int4(b.x - p.x, b.y - p.y, b.z - p.x, b.w - p.y);
-                    hit = may_violate(s, b);
+                    hit = may_violate(s, b) && (level >= thin || may_violate(s, p, slabs(d, level)[child]));
                     const float dx = (float)max(max(b.x, -b.z), 0), dy = (float)max(max(b.y, -b.w), 0);
                     away = dx * dx + dy * dy;
                 }
@@ -883,8 +958,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
     }
 }
 
-// Writes the triangles in the order of the points along the curve. A warp takes EMIT_ITEMS times 32 points: for each 32 it
-// lists the slots that are taken, so that lanes take one each and their writes lie together.
+// Writes the triangles in the order of the points along the curve. A warp takes EMIT_ITEMS times 32 points: for each 32
+// it lists the slots that are taken, so that lanes take one each and their writes lie together.
 extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_emit(DelaunayArgs d) {
     __shared__ u32 start, lists[TRIANGULATE_THREADS / 32][32 * POINT_SLOTS];
     after_prior();

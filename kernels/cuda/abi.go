@@ -56,7 +56,7 @@ const (
 	curveStopBytes           = 20
 	curveStopsBytes          = 8
 	curveThreads             = 128
-	delaunayArgsBytes        = 184
+	delaunayArgsBytes        = 208
 	diffusionHeaderBytes     = 32
 	diffusionStatusBytes     = 32
 	dualItems                = 16
@@ -151,6 +151,7 @@ const (
 	pointSlots               = 6
 	prefixThreads            = 1024
 	preparedRegionBytes      = 48
+	pyramidSweeps            = 4096
 	rasterRows               = 4
 	reduceArgsBytes          = 152
 	reduceGroup              = 8
@@ -173,6 +174,8 @@ const (
 	shadeTotalsBytes         = 40
 	shadingBytes             = 176
 	sharedLevels             = 4096
+	slabBytes                = 40
+	slabLeast                = 8192
 	sortItems                = 16
 	starBlocks               = 10
 	starClose                = 32
@@ -184,13 +187,19 @@ const (
 	starRounds               = 4
 	starWarps                = 2
 	starWidest               = 4
+	sweepBlocks              = 2
 	sweepHalo                = 8
 	sweepImageBytes          = 40
-	sweepRegion              = 64
-	sweepRunThreads          = 512
-	sweepSolveBytes          = 72
-	sweepStateBytes          = 300
+	sweepLevels              = 21
+	sweepPyramidBytes        = 840
+	sweepRows                = 8
+	sweepRunThreads          = 256
+	sweepSolveBytes          = 88
+	sweepStateBytes          = 320
+	sweepStatusBytes         = 32
 	sweepThreads             = 256
+	sweepWidth               = 128
+	sweepsInCheck            = 32
 	sweepsInCycle            = 64
 	tileEdges                = 1024
 	tileHeight               = 8
@@ -302,6 +311,9 @@ type delaunayArgs struct {
 	Box2         uint64
 	Box3         uint64
 	Box4         uint64
+	Slab0        uint64
+	Slab1        uint64
+	Slab2        uint64
 	Pairs        uint64
 	Masks        uint64
 	Far          uint64
@@ -660,6 +672,14 @@ type shading struct {
 	_           uint32
 }
 
+type slab struct {
+	LeastCross int64
+	MostCross  int64
+	LeastDot   int64
+	MostDot    int64
+	Along      [2]int32
+}
+
 type sweepImage struct {
 	Flags  uint64
 	Open   uint64
@@ -669,34 +689,57 @@ type sweepImage struct {
 	Height int32
 }
 
+type sweepPyramid struct {
+	At [21]sweepImage
+}
+
 type sweepSolve struct {
 	Head      uint64
 	State     uint64
 	Status    uint64
 	Nearest   uint64
 	Old       uint64
+	Sums      uint64
 	Fault     uint64
 	Channels  uint32
 	Start     uint32
 	Method    uint32
 	Walls     uint32
 	Tolerance float32
-	_         uint32
+	Threshold float32
+	Levels    uint32
+	Cycles    uint32
 }
 
 type sweepState struct {
-	Magic     uint32
-	Channels  uint32
-	Cycles    uint32
-	Done      uint32
-	LevelDone uint32
-	Change    uint32
-	Residual  uint32
-	Update    float32
-	Ratio     float32
-	Estimate  float32
-	Past      [64]float32
-	Peak      uint32
+	Magic       uint32
+	Channels    uint32
+	Cycles      uint32
+	Done        uint32
+	Level       uint32
+	LevelCycles uint32
+	StopAt      uint32
+	Tickets     uint32
+	Change      uint32
+	Residual    uint32
+	Update      float32
+	Ratio       float32
+	Estimate    float32
+	Difference  float32
+	Fall        float32
+	Past        [64]float32
+	Peak        uint32
+}
+
+type sweepStatus struct {
+	Cycles     uint32
+	Converged  uint32
+	Update     float32
+	Ratio      float32
+	Estimate   float32
+	Residual   float32
+	Difference float32
+	Fall       float32
 }
 
 type triangulateState struct {
@@ -982,13 +1025,9 @@ type sweepsBeginParams struct {
 
 type sweepsRunParams struct {
 	S      sweepSolve
-	L      sweepImage
-	From   uint64
-	To     uint64
-	Sweeps uint32
-	First  uint32
-	Last   uint32
-	Level  uint32
+	P      sweepPyramid
+	Pass   uint32
+	Passes uint32
 }
 
 type sweepsFarParams struct {
@@ -1004,12 +1043,6 @@ type sweepsShrinkParams struct {
 	S    sweepSolve
 	Fine sweepImage
 	L    sweepImage
-}
-
-type sweepsGrowParams struct {
-	S      sweepSolve
-	L      sweepImage
-	Coarse sweepImage
 }
 
 type dualSitesParams struct {
@@ -1205,121 +1238,120 @@ const (
 	sweepsSpread             kernelFor[sweepsBeginParams]            = 55
 	sweepsPeak               kernelFor[sweepsBeginParams]            = 56
 	sweepsShrink             kernelFor[sweepsShrinkParams]           = 57
-	sweepsGrow               kernelFor[sweepsGrowParams]             = 58
-	sweepsLevelStep          kernelFor[sweepSolve]                   = 59
-	sweepsStep               kernelFor[sweepSolve]                   = 60
-	sweepsLast               kernelFor[sweepsBeginParams]            = 61
-	sweepsStatus             kernelFor[sweepSolve]                   = 62
-	dualSites                kernelFor[dualSitesParams]              = 63
-	dualFind                 kernelFor[dualFindParams]               = 64
-	dualScan                 kernelFor[dualScanParams]               = 65
-	dualWrite                kernelFor[dualWriteParams]              = 66
-	edgesSobel               kernelFor[edgesSobelParams]             = 67
-	fingerprintPolynomials   kernelFor[fingerprintPolynomialsParams] = 68
-	flipsCount               kernelFor[flipArgs]                     = 69
-	flipsLists               kernelFor[flipArgs]                     = 70
-	flipsFill                kernelFor[flipArgs]                     = 71
-	flipsPair                kernelFor[flipArgs]                     = 72
-	flipsBig                 kernelFor[flipArgs]                     = 73
-	flipsJudge               kernelFor[flipArgs]                     = 74
-	flipsClaim               kernelFor[flipsClaimParams]             = 75
-	flipsWin                 kernelFor[flipsClaimParams]             = 76
-	flipsTurn                kernelFor[flipsClaimParams]             = 77
-	flipsTail                kernelFor[flipsTailParams]              = 78
-	flipsEnd                 kernelFor[flipArgs]                     = 79
-	holdCheck                kernelFor[holdCheckParams]              = 80
-	holdTriangles            kernelFor[holdCheckParams]              = 81
-	hullChains               kernelFor[hullArgs]                     = 82
-	hullJoin                 kernelFor[hullArgs]                     = 83
-	islandsFind              kernelFor[islandsFindParams]            = 84
-	islandsSettle            kernelFor[islandsSettleParams]          = 85
-	prepareRowSpans          kernelFor[view]                         = 86
-	preparePrefix            kernelFor[view]                         = 87
-	prepareNaive             kernelFor[view]                         = 88
-	prepareTiled             kernelFor[view]                         = 89
-	prepareEdgeFiltered      kernelFor[view]                         = 90
-	prepareTiledEdgeFiltered kernelFor[view]                         = 91
-	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 92
-	rasterItems              kernelFor[rasterItemsParams]            = 93
-	rasterNaive              kernelFor[rasterRowSpansParams]         = 94
-	rasterTiled              kernelFor[rasterRowSpansParams]         = 95
-	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 96
-	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 97
-	reduceClear              kernelFor[reduceClearParams]            = 98
-	reduceGray8              kernelFor[reduceArgs]                   = 99
-	reduceGray8M             kernelFor[reduceArgs]                   = 100
-	reduceGray8H             kernelFor[reduceArgs]                   = 101
-	reduceGray8HM            kernelFor[reduceArgs]                   = 102
-	reduceGray16             kernelFor[reduceArgs]                   = 103
-	reduceGray16M            kernelFor[reduceArgs]                   = 104
-	reduceGray16H            kernelFor[reduceArgs]                   = 105
-	reduceGray16HM           kernelFor[reduceArgs]                   = 106
-	reduceAny8               kernelFor[reduceArgs]                   = 107
-	reduceAny8M              kernelFor[reduceArgs]                   = 108
-	reduceAny8H              kernelFor[reduceArgs]                   = 109
-	reduceAny8HM             kernelFor[reduceArgs]                   = 110
-	reduceGray8Each          kernelFor[reduceArgs]                   = 111
-	reduceGray8MEach         kernelFor[reduceArgs]                   = 112
-	reduceGray8HEach         kernelFor[reduceArgs]                   = 113
-	reduceGray8HMEach        kernelFor[reduceArgs]                   = 114
-	reduceGray16Each         kernelFor[reduceArgs]                   = 115
-	reduceGray16MEach        kernelFor[reduceArgs]                   = 116
-	reduceGray16HEach        kernelFor[reduceArgs]                   = 117
-	reduceGray16HMEach       kernelFor[reduceArgs]                   = 118
-	reduceAny8Each           kernelFor[reduceArgs]                   = 119
-	reduceAny8MEach          kernelFor[reduceArgs]                   = 120
-	reduceAny8HEach          kernelFor[reduceArgs]                   = 121
-	reduceAny8HMEach         kernelFor[reduceArgs]                   = 122
-	reduceWideH              kernelFor[reduceArgs]                   = 123
-	reduceWideHM             kernelFor[reduceArgs]                   = 124
-	reduceGlobalH            kernelFor[reduceArgs]                   = 125
-	reduceGlobalHM           kernelFor[reduceArgs]                   = 126
-	packUnpack               kernelFor[packUnpackParams]             = 127
-	packPack                 kernelFor[packPackParams]               = 128
-	selectClear              kernelFor[selection]                    = 129
-	selectKeys               kernelFor[selection]                    = 130
-	selectPrevious           kernelFor[selection]                    = 131
-	selectCells              kernelFor[selection]                    = 132
-	selectDistance           kernelFor[selection]                    = 133
-	selectRefine             kernelFor[selection]                    = 134
-	selectMark               kernelFor[selection]                    = 135
-	selectCount              kernelFor[selection]                    = 136
-	selectWrite              kernelFor[selection]                    = 137
-	shadePrepare             kernelFor[shading]                      = 138
-	shadeTriangles8          kernelFor[shading]                      = 139
-	shadeTriangles16         kernelFor[shading]                      = 140
-	shadeTriangles32         kernelFor[shading]                      = 141
-	shadeTasks               kernelFor[shading]                      = 142
-	shadeScan                kernelFor[shading]                      = 143
-	shadeList                kernelFor[shading]                      = 144
-	shadeSumTiles            kernelFor[shading]                      = 145
-	shadeColors              kernelFor[shading]                      = 146
-	shadePaintTiles          kernelFor[shading]                      = 147
-	triangulateBounds        kernelFor[delaunayArgs]                 = 148
-	triangulateKeys          kernelFor[delaunayArgs]                 = 149
-	triangulateSort          kernelFor[triangulateSortParams]        = 150
-	triangulateUnique        kernelFor[delaunayArgs]                 = 151
-	triangulateBoxes         kernelFor[delaunayArgs]                 = 152
-	triangulateTree          kernelFor[delaunayArgs]                 = 153
-	triangulateStars         kernelFor[delaunayArgs]                 = 154
-	triangulateFar           kernelFor[delaunayArgs]                 = 155
-	triangulateEmit          kernelFor[delaunayArgs]                 = 156
-	voronoiMark              kernelFor[voronoiArgs]                  = 157
-	voronoiRank              kernelFor[voronoiArgs]                  = 158
-	voronoiLeast             kernelFor[voronoiArgs]                  = 159
-	voronoiHard              kernelFor[voronoiArgs]                  = 160
-	voronoiHardWide          kernelFor[voronoiArgs]                  = 161
-	voronoiTiles             kernelFor[voronoiArgs]                  = 162
-	voronoiTilesWide         kernelFor[voronoiArgs]                  = 163
-	voronoiFew               kernelFor[voronoiArgs]                  = 164
-	voronoiFewWide           kernelFor[voronoiArgs]                  = 165
-	voronoiStrips            kernelFor[voronoiArgs]                  = 166
-	voronoiColumns           kernelFor[voronoiArgs]                  = 167
-	voronoiRows              kernelFor[voronoiArgs]                  = 168
-	voronoiRowsWide          kernelFor[voronoiArgs]                  = 169
-	voronoiBrute             kernelFor[voronoiArgs]                  = 170
-	voronoiSeed              kernelFor[voronoiArgs]                  = 171
-	voronoiJump              kernelFor[voronoiArgs]                  = 172
+	sweepsStep               kernelFor[sweepSolve]                   = 58
+	sweepsLast               kernelFor[sweepsBeginParams]            = 59
+	sweepsStatus             kernelFor[sweepSolve]                   = 60
+	dualSites                kernelFor[dualSitesParams]              = 61
+	dualFind                 kernelFor[dualFindParams]               = 62
+	dualScan                 kernelFor[dualScanParams]               = 63
+	dualWrite                kernelFor[dualWriteParams]              = 64
+	edgesSobel               kernelFor[edgesSobelParams]             = 65
+	fingerprintPolynomials   kernelFor[fingerprintPolynomialsParams] = 66
+	flipsCount               kernelFor[flipArgs]                     = 67
+	flipsLists               kernelFor[flipArgs]                     = 68
+	flipsFill                kernelFor[flipArgs]                     = 69
+	flipsPair                kernelFor[flipArgs]                     = 70
+	flipsBig                 kernelFor[flipArgs]                     = 71
+	flipsJudge               kernelFor[flipArgs]                     = 72
+	flipsClaim               kernelFor[flipsClaimParams]             = 73
+	flipsWin                 kernelFor[flipsClaimParams]             = 74
+	flipsTurn                kernelFor[flipsClaimParams]             = 75
+	flipsTail                kernelFor[flipsTailParams]              = 76
+	flipsEnd                 kernelFor[flipArgs]                     = 77
+	holdCheck                kernelFor[holdCheckParams]              = 78
+	holdTriangles            kernelFor[holdCheckParams]              = 79
+	hullChains               kernelFor[hullArgs]                     = 80
+	hullJoin                 kernelFor[hullArgs]                     = 81
+	islandsFind              kernelFor[islandsFindParams]            = 82
+	islandsSettle            kernelFor[islandsSettleParams]          = 83
+	prepareRowSpans          kernelFor[view]                         = 84
+	preparePrefix            kernelFor[view]                         = 85
+	prepareNaive             kernelFor[view]                         = 86
+	prepareTiled             kernelFor[view]                         = 87
+	prepareEdgeFiltered      kernelFor[view]                         = 88
+	prepareTiledEdgeFiltered kernelFor[view]                         = 89
+	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 90
+	rasterItems              kernelFor[rasterItemsParams]            = 91
+	rasterNaive              kernelFor[rasterRowSpansParams]         = 92
+	rasterTiled              kernelFor[rasterRowSpansParams]         = 93
+	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 94
+	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 95
+	reduceClear              kernelFor[reduceClearParams]            = 96
+	reduceGray8              kernelFor[reduceArgs]                   = 97
+	reduceGray8M             kernelFor[reduceArgs]                   = 98
+	reduceGray8H             kernelFor[reduceArgs]                   = 99
+	reduceGray8HM            kernelFor[reduceArgs]                   = 100
+	reduceGray16             kernelFor[reduceArgs]                   = 101
+	reduceGray16M            kernelFor[reduceArgs]                   = 102
+	reduceGray16H            kernelFor[reduceArgs]                   = 103
+	reduceGray16HM           kernelFor[reduceArgs]                   = 104
+	reduceAny8               kernelFor[reduceArgs]                   = 105
+	reduceAny8M              kernelFor[reduceArgs]                   = 106
+	reduceAny8H              kernelFor[reduceArgs]                   = 107
+	reduceAny8HM             kernelFor[reduceArgs]                   = 108
+	reduceGray8Each          kernelFor[reduceArgs]                   = 109
+	reduceGray8MEach         kernelFor[reduceArgs]                   = 110
+	reduceGray8HEach         kernelFor[reduceArgs]                   = 111
+	reduceGray8HMEach        kernelFor[reduceArgs]                   = 112
+	reduceGray16Each         kernelFor[reduceArgs]                   = 113
+	reduceGray16MEach        kernelFor[reduceArgs]                   = 114
+	reduceGray16HEach        kernelFor[reduceArgs]                   = 115
+	reduceGray16HMEach       kernelFor[reduceArgs]                   = 116
+	reduceAny8Each           kernelFor[reduceArgs]                   = 117
+	reduceAny8MEach          kernelFor[reduceArgs]                   = 118
+	reduceAny8HEach          kernelFor[reduceArgs]                   = 119
+	reduceAny8HMEach         kernelFor[reduceArgs]                   = 120
+	reduceWideH              kernelFor[reduceArgs]                   = 121
+	reduceWideHM             kernelFor[reduceArgs]                   = 122
+	reduceGlobalH            kernelFor[reduceArgs]                   = 123
+	reduceGlobalHM           kernelFor[reduceArgs]                   = 124
+	packUnpack               kernelFor[packUnpackParams]             = 125
+	packPack                 kernelFor[packPackParams]               = 126
+	selectClear              kernelFor[selection]                    = 127
+	selectKeys               kernelFor[selection]                    = 128
+	selectPrevious           kernelFor[selection]                    = 129
+	selectCells              kernelFor[selection]                    = 130
+	selectDistance           kernelFor[selection]                    = 131
+	selectRefine             kernelFor[selection]                    = 132
+	selectMark               kernelFor[selection]                    = 133
+	selectCount              kernelFor[selection]                    = 134
+	selectWrite              kernelFor[selection]                    = 135
+	shadePrepare             kernelFor[shading]                      = 136
+	shadeTriangles8          kernelFor[shading]                      = 137
+	shadeTriangles16         kernelFor[shading]                      = 138
+	shadeTriangles32         kernelFor[shading]                      = 139
+	shadeTasks               kernelFor[shading]                      = 140
+	shadeScan                kernelFor[shading]                      = 141
+	shadeList                kernelFor[shading]                      = 142
+	shadeSumTiles            kernelFor[shading]                      = 143
+	shadeColors              kernelFor[shading]                      = 144
+	shadePaintTiles          kernelFor[shading]                      = 145
+	triangulateBounds        kernelFor[delaunayArgs]                 = 146
+	triangulateKeys          kernelFor[delaunayArgs]                 = 147
+	triangulateSort          kernelFor[triangulateSortParams]        = 148
+	triangulateUnique        kernelFor[delaunayArgs]                 = 149
+	triangulateBoxes         kernelFor[delaunayArgs]                 = 150
+	triangulateTree          kernelFor[delaunayArgs]                 = 151
+	triangulateStars         kernelFor[delaunayArgs]                 = 152
+	triangulateSlabs         kernelFor[delaunayArgs]                 = 153
+	triangulateFar           kernelFor[delaunayArgs]                 = 154
+	triangulateEmit          kernelFor[delaunayArgs]                 = 155
+	voronoiMark              kernelFor[voronoiArgs]                  = 156
+	voronoiRank              kernelFor[voronoiArgs]                  = 157
+	voronoiLeast             kernelFor[voronoiArgs]                  = 158
+	voronoiHard              kernelFor[voronoiArgs]                  = 159
+	voronoiHardWide          kernelFor[voronoiArgs]                  = 160
+	voronoiTiles             kernelFor[voronoiArgs]                  = 161
+	voronoiTilesWide         kernelFor[voronoiArgs]                  = 162
+	voronoiFew               kernelFor[voronoiArgs]                  = 163
+	voronoiFewWide           kernelFor[voronoiArgs]                  = 164
+	voronoiStrips            kernelFor[voronoiArgs]                  = 165
+	voronoiColumns           kernelFor[voronoiArgs]                  = 166
+	voronoiRows              kernelFor[voronoiArgs]                  = 167
+	voronoiRowsWide          kernelFor[voronoiArgs]                  = 168
+	voronoiBrute             kernelFor[voronoiArgs]                  = 169
+	voronoiSeed              kernelFor[voronoiArgs]                  = 170
+	voronoiJump              kernelFor[voronoiArgs]                  = 171
 )
 
 // kernelNames are the files and names of kernels.
@@ -1382,8 +1414,6 @@ var kernelNames = [...]kernelName{
 	{"diffusion_sweeps", "diffusion_sweeps_spread"},
 	{"diffusion_sweeps", "diffusion_sweeps_peak"},
 	{"diffusion_sweeps", "diffusion_sweeps_shrink"},
-	{"diffusion_sweeps", "diffusion_sweeps_grow"},
-	{"diffusion_sweeps", "diffusion_sweeps_level_step"},
 	{"diffusion_sweeps", "diffusion_sweeps_step"},
 	{"diffusion_sweeps", "diffusion_sweeps_last"},
 	{"diffusion_sweeps", "diffusion_sweeps_status"},
@@ -1479,6 +1509,7 @@ var kernelNames = [...]kernelName{
 	{"triangulate", "triangulate_boxes"},
 	{"triangulate", "triangulate_tree"},
 	{"triangulate", "triangulate_stars"},
+	{"triangulate", "triangulate_slabs"},
 	{"triangulate", "triangulate_far"},
 	{"triangulate", "triangulate_emit"},
 	{"voronoi", "voronoi_mark"},

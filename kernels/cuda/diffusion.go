@@ -7,7 +7,6 @@ package cuda
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -46,7 +45,7 @@ type diffusionSolve struct {
 	Channels                                int
 	Start                                   driver.DiffusionStart
 	Cycles                                  int
-	Tolerance                               float32
+	Tolerance, Threshold                    float32
 	Flags, Setup, Colours, X, State, Status uint64
 }
 
@@ -58,18 +57,10 @@ func diffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
 }
 
 func diffusionStateBytes(op *driver.DiffusionSolve) (int64, error) {
-	if err := errors.Join(supported(op.Grid), supportedStop(op)); err != nil {
+	if err := supported(op.Grid); err != nil {
 		return 0, err
 	}
 	return diffuserFor(op.Grid).stateBytes(op.Grid, op.Channels)
-}
-
-// supportedStop refuses thresholds: the kernels go by tolerances.
-func supportedStop(op *driver.DiffusionSolve) error {
-	if op.Threshold != 0 {
-		return fmt.Errorf("Threshold: %w: solves stop by a tolerance", driver.ErrNotSupported)
-	}
-	return nil
 }
 
 // supported says which grids there is no solver for.
@@ -117,9 +108,6 @@ func (s *stream) diffusionSetup(op *driver.DiffusionSetup) error {
 }
 
 func (s *stream) diffusionSolve(op *driver.DiffusionSolve) error {
-	if err := supportedStop(op); err != nil {
-		return err
-	}
 	setup, err := diffusionSetupBytes(op.Grid)
 	if err != nil {
 		return err
@@ -128,6 +116,6 @@ func (s *stream) diffusionSolve(op *driver.DiffusionSolve) error {
 		return fmt.Errorf("Setup: %d bytes, %d are needed", op.Setup.Len, setup)
 	}
 	return diffuserFor(op.Grid).solve(s, &diffusionSolve{DiffusionGrid: op.Grid, Channels: op.Channels,
-		Start: op.Start, Cycles: op.Cycles, Tolerance: op.Tolerance, Flags: at(op.Flags), Setup: at(op.Setup),
-		Colours: at(op.Colours), X: at(op.X), State: at(op.State), Status: at(op.Status)})
+		Start: op.Start, Cycles: op.Cycles, Tolerance: op.Tolerance, Threshold: op.Threshold, Flags: at(op.Flags),
+		Setup: at(op.Setup), Colours: at(op.Colours), X: at(op.X), State: at(op.State), Status: at(op.Status)})
 }

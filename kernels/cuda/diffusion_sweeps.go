@@ -9,9 +9,6 @@ import "github.com/polyscan/polyscan/kernels/driver"
 // sweeper has the methods of the seed.
 type sweeper struct{}
 
-// pyramidCycles is how many cycles a level of a pyramid gets at most: the same as on the CPU.
-const pyramidCycles = 64
-
 // sweepsAhead is how many cycles are enqueued before the host looks whether they were enough. They take some tens.
 const sweepsAhead = 16
 
@@ -55,6 +52,15 @@ func walls(g driver.DiffusionGrid) (n uint32) {
 
 func (l *sweepImage) pixels() int { return int(l.Width) * int(l.Height) }
 
+// tiles is how many diffusion_sweeps_run has of it.
+func (l *sweepImage) tiles() int {
+	const w, h = sweepWidth, sweepRunThreads / 32 * sweepRows
+	if l.Width <= w && l.Height <= h {
+		return 1
+	}
+	return ceilDiv(int(l.Width), w-2*sweepHalo) * ceilDiv(int(l.Height), h-2*sweepHalo)
+}
+
 // blocks is how many have a thread for each pixel.
 func (l *sweepImage) blocks() int { return (l.pixels() + sweepThreads - 1) / sweepThreads }
 
@@ -65,12 +71,13 @@ func (sweeper) setupBytes(g driver.DiffusionGrid) (int64, error) {
 }
 
 // sweepVectors is a state.
-type sweepVectors struct{ state, sums, old uint64 }
+type sweepVectors struct{ state, sums, old, changes uint64 }
 
 // laySweepState gives the levels their values, but for the first one's, which are the op's.
 func laySweepState(a *arena, levels []sweepImage, channels int) (v sweepVectors) {
 	v.state, v.sums = a.take(sweepStateBytes), a.take(labelSumsBytes)
 	v.old = a.floats(channels * levels[0].pixels())
+	v.changes = a.take(int64(2 * 8 * channels * levels[0].tiles()))
 	for i := range levels {
 		n := channels * levels[i].pixels()
 		levels[i].Spare = a.floats(n)
@@ -131,9 +138,10 @@ func (sweeper) solve(s *stream, op *diffusionSolve) error {
 	v := laySweepState(&arena{op.State}, m.levels, op.Channels)
 	m.levels[0].X, m.levels[0].Flags = op.X, op.Flags
 	c := sweepCycle{s: s, channels: op.Channels, levels: m.levels, p: sweepSolve{
-		Head: m.head, State: v.state, Status: op.Status, Nearest: m.nearest, Old: v.old, Fault: s.faultAt(),
-		Channels: uint32(op.Channels), Start: uint32(op.Start), Method: uint32(op.Method),
-		Walls: walls(op.DiffusionGrid), Tolerance: op.Tolerance,
+		Head: m.head, State: v.state, Status: op.Status, Nearest: m.nearest, Old: v.old, Sums: v.changes,
+		Fault: s.faultAt(), Channels: uint32(op.Channels), Start: uint32(op.Start), Method: uint32(op.Method),
+		Walls: walls(op.DiffusionGrid), Tolerance: op.Tolerance, Threshold: op.Threshold,
+		Levels: uint32(len(m.levels)), Cycles: uint32(op.Cycles),
 	}}
 	image := &c.levels[0]
 	c.image(sweepsBegin, 1, 1)
@@ -141,20 +149,21 @@ func (sweeper) solve(s *stream, op *diffusionSolve) error {
 		c.err = s.fillIn(op, m.head, v.state+stateDone, image.Open, v.sums)
 		c.image(sweepsPeak, image.blocks(), sweepThreads)
 	}
+	cycles := op.Cycles
 	if op.Start == driver.DiffusionFromMean {
 		if m.nearest != 0 {
 			c.image(sweepsSpread, image.blocks(), sweepThreads)
 		}
-		c.climb()
+		cycles += c.shrink()
 	}
 	if c.err == nil {
-		c.err = s.repeat(op.Cycles, sweepsAhead, v.state+stateDone, func() error {
+		c.err = s.repeat(cycles, sweepsAhead, v.state+stateDone, func() error {
 			if m.nearest != 0 {
 				c.far()
+				c.one(sweepsStep)
 			} else {
-				c.run(image, 0)
+				c.run()
 			}
-			c.one(sweepsStep)
 			return c.err
 		})
 	}
@@ -185,39 +194,29 @@ func (c *sweepCycle) image(k kernelFor[sweepsBeginParams], blocks, threads int) 
 	}
 }
 
-// climb solves the images of a pyramid but for the first, from the smallest on, and gives the first one a start.
-func (c *sweepCycle) climb() {
+// shrink gives the images of a pyramid but for the first their values, and says how many cycles they may take.
+func (c *sweepCycle) shrink() int {
 	for k := 1; k < len(c.levels) && c.err == nil; k++ {
 		c.err = sweepsShrink.launch(c.s, c.levels[k].blocks(), 1, sweepThreads, 0,
 			&sweepsShrinkParams{S: c.p, Fine: c.levels[k-1], L: c.levels[k]})
 	}
-	for k := len(c.levels) - 1; k > 0; k-- {
-		for range pyramidCycles {
-			c.run(&c.levels[k], 1)
-			c.one(sweepsLevelStep)
-		}
-		if c.err == nil {
-			l := &c.levels[k-1]
-			c.err = sweepsGrow.launch(c.s, l.blocks(), 1, sweepThreads, 0,
-				&sweepsGrowParams{S: c.p, L: *l, Coarse: c.levels[k]})
-		}
-	}
+	return (len(c.levels) - 1) * pyramidSweeps / c.sweeps()
 }
 
-// run is a cycle of an image: there and back, an even number of times, or once where all of it fits on chip.
-func (c *sweepCycle) run(l *sweepImage, level uint32) {
-	p := sweepsRunParams{S: c.p, L: *l, From: l.X, To: l.Spare, Sweeps: sweepHalo, First: 1, Level: level}
-	inner := sweepRegion - 2*sweepHalo
-	blocks := (int(l.Width) + inner - 1) / inner * ((int(l.Height) + inner - 1) / inner)
-	if l.Width <= sweepRegion && l.Height <= sweepRegion {
-		p.To, p.Sweeps, blocks = l.X, sweepsInCycle, 1
+// sweeps are those of a cycle.
+func (c *sweepCycle) sweeps() int {
+	if c.p.Threshold > 0 {
+		return sweepsInCheck
 	}
-	for left := uint32(sweepsInCycle); left > 0 && c.err == nil; left -= p.Sweeps {
-		if left == p.Sweeps {
-			p.Last = 1
-		}
-		c.err = sweepsRun.launch(c.s, blocks, c.channels, sweepRunThreads, 0, &p)
-		p.From, p.To, p.First = p.To, p.From, 0
+	return sweepsInCycle
+}
+
+// run is a cycle of the image that is at work, of the image itself in the end.
+func (c *sweepCycle) run() {
+	p := sweepsRunParams{S: c.p, Passes: uint32(c.sweeps() / sweepHalo)}
+	copy(p.P.At[:], c.levels)
+	for ; p.Pass < p.Passes && c.err == nil; p.Pass++ {
+		c.err = sweepsRun.launch(c.s, c.levels[0].tiles(), c.channels, sweepRunThreads, 0, &p)
 	}
 }
 

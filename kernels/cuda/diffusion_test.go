@@ -6,7 +6,9 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -178,6 +180,44 @@ func TestDiffusionSweeps(t *testing.T) {
 						}
 					}
 				})
+			}
+		}
+	}
+}
+
+// By the methods of the seed both backends take the same steps, to the bit, whichever stop there is: on images of one
+// tile and of several, with rows that are a multiple of four pixels and not, with walls and without.
+func TestSweepsAsOnCPU(t *testing.T) {
+	counted(t)
+	gpu, host := open(t, Driver), open(t, cpu.Driver)
+	curves := func(w, h int) *devicetest.Scene {
+		s := devicetest.NewScene(fmt.Sprintf("curves %dx%d", w, h), w, h, 2)
+		s.Curves(rand.New(rand.NewPCG(1, 2)), 10, 80, 600)
+		return s
+	}
+	scenes := []*devicetest.Scene{curves(128, 64), curves(256, 128), curves(129, 65), curves(300, 70),
+		devicetest.BarrierScenes(1, 200)[0], devicetest.OneWayScenes(1, 200)[0]}
+	if testing.Short() {
+		scenes = scenes[:1]
+	}
+	for m := driver.DiffusionNaive; m <= driver.DiffusionPyramidGreedy; m++ {
+		for _, s := range scenes {
+			for _, threshold := range []float32{0, 0.5} {
+				s.Method = m
+				solve := func(dev driver.Device) ([]float32, driver.DiffusionStatus) {
+					d := newDiffusionOn(t, dev, s, 1./2000, 40)
+					if threshold > 0 {
+						d.op.Tolerance, d.op.Threshold = 0, threshold
+					}
+					return d.solve()
+				}
+				got, status := solve(gpu)
+				want, expected := solve(host)
+				if !slices.Equal(got, want) || status.Cycles != expected.Cycles || status.Update != expected.Update ||
+					status.Converged != expected.Converged {
+					t.Errorf("%v of %s, threshold %v: off by %v, %+v; on the CPU %+v", m, s.Name, threshold, apart(got, want),
+						status, expected)
+				}
 			}
 		}
 	}

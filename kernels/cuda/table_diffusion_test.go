@@ -140,25 +140,54 @@ func TestDiffusionMethodBenchmarks(t *testing.T) {
 		x, _ := newDiffusionOn(t, dev, s, grayLevel/4, 20).solve()
 		exact := s.Refine(x)
 		for m := driver.DiffusionMultigrid; m <= driver.DiffusionVariableStencil; m++ {
+			s.Method = m
+			b := newDiffusionBench(t, dev, s)
 			for _, cycles := range []int{1, 100} {
-				s.Method = m
-				b := newDiffusionBench(t, dev, s)
 				b.op.Cycles = cycles
-				b.must(b.both(0))
-				x, status := make([]float32, len(s.Colours)), make([]driver.DiffusionStatus, 1)
-				b.must(b.s.Download(bytesOf(x), b.op.X), b.s.Download(bytesOf(status), b.op.Status),
-					b.s.Wait(t.Context()))
-				worst := 0.0
-				for i, v := range exact {
-					worst = max(worst, math.Abs(v-float64(x[i])))
-				}
-				name := fmt.Sprintf("%v of %s (%d cycles, off by %.3f/255, says %.3f/255)", m, s.Name, status[0].Cycles,
-					worst/grayLevel, status[0].Estimate/grayLevel)
-				b.op.Cycles = int(status[0].Cycles) // a row is of one graph, which can't look whether more are wanted
+				status, worst := b.far(exact)
+				name := fmt.Sprintf("%v of %s (%d cycles, off by %.3f/255, says %.3f/255)", m, s.Name, status.Cycles,
+					worst/grayLevel, status.Estimate/grayLevel)
+				b.op.Cycles = int(status.Cycles) // a row is of one graph, which can't look whether more are wanted
 				b.timed(name, 8*int64(len(s.Colours)), 0, 1, b.both, nil)
+			}
+			if m.Thresholds() {
+				b.threshold(map[driver.DiffusionMethod]float32{driver.DiffusionNaive: 0.2, driver.DiffusionPyramidCautious: 1,
+					driver.DiffusionPyramidGreedy: 50}[m], exact)
 			}
 		}
 	}
+}
+
+// far solves, and says how far off the solution is from the exact one.
+func (b *diffusionBench) far(exact []float64) (driver.DiffusionStatus, float64) {
+	b.t.Helper()
+	x, status := make([]float32, len(b.scene.Colours)), make([]driver.DiffusionStatus, 1)
+	b.must(b.both(0), b.s.Download(bytesOf(x), b.op.X), b.s.Download(bytesOf(status), b.op.Status),
+		b.s.Wait(b.t.Context()))
+	worst := 0.0
+	for i, v := range exact {
+		worst = max(worst, math.Abs(v-float64(x[i])))
+	}
+	return status[0], worst
+}
+
+// threshold adds rows for Warren's own stop, with the one of his table, in levels. They have no time of a graph, in
+// which all cycles would be that a pyramid may take.
+func (b *diffusionBench) threshold(levels float32, exact []float64) {
+	b.t.Helper()
+	b.op.Tolerance, b.op.Threshold, b.op.Cycles = 0, levels*grayLevel, 2000
+	status, worst := b.far(exact)
+	if status.Converged != 1 {
+		b.t.Errorf("%v of %s: %+v", b.scene.Method, b.scene.Name, status)
+	}
+	goal := 0.0
+	if b.scene.Method == driver.DiffusionPyramidGreedy && b.scene.Width >= 1024 {
+		goal = 2000
+	}
+	name := fmt.Sprintf("%v of %s, to a threshold of %v/255 (%d cycles, off by %.3f/255)", b.scene.Method, b.scene.Name,
+		levels, status.Cycles, worst/grayLevel)
+	b.timed("solve by "+name+", set-up kept", 8*int64(len(b.scene.Colours)), goal, 1, nil, b.solve)
+	b.timed("set-up and solve by "+name, 8*int64(len(b.scene.Colours)), 0, 1, nil, b.both)
 }
 
 // TestDiffusionBenchmarks makes the table's part. When short it tries that all of it works, on small images.

@@ -53,6 +53,7 @@ func (s *stream) triangulate(op *driver.Triangulate) error {
 		{triangulateBoxes, blocks(treeLeaf), triangulateThreads},
 		{triangulateTree, 1, treeThreads},
 		{triangulateStars, ceilDiv(op.N, starWarps*32), starWarps * 32},
+		{triangulateSlabs, blocks(treeLeaf), triangulateThreads},
 		{triangulateFar, units * farBlocks, starWarps * 32},
 		{triangulateEmit, blocks(emitItems), triangulateThreads},
 	} {

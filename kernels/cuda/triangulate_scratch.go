@@ -7,6 +7,7 @@ package cuda
 const (
 	treeFan    = 32 // nodes below a node, which a warp looks at
 	treeLevels = 5  // enough for driver.MaxPoints
+	slabLevels = 3  // the lowest ones
 	keyDigits  = 8  // of 8 bits in a key: two coordinates of up to 30
 )
 
@@ -17,6 +18,7 @@ type triangulateLayout struct {
 
 	xy, id, masks, far int64
 	boxes              [treeLevels]int64
+	slabs              [slabLevels]int64
 
 	// The sort is over when triangles are found, so that both use the same place.
 	keys, ids [2]int64
@@ -26,7 +28,7 @@ type triangulateLayout struct {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// layoutTriangulate places what n points need: about 60 bytes each.
+// layoutTriangulate places what n points need: about 72 bytes each.
 func layoutTriangulate(n int) (l triangulateLayout) {
 	place := func(bytes int) int64 {
 		at := l.end
@@ -46,6 +48,9 @@ func layoutTriangulate(n int) (l triangulateLayout) {
 	l.far = place(4 * n)
 	for level, nodes := 0, ceilDiv(n, treeLeaf); level < treeLevels; level, nodes = level+1, ceilDiv(nodes, treeFan) {
 		l.boxes[level] = place(16 * nodes)
+		if level < slabLevels {
+			l.slabs[level] = place(slabBytes * nodes)
+		}
 	}
 	shared := l.end
 	for i := range l.keys {
@@ -70,6 +75,6 @@ func (l *triangulateLayout) args(base uint64, n int) delaunayArgs {
 		Keys0:      at(l.keys[0]), Keys1: at(l.keys[1]), IDs0: at(l.ids[0]), IDs1: at(l.ids[1]),
 		XY: at(l.xy), ID: at(l.id), Masks: at(l.masks), Far: at(l.far), Pairs: at(l.pairs),
 		Box0: at(l.boxes[0]), Box1: at(l.boxes[1]), Box2: at(l.boxes[2]), Box3: at(l.boxes[3]), Box4: at(l.boxes[4]),
-		N: uint32(n),
+		Slab0: at(l.slabs[0]), Slab1: at(l.slabs[1]), Slab2: at(l.slabs[2]), N: uint32(n),
 	}
 }

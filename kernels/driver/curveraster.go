@@ -72,8 +72,8 @@ type CurveStop struct {
 //
 // Of several crossings that claim a pixel the nearest wins: the least distance along the way, in 1/65536 px, rounded
 // down and at most
-// 65535. Then the last segment wins, then the least parameter, in CurveUnit within the segment, rounded down and at most CurveUnit-1,
-// and then the left side. Sides without stops claim nothing.
+// 65535. Then the last segment wins, then the least parameter, in CurveUnit within the segment, rounded down and at
+// most CurveUnit-1, and then the left side. Sides without stops claim nothing.
 //
 // Which ways a line crosses is exact: centres are taken to lie a little to the right of, and still less below, where
 // they are, so that no point of the grid is on a row or a column of them. Rows and columns are those of the rule of

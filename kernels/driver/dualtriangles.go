@@ -6,17 +6,18 @@ package driver
 type MeshCounts struct {
 	Triangles uint32 // that there are in the array
 	Sites     uint32 // that are to be corners: all but those of which a site of a lesser index is the same pixel
-	Border    uint32 // edges around the diagram, or 0 before HullCompletion
-	Hull      uint32 // edges around the mesh, or 0 before HullCompletion
+	Border    uint32 // edges around the diagram, or 0 before the hull is completed
+	Hull      uint32 // edges around the mesh, or 0 before the hull is completed
 }
 
 // DualTriangles finds the triangles between the cells of a Voronoi diagram: of the labels of each block of 2x2 pixels,
 // which follow each other clockwise on a screen,
 //
-//   - three different ones are a triangle, unless the two that are the same lie across (the other two cells don't touch then);
-//   - four different ones are two triangles. The diagonal from the second to the fourth parts them where both then turn the right
-//     way, and those of the other diagonal don't, or the fourth lies inside the circumcircle of the first three by the rule of
-//     [Triangulate]; else the one from the first to the third does;
+//   - three different ones are a triangle, unless the two that are the same lie across (the other two cells don't touch
+//     then);
+//   - four different ones are two triangles. The diagonal from the second to the fourth parts them where both then turn
+//     the right way, and those of the other diagonal don't, or the fourth lies inside the circumcircle of the first
+//     three by the rule of [Triangulate]; else the one from the first to the third does;
 //   - fewer, or labels that are no index, are none.
 //
 // The triangles and the edges between neighbouring cells on the border of the image are a mesh that lacks nothing: all

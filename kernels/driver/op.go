@@ -87,8 +87,8 @@ func refuse(op, field string, value any, format string, args ...any) error {
 }
 
 // CheckOperands checks the lengths of an op's slices, then that they lie in the memory, aligned, and then that none
-// overlaps one that has to be apart. Any memory will do where mem is nil. scratch is called for the length of an operand
-// that is [BackendSized].
+// overlaps one that has to be apart. Any memory will do where mem is nil. scratch is called for the length of an
+// operand that is [BackendSized].
 func CheckOperands(op Op, operands []Operand, mem Mem, scratch func(Op) (int64, error)) error {
 	name := op.name()
 	for i := range operands {
@@ -181,8 +181,8 @@ func named[T ~uint8 | ~uint32](op, field string, v, most T, what string) error {
 	return nil
 }
 
-// check checks what the comment of [Image] promises, but for Data. An error names the field behind the prefix, which ends
-// in a dot.
+// check checks what the comment of [Image] promises, but for Data. An error names the field behind the prefix, which
+// ends in a dot.
 func (m *Image) check(op, prefix string) error {
 	if !m.Format.Valid() {
 		return refuse(op, prefix+"Format", m.Format, "is no known pixel format")

@@ -16,8 +16,8 @@ const (
 // Vertices are corners of pixels, (x, y) in [0, Width] x [0, Height], so that a triangulation with the four corners of
 // the image covers the centre of each pixel. They are
 //
-//   - on the border of the image: each of its sides is cut into the fewest parts of no more than Border, as equal as whole
-//     numbers allow (vertex i of k is at i*L/k, rounded down);
+//   - on the border of the image: each of its sides is cut into the fewest parts of no more than Border, as equal as
+//     whole numbers allow (vertex i of k is at i*L/k, rounded down);
 //   - candidates inside, more than Spacing from the border: Spacing < x < Width-Spacing, and y likewise.
 //
 // Candidates are chosen without replacement by order sampling (Ohlsson, Sequential Poisson sampling, 1998): each has a

@@ -8,9 +8,9 @@
 //
 //   - BoxLevel is boxLevel in Go, box_level a member BoxLevel, BOX_LEVELS the constant boxLevels, and the size of
 //     BoxLevel boxLevelBytes. Pointers are uint64, members called pad are blank.
-//   - The kernel diffusion_box_down is boxDown: without what begins the names of a family. Its type names its parameters,
-//     which are the struct itself where it takes a single one, and else boxDownParams. Kernels of one header with the same
-//     parameters share the type of the first.
+//   - The kernel diffusion_box_down is boxDown: without what begins the names of a family. Its type names its
+//     parameters, which are the struct itself where it takes a single one, and else boxDownParams. Kernels of one
+//     header with the same parameters share the type of the first.
 //   - What package driver exports under the same name is not declared again: the build fails where it differs.
 package main
 
@@ -418,7 +418,8 @@ func (w *writer) kernel(data *dwarf.Data, r *dwarf.Reader, file string, e *dwarf
 	}
 }
 
-// launches writes the types of parameters, the kernels and their names. Kernels come in the order of their declarations.
+// launches writes the types of parameters, the kernels and their names. Kernels come in the order of their
+// declarations.
 func (w *writer) launches() (params, kernels, names string, err error) {
 	slices.SortFunc(w.kernels, func(a, b kernel) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))

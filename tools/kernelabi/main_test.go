@@ -89,7 +89,8 @@ KERNEL(one_last, u32 *to, int n, int pad);
 func TestGenerateRefuses(t *testing.T) {
 	const kernel = "\nKERNEL(one_op, u32 *to, u64 n);"
 	for what, c := range map[string]struct{ header, want string }{
-		"a hole that Go has not":  {"struct __attribute__((aligned(8))) Part { u32 a; }; struct S { u32 a; Part p; };" + kernel, "pad"},
+		"a hole that Go has not": {"struct __attribute__((aligned(8))) Part { u32 a; }; struct S { u32 a; Part p; };" +
+			kernel, "pad"},
 		"an end that is not full": {"struct S { u64 a; u32 b; };" + kernel, "pad"},
 		"parameters that end early": {
 			"KERNEL(one_op, u64 *to, u32 n);", "pad"},

@@ -18,6 +18,13 @@ struct TriangulateState {
     u32 ready[32];
 };
 
+// A box along a line, of the points of a node of the tree: the least and the greatest cross and dot products with
+// along.
+struct Slab {
+    i64 least_cross, most_cross, least_dot, most_dot;
+    int2 along;
+};
+
 struct DelaunayArgs {
     const int2 *points;
     Triangle *triangles;
@@ -30,6 +37,7 @@ struct DelaunayArgs {
     int2 *xy;                               // distinct points along the curve
     u32 *id;                                // their numbers in points
     int4 *box0, *box1, *box2, *box3, *box4; // the tree: least and greatest coordinates of 8 * 32^level points
+    Slab *slab0, *slab1, *slab2;            // of the same nodes; see triangulate_slabs
     uint2 *pairs;                           // the other corners of triangles: POINT_SLOTS times n
     unsigned char *masks;                   // which slots of a point are taken
     u32 *far;                               // points for triangulate_far
@@ -44,5 +52,6 @@ KERNEL(triangulate_unique, DelaunayArgs d);
 KERNEL(triangulate_boxes, DelaunayArgs d);
 KERNEL(triangulate_tree, DelaunayArgs d);
 KERNEL(triangulate_stars, DelaunayArgs d);
+KERNEL(triangulate_slabs, DelaunayArgs d);
 KERNEL(triangulate_far, DelaunayArgs d);
 KERNEL(triangulate_emit, DelaunayArgs d);

@@ -64,8 +64,8 @@ type canvas struct {
 	on        *diffusion.Canvas // nil once the device is given back
 }
 
-// memoryShare is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs back
-// soon. One that needs more than there is gets all of it, alone.
+// memoryShare is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs
+// back soon. One that needs more than there is gets all of it, alone.
 type memoryShare struct {
 	of     *budget.Budget
 	bytes  int64
@@ -173,7 +173,7 @@ func (s *Service) receiveOpenCanvas(ctx context.Context, stream grpc.ServerStrea
 func (s *Service) openCanvas(ctx context.Context, stream grpc.ServerStream, in *framecodec.Message) (_ *canvas,
 	err error) {
 	defer in.Free()
-	if err := s.Host.Validate(in); err != nil {
+	if err := s.Host.Validate(ctx, in); err != nil {
 		return nil, err
 	}
 	open := in.Message.(*pb.EditRequest).GetOpen()
@@ -262,13 +262,13 @@ func (c *canvas) takeMemory(bytes int64) error {
 }
 
 // render makes the picture of a drawing.
-func (c *canvas) render(ctx context.Context, d *diffusion.Drawing) (*diffusion.Solution, error) {
+func (c *canvas) render(ctx context.Context, d *diffusion.Drawing, opts *diffusion.Options) (*diffusion.Solution, error) {
 	c.rendering.Lock()
 	defer c.rendering.Unlock()
 	if c.on == nil {
 		return nil, device.ErrLost
 	}
-	return c.on.Render(ctx, d, c.target, c.opts)
+	return c.on.Render(ctx, d, c.target, opts)
 }
 
 // receive makes changes until the stream ends. It is a goroutine of its own, because only so a change can end a solve.
@@ -296,10 +296,11 @@ func (c *canvas) receive(ctx context.Context) {
 			in.Free()
 			return
 		}
-		bad := c.service.Host.Validate(in)
+		bad := c.service.Host.Validate(ctx, in)
 		if req.GetOpen() != nil {
 			in.Free()
-			err = apierr.WithDetails(codes.FailedPrecondition, "open: came a second time", apierr.Info(apierr.ReasonSecondOpen)).Err()
+			err = apierr.WithDetails(codes.FailedPrecondition, "open: came a second time",
+				apierr.Info(apierr.ReasonSecondOpen)).Err()
 			return
 		}
 		c.perform(ctx, req, bad)
@@ -316,7 +317,11 @@ func (c *canvas) perform(ctx context.Context, req *pb.EditRequest, bad error) {
 		c.room.Wait()
 	}
 	c.edits++
-	if bad == nil {
+	if a := req.GetSetAccuracy(); bad == nil && a != nil {
+		opts := *c.opts // a picture that is being made has the one before
+		opts.Tolerance, opts.MaxCycles = a.GetTolerance()/255, int(a.GetMaxCycles())
+		c.opts = &opts
+	} else if bad == nil {
 		bad = c.contents.apply(req)
 	}
 	if bad != nil {
@@ -383,15 +388,16 @@ func (s *Service) idle() error {
 type canvasWork struct {
 	refused []refusal
 	drawing *diffusion.Drawing // nil where the client has the latest picture
-	edits   uint64             // that the drawing has
-	end     error              // why no more come
+	opts    *diffusion.Options
+	edits   uint64 // that the drawing has
+	end     error  // why no more come
 }
 
 // work takes what there is to do. stop ends the solve, if there is one to come.
 func (c *canvas) work(stop context.CancelCauseFunc) canvasWork {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := canvasWork{refused: c.refused, edits: c.edits, end: c.end}
+	w := canvasWork{refused: c.refused, edits: c.edits, end: c.end, opts: c.opts}
 	c.refused = nil
 	c.room.Broadcast()
 	if c.stale {
@@ -416,7 +422,7 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	if w.drawing == nil {
 		return false, w.end
 	}
-	sol, err := c.render(solve, w.drawing)
+	sol, err := c.render(solve, w.drawing, w.opts)
 	c.mu.Lock()
 	c.stop, c.contents.lent = nil, false
 	c.mu.Unlock()

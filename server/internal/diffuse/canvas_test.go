@@ -20,7 +20,8 @@ import (
 // testHost is a server that keeps no pictures.
 type testHost struct{ *servertest.Host }
 
-func (testHost) Place(context.Context, *kernels.Device, kernels.Picture, string, *durationpb.Duration, string) (KeptPicture, error) {
+func (testHost) Place(context.Context, *kernels.Device, kernels.Picture, string, *durationpb.Duration,
+	string) (KeptPicture, error) {
 	panic("no test keeps pictures")
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-func (s *Service) HandleFillHoles(ctx context.Context, req *pb.FillHolesRequest, in *framecodec.Message) (*wire.Response,
-	error) {
+func (s *Service) HandleFillHoles(ctx context.Context, req *pb.FillHolesRequest,
+	in *framecodec.Message) (*wire.Response, error) {
 	h := holes{class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
 		picture: output{"output", req.GetOutput()}}
 	switch x := req.GetHoles().(type) {
@@ -43,8 +43,8 @@ func (s *Service) HandleFillHoles(ctx context.Context, req *pb.FillHolesRequest,
 	return &wire.Response{Message: out, Start: time.Now(), Release: f.release}, nil
 }
 
-func (s *Service) HandleBackground(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*wire.Response,
-	error) {
+func (s *Service) HandleBackground(ctx context.Context, req *pb.BackgroundRequest,
+	in *framecodec.Message) (*wire.Response, error) {
 	h := holes{
 		class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
 		picture: output{"background", req.GetBackground()}, residual: output{"residual", req.GetResidual()}, both: true,
@@ -166,7 +166,8 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 		case !o.wanted():
 		case o.GetKeep():
 			if uploads[i], err = s.Host.Place(ctx, dev.Device,
-				kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}, f.ID, o.GetIdleTimeout(), o.field+".idle_timeout"); err != nil {
+				kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}, f.ID, o.GetIdleTimeout(), o.field+
+					".idle_timeout"); err != nil {
 				return nil, err
 			}
 			to[i].Resident = uploads[i].Buffer()
@@ -245,8 +246,8 @@ func (s *Service) fillShare(h *holes, f kernels.Picture) (int64, error) {
 func (s *Service) regionsOf(ctx context.Context, h *holes, p wire.Paths) (set *polygon.Set, _ wire.Paths, err error) {
 	switch {
 	case h.regions != nil:
-		err = s.Frames.Work.Do(ctx, wire.SetWork(h.regions), wire.SmallSet, func() error {
-			set, err = wire.NewSet(h.regions, p, s.Bounds)
+		err = s.Frames.Work.Do(ctx, wire.SetWork(h.regions), wire.SmallSet, func(pause func() error) error {
+			set, err = wire.NewSet(h.regions, p, s.Bounds, pause)
 			return err
 		})
 		return set, p, err

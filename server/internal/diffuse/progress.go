@@ -23,7 +23,7 @@ func (s *Service) HandleSolveProgressively(stream grpc.ServerStream) error {
 	if err := wire.ReceiveMessage(stream, in); err != nil {
 		return err
 	}
-	if err := s.Host.Validate(in); err != nil {
+	if err := s.Host.Validate(stream.Context(), in); err != nil {
 		return err
 	}
 	return s.progress(stream, req, in)

@@ -99,7 +99,8 @@ const (
 	drawingPointShare = 128
 )
 
-func (s *Service) HandleSolve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*wire.Response, error) {
+func (s *Service) HandleSolve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*wire.Response,
+	error) {
 	v, err := s.newSolving(ctx, req, in, solvePixelShare, nil)
 	if err != nil {
 		return nil, err
@@ -292,8 +293,8 @@ func (s *Service) checkCanvas(width, height, edges int) error {
 	}
 	n := int64(width) * int64(height)
 	if limit := s.MaxMessageBytes; solveChannels*n > limit {
-		return apierr.Refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d", solveChannels*n,
-			limit)
+		return apierr.Refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d",
+			solveChannels*n, limit)
 	}
 	if edges != 0 && int64(edges) != n {
 		return apierr.Refuse("edges", edges, "must be %d bytes, one for each pixel, or none", n)

@@ -116,12 +116,13 @@ func (s *Service) receivePoints(stream grpc.BidiStreamingServer[pb.TriangulateRe
 		}
 	}()
 	for first := true; ; first = false {
-		req, err := stream.Recv()
+		req := &pb.TriangulateRequest{}
+		err := wire.ReceiveMessage(stream, req)
 		if errors.Is(err, io.EOF) {
 			return p
 		}
 		if err == nil {
-			err = s.addPoints(&p, req, first)
+			err = s.addPoints(stream.Context(), &p, req, first)
 		}
 		if err != nil {
 			p.err = err
@@ -134,8 +135,8 @@ func (s *Service) receivePoints(stream grpc.BidiStreamingServer[pb.TriangulateRe
 }
 
 // addPoints adds a piece.
-func (s *Service) addPoints(p *points, req *pb.TriangulateRequest, first bool) error {
-	if err := s.Host.Validate(req); err != nil {
+func (s *Service) addPoints(ctx context.Context, p *points, req *pb.TriangulateRequest, first bool) error {
+	if err := s.Host.Validate(ctx, req); err != nil {
 		return err
 	}
 	switch {

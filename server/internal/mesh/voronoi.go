@@ -34,8 +34,8 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	}
 	if k := int64(len(req.GetSites()) / pointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE &&
 		k > maxPairs/max(n, 1) {
-		return nil, apierr.Refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n,
-			k, int64(maxPairs))
+		return nil, apierr.Refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs",
+			n, k, int64(maxPairs))
 	}
 	if err := s.checkPoints(req.GetSites(), "sites"); err != nil {
 		return nil, err
