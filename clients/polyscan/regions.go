@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/regionfile"
+	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -81,6 +83,13 @@ func (c *regionsCmd) Run(e *env) error {
 		return err
 	}
 	f := r.file
+	for i, g := range f.Regions {
+		for j, limit := range g.Limits {
+			if _, err := polygon.ParseLimit(limit); err != nil {
+				return bad(r.name, "regions[%d] %q: limits[%d] = %q: %v", i, g.Name, j, limit, err)
+			}
+		}
+	}
 	fields := []jsonField{{"name", f.Name}, {"description", f.Description}}
 	if len(f.Reductions) > 0 {
 		fields = append(fields, jsonField{"reductions", f.Reductions})
@@ -182,6 +191,33 @@ func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 	return nil
 }
 
+// checkInside refuses regions that lie outside a picture of a size as a whole.
+func (r *regions) checkInside(w, h int) error {
+	var outside []string
+	for _, g := range r.file.Regions {
+		within := [2]bool{}
+		for i, size := range []int{w, h} {
+			least, most := math.Inf(1), math.Inf(-1)
+			for _, ring := range g.Rings {
+				for _, p := range ring {
+					least, most = min(least, p[i]), max(most, p[i])
+				}
+			}
+			within[i] = least < float64(size) && most > 0
+		}
+		if !within[0] || !within[1] {
+			outside = append(outside, g.Name)
+		}
+	}
+	switch len(outside) {
+	case 0:
+		return nil
+	case 1:
+		return bad(r.name, "region %q lies outside the picture of %dx%d", outside[0], w, h)
+	}
+	return bad(r.name, "region %q and %d more lie outside the picture of %dx%d", outside[0], len(outside)-1, w, h)
+}
+
 // hasLimits reports whether the regions can have a verdict.
 func (r *regions) hasLimits() bool {
 	return slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool { return len(g.Limits) > 0 })
@@ -201,6 +237,12 @@ func (r *regions) message() []*polyscanv1.Region {
 	out := make([]*polyscanv1.Region, len(r.file.Regions))
 	for i, g := range r.file.Regions {
 		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Rings: make([]*polyscanv1.Ring, len(g.Rings))}
+		if from := g.Reference; from != nil {
+			m.Reference = &polyscanv1.Reference{Region: from.Region}
+			for _, counts := range from.Counts {
+				m.Reference.Counts = append(m.Reference.Counts, &polyscanv1.ReferenceCounts{Counts: counts})
+			}
+		}
 		m.FillRule = polyscanv1.FillRule_FILL_RULE_NON_ZERO
 		if r.evenOdd(g) {
 			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
@@ -224,6 +266,12 @@ func fromRecipe(r *polyscanv1.Recipe) *regions {
 		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Fill: regionfile.FillNonZero}
 		if m.GetFillRule() == polyscanv1.FillRule_FILL_RULE_EVEN_ODD {
 			g.Fill = regionfile.FillEvenOdd
+		}
+		if from := m.GetReference(); from != nil {
+			g.Reference = &regionfile.Reference{Region: from.GetRegion()}
+			for _, c := range from.GetCounts() {
+				g.Reference.Counts = append(g.Reference.Counts, c.GetCounts())
+			}
 		}
 		for _, ring := range m.GetRings() {
 			xy := ring.GetXy()

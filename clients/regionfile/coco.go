@@ -285,15 +285,12 @@ func listImages(images cocoList[cocoImage], ids []string) string {
 
 // annotation reads one annotation if it belongs to the image, and skips it otherwise.
 func (b *builder) annotation(c *cursor, index int, image string, categories cocoList[string], boxes *int) *Error {
-	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox", "limits", "attributes")
+	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox", "attributes")
 	if e != nil {
 		return e
 	}
 	if id, e := optional(m, "image_id", (*cursor).scalar); e != nil || id != image {
 		return e
-	}
-	if m.has("limits") {
-		b.foreignLimits("limits are among the attributes", func() string { return fmt.Sprintf("annotations[%d]", index) })
 	}
 	id, e := optional(m, "id", (*cursor).scalar)
 	if e != nil {
@@ -316,7 +313,9 @@ func (b *builder) annotation(c *cursor, index int, image string, categories coco
 		return e
 	}
 	r := Region{Name: category + "#" + id}
-	if r.Limits, e = optional(m, "attributes", b.attributes); e != nil {
+	if r.Limits, e = optional(m, "attributes", func(c *cursor) ([]string, *Error) {
+		return b.attributes(c, func() string { return fmt.Sprintf("annotations[%d] %s: attributes", index, quote(r.Name)) })
+	}); e != nil {
 		return e
 	}
 	seg := m.cursor("segmentation")

@@ -4,7 +4,7 @@
 //
 // A file is recognised by its content, never by its extension:
 //
-//   - polyscan's own: a JSON array of {"name", "rings"}, optionally with "fill" and "limits";
+//   - polyscan's own: a JSON array of {"name", "rings"}, optionally with "fill", "limits" and "reference";
 //   - a polyscan recipe: a JSON object with "regions" (the array above) and optionally "name", "description", "fill"
 //     and "reductions";
 //   - LabelMe: a JSON object with "shapes" (polygon, rectangle, oriented_rectangle, circle, mask);

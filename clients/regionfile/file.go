@@ -89,6 +89,8 @@ type Region struct {
 	// Limits are the region's limits as the file writes them ("mean in [90, 140]"); this package doesn't interpret
 	// them.
 	Limits []string `json:"limits,omitempty"`
+	// Reference is what the region's distribution is compared with; nil where nothing.
+	Reference *Reference `json:"reference,omitempty"`
 }
 
 // File is what Parse makes of a region file. The caller owns it.

@@ -175,7 +175,8 @@ func TestBombs(t *testing.T) {
 		"masks of air":     `{"annotations":[{"segmentation":{"size":[4194303,4194303],"counts":[17592177655809]}}]}`,
 		"masks of one run": `{"annotations":[{"segmentation":{"size":[4194303,4194303],"counts":[1,17592177655807,1]}}]}`,
 		"many wide masks": `{"annotations":[` +
-			strings.TrimSuffix(strings.Repeat(`{"segmentation":{"size":[4194303,4194303],"counts":[1,17592177655807,1]}},`, 20_000), ",") + `]}`,
+			strings.TrimSuffix(strings.Repeat(`{"segmentation":{"size":[4194303,4194303],"counts":[1,17592177655807,1]}},`,
+				20_000), ",") + `]}`,
 		"zero runs": `{"annotations":[{"segmentation":{"size":[1,1],"counts":[` + strings.Repeat("0,", n) +
 			`1]}}]}`,
 		"zero runs compressed": `{"annotations":[{"segmentation":{"size":[1,1],"counts":"` + strings.Repeat("0", n) +

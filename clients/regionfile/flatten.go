@@ -51,8 +51,8 @@ func norm(a, b, c, d float64) float64 {
 //	cubic Bézier:      |B"| <= 6·M, M = max(|P0-2P1+P2|, |P1-2P2+P3|)          n = ⌈√(3·M / 4·tol)⌉
 //
 // (the cubic's is known as Wang's formula). An affine image of a circular arc is flattened like the arc on the unit
-// circle: a chord over the angle θ there is 1-cos(θ/2) from the arc, and the map to pixels stretches that by its norm s
-// at most, hence
+// circle: a chord over the angle θ there is 1-cos(θ/2) from the arc, and the map to pixels stretches that by its norm
+// s at most, hence
 //
 //	elliptical arc:    n = ⌈Δ / 2·acos(1 - tol/s)⌉ for an arc over the angle Δ
 //

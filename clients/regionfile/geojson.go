@@ -13,11 +13,12 @@ package regionfile
 //
 // The closing vertex, equal to the first, is dropped; a ring that isn't closed gets a warning. Further numbers of a
 // position (altitude) are dropped. A region's name is the first of properties.name, properties.label, properties.id and
-// the feature's id that is a non-empty string or a number. A "crs" member, or coordinates that look like degrees, get a
-// warning.
+// the feature's id that is a non-empty string or a number, and its limits are properties.limits. A "crs" member, or
+// coordinates that look like degrees, get a warning.
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -57,7 +58,7 @@ func (b *builder) geoJSON(c *cursor) *Error {
 			return e
 		}
 	default:
-		if e := g.geometry(m, "", "the geometry", 0); e != nil {
+		if e := g.geometry(m, Region{}, "the geometry", 0); e != nil {
 			return e
 		}
 	}
@@ -127,13 +128,11 @@ func (g *geoReader) feature(m *members, where string) *Error {
 	if t, ok := m.str("type"); !ok || t != "Feature" {
 		return fail(ErrInvalid, `expected "type": "Feature"`).within("%s", where)
 	}
-	if p := m.cursor("properties"); p != nil && p.kind() == kindObject {
-		// A property that occurs twice is no matter here.
-		for more := p.enter(); more; more = p.next() {
-			if p.key() == "limits" {
-				g.foreignLimits("GeoJSON has no place for limits", func() string { return where })
-			}
-			p.skip()
+	var limits []string
+	if p := m.cursor("properties"); p != nil {
+		var e *Error
+		if limits, e = g.attributes(p, func() string { return where + ": properties" }); e != nil {
+			return e.within("%s: properties", where)
 		}
 	}
 	c := m.cursor("geometry")
@@ -146,7 +145,7 @@ func (g *geoReader) feature(m *members, where string) *Error {
 	}
 	gm, e := c.members("type", "coordinates", "geometries", "crs")
 	if e == nil {
-		e = g.geometry(gm, name, where, 0)
+		e = g.geometry(gm, Region{Name: name, Limits: limits}, where, 0)
 	}
 	if e != nil {
 		return e.within("%s", where)
@@ -186,8 +185,9 @@ func featureName(m *members) string {
 	return ""
 }
 
-// geometry reads a geometry object. The place is for warnings only; errors get theirs from the caller.
-func (g *geoReader) geometry(m *members, name, where string, depth int) *Error {
+// geometry reads a geometry object: regions with the name and the limits of the one that is given. The place is for
+// warnings only; errors get theirs from the caller.
+func (g *geoReader) geometry(m *members, of Region, where string, depth int) *Error {
 	g.noteCRS(m)
 	t, ok := m.str("type")
 	if !ok {
@@ -199,7 +199,7 @@ func (g *geoReader) geometry(m *members, name, where string, depth int) *Error {
 		if c == nil {
 			return fail(ErrInvalid, `the key "coordinates" is missing`)
 		}
-		r := Region{Name: name, Fill: FillEvenOdd}
+		r := Region{Name: of.Name, Limits: slices.Clone(of.Limits), Fill: FillEvenOdd}
 		var e *Error
 		if t == "Polygon" {
 			r.Rings, e = g.polygon(c)
@@ -235,7 +235,7 @@ func (g *geoReader) geometry(m *members, name, where string, depth int) *Error {
 			if e == nil {
 				var gm *members
 				if gm, e = c.members("type", "coordinates", "geometries", "crs"); e == nil {
-					e = g.geometry(gm, name, where, depth+1)
+					e = g.geometry(gm, of, where, depth+1)
 				}
 			}
 			if e != nil {

@@ -30,7 +30,7 @@ func (b *builder) json(data []byte) *Error {
 	}
 	top, e := c.members("regions", "shapes", "annotations", "images", "categories",
 		"type", "features", "geometry", "geometries", "coordinates",
-		"name", "description", "fill", "reductions", "imagePath", "imageWidth", "imageHeight")
+		"name", "description", "fill", "reductions", "flags", "imagePath", "imageWidth", "imageHeight")
 	if e != nil {
 		return e
 	}
@@ -418,6 +418,9 @@ func (c *cursor) members(wanted ...string) (*members, *Error) {
 		k := c.key()
 		if len(m.names) <= maxListed {
 			m.names = append(m.names, k)
+		}
+		if k == limitsKey && !slices.Contains(wanted, k) {
+			return nil, misplacedLimits()
 		}
 		if slices.Contains(wanted, k) {
 			if _, twice := m.at[k]; twice {

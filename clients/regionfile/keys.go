@@ -13,7 +13,7 @@ import (
 
 // regionKeys and recipeKeys are the keys of polyscan's own formats.
 var (
-	regionKeys = []string{"name", "rings", "fill", "limits"}
+	regionKeys = []string{"name", "rings", "fill", "limits", "reference"}
 	recipeKeys = []string{"name", "description", "fill", "regions", "reductions"}
 )
 
@@ -37,34 +37,18 @@ func (b *builder) strange(key string, own []string, where func() string) {
 		seen.more++
 		return
 	}
-	hint := ""
 	near := nearest(key, own)
 	if other := otherNames[strings.ToLower(key)]; slices.Contains(own, other) {
 		near = other
 	}
-	if near != "" {
-		hint = fmt.Sprintf("did you mean %s?", quote(near))
-	} else if key == "limits" {
-		hint = "limits belong to a region"
-	} else {
+	if near == "" {
 		return
 	}
+	hint := fmt.Sprintf("did you mean %s?", quote(near))
 	if b.keys == nil {
 		b.keys = map[string]*strangeKey{}
 	}
 	b.keys[key] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
-}
-
-// foreignLimits notes limits in a file of another program, which are not read there.
-func (b *builder) foreignLimits(hint string, where func() string) {
-	if b.keys == nil {
-		b.keys = map[string]*strangeKey{}
-	}
-	if seen, ok := b.keys["limits"]; ok {
-		seen.more++
-		return
-	}
-	b.keys["limits"] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
 }
 
 // warnOfKeys gives one warning for each of the strange keys.

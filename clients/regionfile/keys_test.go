@@ -25,9 +25,8 @@ func TestStrangeKeys(t *testing.T) {
 		{"beside the right one", `[` + region(`1"limits":[],"limit":["mean < 3"]`) + `]`,
 			[]string{`regions[0] "a1": the key "limit" is ignored; did you mean "limits"?`}},
 		{"recipe", `{"a":0,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0,"regions":[` + region(`1"x":0`) +
-			`],"reduction":["mean"],"limits":["mean < 3"]}`,
-			[]string{`recipe: the key "reduction" is ignored; did you mean "reductions"?`,
-				`recipe: the key "limits" is ignored; limits belong to a region`}},
+			`],"reduction":["mean"],"limit":["mean < 3"]}`,
+			[]string{`recipe: the key "reduction" is ignored; did you mean "reductions"?`}},
 		{"far", `[` + region(`1"colour":"red","id":7,"node":1,"title":"x","full":1`) + `]`,
 			[]string{`regions[0] "a1": the key "full" is ignored; did you mean "fill"?`}},
 		{"of the protocol", `[` + region(`1"fill_rule":"evenodd"`) + `,` + region(`2"holes":[]`) + `]`,
@@ -35,15 +34,11 @@ func TestStrangeKeys(t *testing.T) {
 				`regions[1] "a2": the key "holes" is ignored; did you mean "rings"?`}},
 		{"Latin 1", "[\n" + region("1\"note\":\"\xe4\"") + `]`,
 			[]string{"line 2: the text is not UTF-8; what isn't becomes \uFFFD"}},
-		{"LabelMe", `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]},
-			{"label":"U8","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]}]}`,
-			[]string{`shapes[0] "U7" and 1 more: the key "limits" is ignored; ` +
-				`limits are flags of the shape`}},
-		{"COCO", `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"limits":[]}]}`,
-			[]string{`annotations[0]: the key "limits" is ignored; limits are among the attributes`}},
-		{"GeoJSON", `{"type":"Feature","properties":{"name":"n","limits":"mean < 3"},
+		{"COCO", `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"attributes":{"Limits":"mean < 3","x":1}}]}`,
+			[]string{`annotations[0] "region#1": attributes: the key "Limits" is ignored; did you mean "limits"?`}},
+		{"GeoJSON", `{"type":"Feature","properties":{"name":"n","limit":"mean < 3"},
 			"geometry":{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]}}`,
-			[]string{`the feature "n": the key "limits" is ignored; GeoJSON has no place for limits`}},
+			[]string{`the feature "n": properties: the key "limit" is ignored; did you mean "limits"?`}},
 	} {
 		f, err := Parse("", []byte(c.file), Options{})
 		if err != nil {
@@ -58,7 +53,8 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "ab", 2}, {"limit", "limits", 1}, {"lmiits", "limits", 1}, {"kitten", "sitting", 3}, {"ba", "ab", 1}} {
+	}{{"", "", 0}, {"", "ab", 2}, {"limit", "limits", 1}, {"lmiits", "limits", 1}, {"kitten", "sitting", 3},
+		{"ba", "ab", 1}} {
 		if got, back := distance(c.a, c.b), distance(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("%q, %q: %d and %d, want %d", c.a, c.b, got, back, c.want)
 		}

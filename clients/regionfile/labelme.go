@@ -16,7 +16,6 @@ package regionfile
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"image"
 	"image/png"
 	"math"
@@ -33,6 +32,11 @@ func (b *builder) labelMe(top *members) *Error {
 	}
 	if b.file.ImageHeight, e = optional(top, "imageHeight", (*cursor).extent); e != nil {
 		return e
+	}
+	if c := top.cursor("flags"); c != nil && c.kind() == kindObject { // of the image
+		if limits, e := b.flags(c); e != nil || len(limits) > 0 {
+			return misplacedLimits().within("flags")
+		}
 	}
 	c := top.cursor("shapes")
 	if e := c.expect(kindArray); e != nil {
@@ -57,14 +61,9 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e := c.expect(kindObject); e != nil {
 		return e
 	}
-	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "limits", "flags")
+	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "flags")
 	if e != nil {
 		return e
-	}
-	if m.has("limits") {
-		b.foreignLimits("limits are flags of the shape", func() string {
-			return fmt.Sprintf("shapes[%d]%s", index, nameAt(m.doc, m.start, "label"))
-		})
 	}
 	label, e := optional(m, "label", (*cursor).stringOrNull)
 	if e != nil {

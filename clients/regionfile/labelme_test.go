@@ -79,11 +79,12 @@ func TestLabelMeShapes(t *testing.T) {
 			shapes(`{"label":"a",` + points + `}`)[1:], 1, nil},
 		{"no label", shapes(`{` + points + `}`), 1, nil},
 		{"skipped types", shapes(`{"label":"a",` + points +
-			`},{"label":"b","shape_type":"linestrip"},{"label":"c","shape_type":"point"},{"label":"d","shape_type":"cuboid"}`), 1, []string{
-			`shapes[1] "b": skipped the shape of type "linestrip": it has no area`,
-			`shapes[2] "c": skipped the shape of type "point": it has no area`,
-			`shapes[3] "d": skipped the shape of type "cuboid": not a type that this program knows`,
-		}},
+			`},{"label":"b","shape_type":"linestrip"},{"label":"c","shape_type":"point"},{"label":"d","shape_type":"cuboid"}`),
+			1, []string{
+				`shapes[1] "b": skipped the shape of type "linestrip": it has no area`,
+				`shapes[2] "c": skipped the shape of type "point": it has no area`,
+				`shapes[3] "d": skipped the shape of type "cuboid": not a type that this program knows`,
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := mustParse(t, c.content, Options{})
@@ -100,7 +101,8 @@ func TestLabelMeErrors(t *testing.T) {
 		{"shapes no array", `{"shapes":{}}`, Options{}, `shapes: expected an array, found an object`, ErrInvalid},
 		{"no shapes", `{"shapes":[]}`, Options{}, `no regions in this LabelMe file`, ErrNoRegions},
 		{"only lines", shapes(`{"label":"a","shape_type":"line"},{"label":"b","shape_type":"line"}`), Options{},
-			`no regions in this LabelMe file (shapes[0] "a": skipped the shape of type "line": it has no area; 1 more like it)`, ErrNoRegions},
+			`no regions in this LabelMe file (shapes[0] "a": skipped the shape of type "line": it has no area; 1 more like it)`,
+			ErrNoRegions},
 		{"shape no object", shapes(`5`), Options{}, `shapes[0]: expected an object, found a number`, ErrInvalid},
 		{"label no string", shapes(`{"label":5,"points":[]}`), Options{},
 			`shapes[0] "5": label: expected a string, found a number`, ErrInvalid},

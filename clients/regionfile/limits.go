@@ -1,12 +1,21 @@
 package regionfile
 
-// Limits in the files of other programs, where those let people write something of their own: LabelMe's flags of a shape,
-// and attributes of a COCO annotation, as CVAT writes them.
+// Limits in the files of other programs, where those let people write something of their own: LabelMe's flags of a
+// shape, attributes of a COCO annotation, as CVAT writes them, and properties of a GeoJSON feature. Limits anywhere
+// else are an error: a region without its limits would have no verdict, and nobody would know.
 
 import "strings"
 
-// flags reads the limits among the flags of a LabelMe shape: those that are set and hold a comparison or an interval, such
-// as "mean in [90, 140]". Other flags, such as "occluded", are somebody else's.
+const limitsKey = "limits"
+
+// misplacedLimits is the error of limits where nobody reads them.
+func misplacedLimits() *Error {
+	return fail(ErrInvalid, "limits are not read here: they belong to a region, a flag of a LabelMe shape, the attributes "+
+		"of a COCO annotation or the properties of a GeoJSON feature")
+}
+
+// flags reads the limits among the flags of a LabelMe shape: those that are set and hold a comparison or an interval,
+// such as "mean in [90, 140]". Other flags, such as "occluded", are somebody else's.
 func (b *builder) flags(c *cursor) ([]string, *Error) {
 	var limits []string
 	if c.kind() == kindNull {
@@ -17,33 +26,48 @@ func (b *builder) flags(c *cursor) ([]string, *Error) {
 		return nil, e
 	}
 	for more := c.enter(); more; more = c.next() {
-		flag := c.key()
-		set := c.kind() == kindTrue
+		flag, kind := c.key(), c.kind()
 		c.skip()
-		if !set || !strings.ContainsAny(flag, "<>=[(") {
-			continue
-		}
-		var e *Error
-		if limits, e = b.limit(limits, flag); e != nil {
-			return nil, e
+		switch {
+		case strings.EqualFold(flag, limitsKey):
+			return nil, fail(ErrInvalid, "the flag %s: each limit is a flag of its own, such as \"mean in [90, 140]\": true",
+				quote(flag))
+		case !strings.ContainsAny(flag, "<>=[(≤≥"), kind == kindFalse:
+		case kind != kindTrue:
+			return nil, fail(ErrInvalid, "the flag %s: expected true or false, found %s", quote(flag), kind)
+		default:
+			var e *Error
+			if limits, e = b.limit(limits, flag); e != nil {
+				return nil, e
+			}
 		}
 	}
 	return limits, nil
 }
 
-// attributes reads the limits among the attributes of a COCO annotation: "limits", a string with semicolons between limits,
-// or an array of strings.
-func (b *builder) attributes(c *cursor) ([]string, *Error) {
+// attributes reads the limits among the attributes of a COCO annotation or the properties of a GeoJSON feature:
+// "limits", a string with semicolons between limits, or an array of strings. where says whose they are.
+func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) {
 	if c.kind() != kindObject { // null, or something of another program
+		start := c.pos
 		c.skip()
+		if strings.Contains(c.s[start:c.pos], `"`+limitsKey+`"`) {
+			return nil, fail(ErrInvalid, "expected an object, as it names limits")
+		}
 		return nil, nil
 	}
 	var limits []string
+	seen := false
 	for more := c.enter(); more; more = c.next() {
-		if c.key() != "limits" {
+		if key := c.key(); key != limitsKey {
+			b.strange(key, []string{limitsKey}, where)
 			c.skip()
 			continue
 		}
+		if seen {
+			return nil, twiceError(limitsKey)
+		}
+		seen = true
 		var e *Error
 		if c.kind() == kindArray {
 			limits, e = b.strings(c)
@@ -57,7 +81,7 @@ func (b *builder) attributes(c *cursor) ([]string, *Error) {
 			}
 		}
 		if e != nil {
-			return nil, e.within("limits")
+			return nil, e.within(limitsKey)
 		}
 	}
 	return limits, nil

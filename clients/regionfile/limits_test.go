@@ -15,6 +15,11 @@ func TestForeignLimits(t *testing.T) {
 	annotation := func(attributes string) string {
 		return `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"attributes":` + attributes + `}]}`
 	}
+	feature := func(properties string) string {
+		return `{"type":"Feature","properties":` + properties + `,"geometry":{"type":"GeometryCollection","geometries":[` +
+			`{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]},` +
+			`{"type":"Polygon","coordinates":[[[20,0],[29,0],[29,9],[20,0]]]}]}}`
+	}
 	for _, c := range []struct {
 		name, file string
 		want       []string
@@ -30,6 +35,18 @@ func TestForeignLimits(t *testing.T) {
 		{"none", annotation(`{"limits":null}`), nil, ""},
 		{"no attributes", annotation(`null`), nil, ""},
 		{"no limits", annotation(`{"limits":7}`), nil, "attributes: limits"},
+		{"twice", annotation(`{"limits":"a","limits":"b"}`), nil, `the key "limits" occurs twice`},
+		{"pairs", annotation(`[{"name":"limits","value":"mean < 3"}]`), nil,
+			"attributes: expected an object, as it names limits"},
+		{"something else", annotation(`["occluded"]`), nil, ""},
+		{"a flag that is not set so", shape(`{"mean < 3":"true"}`), nil,
+			`flags: the flag "mean < 3": expected true or false`},
+		{"a flag as a list", shape(`{"limits":["mean < 3"]}`), nil, `each limit is a flag of its own`},
+		{"an unusual sign", shape(`{"mean ≤ 3":true}`), []string{"mean ≤ 3", "max < 9", "min > 1"}, ""},
+		{"properties", feature(`{"name":"a","limits":"mean < 3; max < 9"}`), []string{"mean < 3", "max < 9"}, ""},
+		{"a list of properties", feature(`{"limits":["mean < 3"]}`), []string{"mean < 3"}, ""},
+		{"no properties", feature(`null`), nil, ""},
+		{"wrong properties", feature(`{"limits":{}}`), nil, "the feature: properties: limits: "},
 	} {
 		f, err := Parse("", []byte(c.file), Options{})
 		switch {
@@ -40,5 +57,46 @@ func TestForeignLimits(t *testing.T) {
 		case err == nil && (!slices.Equal(f.Regions[0].Limits, c.want) || len(f.Warnings) != 0):
 			t.Errorf("%s: %q, want %q; %q", c.name, f.Regions[0].Limits, c.want, f.Warnings)
 		}
+	}
+}
+
+// TestMisplacedLimits: limits where nobody reads them are an error in every format. A file that was read without them
+// would give no verdict.
+func TestMisplacedLimits(t *testing.T) {
+	const limits = `"limits":["mean < 3"]`
+	const polygon = `"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]`
+	const shape = `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]]`
+	const annotation = `{"annotations":[{"id":1,"image_id":1,"category_id":1,"segmentation":[[0,0,1,0,1,1]]`
+	for _, c := range []struct{ file, where string }{
+		{`{"regions":[{"name":"a","rings":` + triangle + `}],` + limits + `}`, ""},
+		{shape + `,` + limits + `}]}`, `shapes[0] "U7": `},
+		{shape + `}],` + limits + `}`, ""},
+		{shape + `}],"flags":{"mean < 3":true}}`, "flags: "},
+		{annotation + `,` + limits + `}]}`, "annotations[0] (id 1): "},
+		{annotation + `}],"images":[{"id":1,` + limits + `}]}`, "images[0]: "},
+		{annotation + `}],"categories":[{"id":1,"name":"pad",` + limits + `}]}`, "categories[0]: "},
+		{annotation + `}],` + limits + `}`, ""},
+		{`{` + polygon + `,` + limits + `}`, ""},
+		{`{"type":"Feature","geometry":{` + polygon + `},` + limits + `}`, ""},
+		{`{"type":"Feature","geometry":{` + polygon + `,` + limits + `}}`, "the feature: "},
+		{`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{` + polygon + `}}],` + limits + `}`, ""},
+		{`{"type":"FeatureCollection","features":[{"type":"Feature",` + limits + `,"geometry":{` + polygon + `}}]}`,
+			"features[0]: "},
+		{`{"type":"GeometryCollection","geometries":[{` + polygon + `,` + limits + `}]}`, "geometries[0]: "},
+		{`<svg xmlns="http://www.w3.org/2000/svg"><rect id="a" width="9" height="9" data-limits="mean &lt; 3"/></svg>`,
+			`line 1: <rect id="a">: `},
+		{`<svg xmlns="http://www.w3.org/2000/svg" limits="mean &lt; 3"><rect width="9" height="9"/></svg>`,
+			"line 1: <svg>: "},
+	} {
+		_, err := Parse("", []byte(c.file), Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), c.where) ||
+			!strings.Contains(err.Error(), "limits are not read here") {
+			t.Errorf("%s:\n%v, want %q", c.file, err, c.where)
+		}
+	}
+	// Other flags of an image are somebody else's.
+	if f, err := Parse("", []byte(shape+`}],"flags":{"good":true,"mean < 3":false}}`), Options{}); err != nil ||
+		len(f.Warnings) > 0 {
+		t.Errorf("%v, %v", f, err)
 	}
 }

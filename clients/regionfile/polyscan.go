@@ -9,6 +9,7 @@ package regionfile
 // don't have their own.
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func (b *builder) region(c *cursor, fill string) *Error {
 		return e
 	}
 	r, start := Region{}, c.pos
-	var seen struct{ name, rings, fill, limits bool }
+	var seen struct{ name, rings, fill, limits, reference bool }
 	var e *Error
 	for more := c.enter(); more; more = c.next() {
 		key := c.key()
@@ -85,6 +86,9 @@ func (b *builder) region(c *cursor, fill string) *Error {
 		case "limits":
 			twice, seen.limits = seen.limits, true
 			r.Limits, e = b.strings(c)
+		case "reference":
+			twice, seen.reference = seen.reference, true
+			r.Reference, e = b.reference(c)
 		default:
 			b.strange(key, regionKeys, func() string {
 				return fmt.Sprintf("regions[%d]%s", len(b.file.Regions), nameAt(c.s, start, "name"))
@@ -105,6 +109,29 @@ func (b *builder) region(c *cursor, fill string) *Error {
 		r.Fill = fill
 	}
 	return b.add(r)
+}
+
+// Reference is a distribution to compare with: that of another region, by its name, or counts of samples by value, for
+// each channel or for all of them.
+type Reference struct {
+	Region string     `json:"region,omitempty"`
+	Counts [][]uint32 `json:"counts,omitempty"`
+}
+
+func (b *builder) reference(c *cursor) (*Reference, *Error) {
+	if c.kind() == kindNull {
+		c.skip()
+		return nil, nil
+	}
+	start := c.pos
+	c.skip()
+	r := &Reference{}
+	in := json.NewDecoder(strings.NewReader(c.s[start:c.pos]))
+	in.DisallowUnknownFields()
+	if err := in.Decode(r); err != nil {
+		return nil, fail(ErrInvalid, `expected {"region": NAME} or {"counts": [[...], ...]}: %v`, err)
+	}
+	return r, nil
 }
 
 func (b *builder) rings(c *cursor) ([][][2]float64, *Error) {

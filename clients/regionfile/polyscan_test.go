@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -245,6 +247,27 @@ func TestSharedPolygons(t *testing.T) {
 		}
 		if d := cmp.Diff(plain, f.Regions); d != "" {
 			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func TestReference(t *testing.T) {
+	ring := `"rings": [[[0, 0], [4, 0], [4, 4]]]`
+	f, err := Parse("a.json", []byte(`[{"name": "a", `+ring+`, "reference": {"region": "b"}}, {"name": "b", "reference": null, `+ring+`},
+		{"reference": {"counts": [[1, 0, 7], [4]]}, `+ring+`}]`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*Reference{{Region: "b"}, nil, {Counts: [][]uint32{{1, 0, 7}, {4}}}}
+	for i, r := range f.Regions {
+		if !reflect.DeepEqual(r.Reference, want[i]) {
+			t.Errorf("region %d: %+v, want %+v", i, r.Reference, want[i])
+		}
+	}
+	for _, bad := range []string{`7`, `{"regoin": "b"}`, `{"counts": [[-1]]}`, `{"counts": [[1.5]]}`, `{"counts": [1]}`, `"b"`} {
+		if _, err := Parse("a.json", []byte(`[{`+ring+`, "reference": `+bad+`}]`), Options{}); err == nil ||
+			!strings.Contains(err.Error(), "reference") {
+			t.Errorf("%s: %v", bad, err)
 		}
 	}
 }

@@ -364,7 +364,8 @@ func TestViewBox(t *testing.T) {
 }
 
 func TestEncodings(t *testing.T) {
-	f := mustParse(t, "<?xml version='1.0' encoding='ISO-8859-1'?><svg><rect id='M\xfcller' width='1' height='1'/></svg>", Options{})
+	f := mustParse(t, "<?xml version='1.0' encoding='ISO-8859-1'?><svg><rect id='M\xfcller' width='1' height='1'/></svg>",
+		Options{})
 	if f.Regions[0].Name != "Müller" {
 		t.Errorf("name %q", f.Regions[0].Name)
 	}
@@ -405,7 +406,8 @@ func TestSVGErrors(t *testing.T) {
 		{"points", one(`<polygon points="0,0 1,1 2"/>`), Options{},
 			`line 2: <polygon>: points at offset 9: expected number, found the end`, ErrSyntax},
 		{"points out of range", one(`<polygon points="0,0 1,1 2,-5e6"/>`), Options{},
-			`line 2: <polygon>: points: the point (2, -5e+06) in pixels is out of range, magnitudes must be below 4194304`, ErrInvalid},
+			`line 2: <polygon>: points: the point (2, -5e+06) in pixels is out of range, magnitudes must be below 4194304`,
+			ErrInvalid},
 		{"transform", one(`<g id="g" transform="turn(5)">` + unitSquare + `</g>`), Options{},
 			`line 2: <g id="g">: transform at offset 0: "turn" with 1 number is not a transform`, ErrSyntax},
 		{"transform out of range", one(`<path transform="scale(1e9)" d="M1 1H2V2Z"/>`), Options{},

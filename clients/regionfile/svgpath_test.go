@@ -110,7 +110,8 @@ func TestPathErrors(t *testing.T) {
 	// An outline's own error gets the place, too.
 	o, _ := Options{}.withDefaults()
 	e := parsePath("M0 0 L1 1 5e6 5", newFlattener(&builder{opts: o, file: &File{}}, identity))
-	if want := "offset 10: the point (5e+06, 5) in pixels is out of range, magnitudes must be below 4194304"; e == nil || e.Error() != want {
+	if want := "offset 10: the point (5e+06, 5) in pixels is out of range, magnitudes must be below 4194304"; e == nil ||
+		e.Error() != want {
 		t.Errorf("got %v, want %s", e, want)
 	}
 }
