@@ -16,10 +16,11 @@ import (
 
 // Parts yields the parts that a request asks for, page after page, the newest first unless the request says otherwise.
 // Parts that are written meanwhile change nothing of what comes. An error comes last.
-func (c *Client) Parts(ctx context.Context, req *polyscanv1.ListPartsRequest) iter.Seq2[*polyscanv1.HistoryPart, error] {
+func (c *Client) Parts(ctx context.Context,
+	req *polyscanv1.ListPartsRequest) iter.Seq2[*polyscanv1.HistoryPart, error] {
 	return func(yield func(*polyscanv1.HistoryPart, error) bool) {
-		page := &polyscanv1.ListPartsRequest{Filter: req.GetFilter(), PageSize: req.GetPageSize(), PageToken: req.GetPageToken(),
-			Numbers: req.GetNumbers(), OldestFirst: req.GetOldestFirst()}
+		page := &polyscanv1.ListPartsRequest{Filter: req.GetFilter(), PageSize: req.GetPageSize(),
+			PageToken: req.GetPageToken(), Numbers: req.GetNumbers(), OldestFirst: req.GetOldestFirst()}
 		for {
 			res, err := c.History.ListParts(ctx, page)
 			if err != nil {
@@ -39,7 +40,8 @@ func (c *Client) Parts(ctx context.Context, req *polyscanv1.ListPartsRequest) it
 }
 
 // CountParts counts parts by their verdicts.
-func (c *Client) CountParts(ctx context.Context, req *polyscanv1.CountPartsRequest) (*polyscanv1.CountPartsResponse, error) {
+func (c *Client) CountParts(ctx context.Context, req *polyscanv1.CountPartsRequest) (*polyscanv1.CountPartsResponse,
+	error) {
 	res, err := c.History.CountParts(ctx, req)
 	return res, wrap(err)
 }
@@ -78,7 +80,8 @@ func (c *Client) Audit(ctx context.Context, recipe string) iter.Seq2[*polyscanv1
 	}
 }
 
-// ExportParts writes a file of parts to w, and returns how many bytes there were. A file is whole when the error is nil.
+// ExportParts writes a file of parts to w, and returns how many bytes there were. A file is whole when the error is
+// nil.
 func (c *Client) ExportParts(ctx context.Context, req *polyscanv1.ExportPartsRequest, w io.Writer) (int64, error) {
 	return receive(ctx, w, func(ctx context.Context) (grpc.ServerStreamingClient[polyscanv1.ExportPartsResponse], error) {
 		return c.History.ExportParts(ctx, req)
@@ -86,10 +89,11 @@ func (c *Client) ExportParts(ctx context.Context, req *polyscanv1.ExportPartsReq
 }
 
 // Evidence writes the picture of a part to w, and returns what it is.
-func (c *Client) Evidence(ctx context.Context, req *polyscanv1.GetEvidenceRequest, w io.Writer) (*polyscanv1.EvidenceInfo,
-	error) {
+func (c *Client) Evidence(ctx context.Context, req *polyscanv1.GetEvidenceRequest,
+	w io.Writer) (*polyscanv1.EvidenceInfo, error) {
 	var info *polyscanv1.EvidenceInfo
-	n, err := receive(ctx, w, func(ctx context.Context) (grpc.ServerStreamingClient[polyscanv1.GetEvidenceResponse], error) {
+	n, err := receive(ctx, w, func(ctx context.Context) (grpc.ServerStreamingClient[polyscanv1.GetEvidenceResponse],
+		error) {
 		return c.History.GetEvidence(ctx, req)
 	}, func(m *polyscanv1.GetEvidenceResponse) {
 		if m.GetInfo() != nil {
@@ -106,7 +110,8 @@ func (c *Client) Evidence(ctx context.Context, req *polyscanv1.GetEvidenceReques
 func receive[R any, P interface {
 	*R
 	GetData() []byte
-}](ctx context.Context, w io.Writer, call func(context.Context) (grpc.ServerStreamingClient[R], error), look func(P)) (n int64,
+}](ctx context.Context, w io.Writer, call func(context.Context) (grpc.ServerStreamingClient[R], error),
+	look func(P)) (n int64,
 	err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

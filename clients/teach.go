@@ -21,9 +21,9 @@ type Labeled struct {
 	Label polyscanv1.FrameLabel
 }
 
-// Teach learns limits from frames of good parts and returns a recipe with them, and how it judges each of the frames. The
-// server stores nothing. The iterator runs in the caller's goroutine; an error that it yields ends the call. A frame that
-// the server can't use ends it, too.
+// Teach learns limits from frames of good parts and returns a recipe with them, and how it judges each of the frames.
+// The server stores nothing. The iterator runs in the caller's goroutine; an error that it yields ends the call. A
+// frame that the server can't use ends it, too.
 func (c *Client) Teach(ctx context.Context, open *polyscanv1.TeachOpen,
 	labeled iter.Seq2[Labeled, error]) (*polyscanv1.TeachResponse, error) {
 	res := &polyscanv1.TeachResponse{}
@@ -38,8 +38,8 @@ func (c *Client) Teach(ctx context.Context, open *polyscanv1.TeachOpen,
 	return res, nil
 }
 
-// Try judges frames by a recipe before it is used, and by another beside it where open names one. Frames and errors are as
-// with [Client.Teach].
+// Try judges frames by a recipe before it is used, and by another beside it where open names one. Frames and errors are
+// as with [Client.Teach].
 func (c *Client) Try(ctx context.Context, open *polyscanv1.TryOpen,
 	labeled iter.Seq2[Labeled, error]) (*polyscanv1.TryResponse, error) {
 	res := &polyscanv1.TryResponse{}

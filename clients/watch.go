@@ -46,9 +46,10 @@ type WatchUpdate struct {
 var ErrSilent = errors.New("clients: the server is silent")
 
 // Watch yields what the server shows: first its state, then what happens, until ctx ends or the loop over it. When the
-// server is lost, that is yielded at once; when it is back, the watch goes on behind the last event that was seen, and a
-// message with LostEvents tells of those that the server does not have any more. An error comes last.
-func (c *Client) Watch(ctx context.Context, req *polyscanv1.WatchRequest, o WatchOptions) iter.Seq2[WatchUpdate, error] {
+// server is lost, that is yielded at once; when it is back, the watch goes on behind the last event that was seen, and
+// a message with LostEvents tells of those that the server does not have any more. An error comes last.
+func (c *Client) Watch(ctx context.Context, req *polyscanv1.WatchRequest,
+	o WatchOptions) iter.Seq2[WatchUpdate, error] {
 	return func(yield func(WatchUpdate, error) bool) {
 		if o.Silence < 0 {
 			yield(WatchUpdate{}, fmt.Errorf("clients: WatchOptions.Silence is %v: must not be negative", o.Silence))
@@ -112,7 +113,8 @@ type watch struct {
 	begun   bool // the server has answered once
 }
 
-// call makes one call, and returns what ended it: nil where that was the loop. heard says that the server said something.
+// call makes one call, and returns what ended it: nil where that was the loop. heard says that the server said
+// something.
 func (w *watch) call(ctx context.Context) (heard bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -40,7 +40,8 @@ func verdictMessage(sequence uint64, part string) *polyscanv1.WatchResponse {
 }
 
 // send says messages and ends with an error.
-func send(err error, all ...*polyscanv1.WatchResponse) func(*polyscanv1.WatchRequest, polyscanv1.MonitorService_WatchServer) error {
+func send(err error, all ...*polyscanv1.WatchResponse) func(*polyscanv1.WatchRequest,
+	polyscanv1.MonitorService_WatchServer) error {
 	return func(_ *polyscanv1.WatchRequest, s polyscanv1.MonitorService_WatchServer) error {
 		for _, m := range all {
 			if err := s.Send(m); err != nil {
@@ -51,8 +52,8 @@ func send(err error, all ...*polyscanv1.WatchResponse) func(*polyscanv1.WatchReq
 	}
 }
 
-// A watch goes on behind the last event that it saw when its server is back, and says at once when it is lost, silent or
-// gone.
+// A watch goes on behind the last event that it saw when its server is back, and says at once when it is lost, silent
+// or gone.
 func TestWatchComesBack(t *testing.T) {
 	f := &fake{}
 	f.monitor.calls = []func(*polyscanv1.WatchRequest, polyscanv1.MonitorService_WatchServer) error{
@@ -126,7 +127,8 @@ func TestWatchEnds(t *testing.T) {
 		}
 	}
 	f := &fake{}
-	f.monitor.calls = append(f.monitor.calls, func(_ *polyscanv1.WatchRequest, s polyscanv1.MonitorService_WatchServer) error {
+	f.monitor.calls = append(f.monitor.calls, func(_ *polyscanv1.WatchRequest,
+		s polyscanv1.MonitorService_WatchServer) error {
 		if err := s.Send(startedMessage("a")); err != nil {
 			return err
 		}

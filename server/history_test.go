@@ -23,7 +23,8 @@ import (
 )
 
 // all lists parts with all numbers, the oldest first, once there are as many as that; pages are small.
-func historyOf(t testing.TB, conn grpc.ClientConnInterface, ctx context.Context, f *pb.PartFilter, want int) []*pb.HistoryPart {
+func historyOf(t testing.TB, conn grpc.ClientConnInterface, ctx context.Context, f *pb.PartFilter,
+	want int) []*pb.HistoryPart {
 	t.Helper()
 	c := pb.NewHistoryServiceClient(conn)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -52,7 +53,8 @@ func historyOf(t testing.TB, conn grpc.ClientConnInterface, ctx context.Context,
 }
 
 // evidence reads a picture, once it is there.
-func evidenceOf(t testing.TB, ctx context.Context, conn grpc.ClientConnInterface, req *pb.GetEvidenceRequest) (*pb.EvidenceInfo, []byte) {
+func evidenceOf(t testing.TB, ctx context.Context, conn grpc.ClientConnInterface,
+	req *pb.GetEvidenceRequest) (*pb.EvidenceInfo, []byte) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		call, err := pb.NewHistoryServiceClient(conn).GetEvidence(ctx, req)
@@ -98,7 +100,8 @@ func TestHistory(t *testing.T) {
 	}
 	columns := proto.Clone(in).(*pb.Inspection)
 	columns.Result = &pb.ResultOptions{Form: pb.ResultForm_RESULT_FORM_COLUMNS}
-	columns.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_HISTOGRAM, pb.Statistic_STATISTIC_MEAN}}
+	columns.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_HISTOGRAM,
+		pb.Statistic_STATISTIC_MEAN}}
 	if _, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: columns, Frame: frame}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +124,8 @@ func TestHistory(t *testing.T) {
 		t.Helper()
 		all := historyOf(t, s.conn, t.Context(), nil, 3+len(got.parts))
 		p := all[0]
-		if p.GetName() != "station 7" || p.GetPartId() != "B-2041-17" || p.GetFrameId() != "f1" || p.GetVerdict() != pb.Verdict_VERDICT_FAIL ||
+		if p.GetName() != "station 7" || p.GetPartId() != "B-2041-17" || p.GetFrameId() != "f1" ||
+			p.GetVerdict() != pb.Verdict_VERDICT_FAIL ||
 			p.GetMethod() != pb.StreamMethod_STREAM_METHOD_REDUCE || p.GetStreamId() != 0 || p.GetRegions() != 2 ||
 			p.GetFailedRegions() != 1 || !strings.HasPrefix(p.GetReason(), "pad<&>: mean < 100") || p.GetBackend() != "cpu" ||
 			p.GetLatency().AsDuration() <= 0 || time.Since(p.GetAt().AsTime()) > time.Hour || p.GetError() {
@@ -132,17 +136,21 @@ func TestHistory(t *testing.T) {
 				t.Errorf("kept\n%v\nand the caller got\n%v", p.GetResults()[i], r)
 			}
 		}
-		if h := all[1].GetResults()[0].GetChannels()[0].GetHistogram(); len(h.GetCounts()) != 256 || h.GetCounts()[200] != 16 {
+		if h := all[1].GetResults()[0].GetChannels()[0].GetHistogram(); len(h.GetCounts()) != 256 ||
+			h.GetCounts()[200] != 16 {
 			t.Errorf("histogram of columns: %v", h)
 		}
-		if p := all[2]; !p.GetError() || p.GetVerdict() != 0 || len(p.GetResults()) != 0 || !strings.Contains(p.GetReason(), "frame") {
+		if p := all[2]; !p.GetError() || p.GetVerdict() != 0 || len(p.GetResults()) != 0 ||
+			!strings.Contains(p.GetReason(), "frame") {
 			t.Errorf("%v", p)
 		}
 		for i, want := range got.parts {
 			p := all[3+i]
 			if p.GetResultNumber() != want.GetResultNumber() || p.GetPartId() != want.GetPartId() || p.GetStreamId() == 0 ||
-				p.GetPartNumber() != want.GetPartNumber() || p.GetFirstLine() != want.GetFirstLine() || p.GetVerdict() != want.GetVerdict() ||
-				p.GetIncomplete() != want.GetIncomplete() || p.GetMissingLines() != want.GetMissingLines() || p.GetLate() != want.GetLate() ||
+				p.GetPartNumber() != want.GetPartNumber() || p.GetFirstLine() != want.GetFirstLine() ||
+				p.GetVerdict() != want.GetVerdict() ||
+				p.GetIncomplete() != want.GetIncomplete() || p.GetMissingLines() != want.GetMissingLines() ||
+				p.GetLate() != want.GetLate() ||
 				p.GetName() != "camera-3" || len(p.GetResults()) != 1 || !proto.Equal(p.GetResults()[0], want.GetRegions()[0]) {
 				t.Errorf("kept %v\nand the client got %v", p, want)
 			}
@@ -162,7 +170,8 @@ func TestHistory(t *testing.T) {
 			t.Errorf("pixel %d is %d, want %d", i, v>>8, want)
 		}
 	}
-	info, data = evidenceOf(t, t.Context(), s.conn, &pb.GetEvidenceRequest{Id: all[0].GetId(), Kind: pb.EvidenceKind_EVIDENCE_KIND_OVERLAY})
+	info, data = evidenceOf(t, t.Context(), s.conn, &pb.GetEvidenceRequest{Id: all[0].GetId(),
+		Kind: pb.EvidenceKind_EVIDENCE_KIND_OVERLAY})
 	if svg := string(data); info.GetMediaType() != "image/svg+xml" || !strings.Contains(svg, "M0 0L4 0L4 4L0 4Z") ||
 		!strings.Contains(svg, "pad&lt;&amp;&gt; FAIL") || strings.Contains(svg, "<image") {
 		t.Errorf("%v\n%s", info, svg)
@@ -191,13 +200,16 @@ func TestHistory(t *testing.T) {
 
 	c := pb.NewHistoryServiceClient(s.conn)
 	counts, err := c.CountParts(t.Context(), &pb.CountPartsRequest{Group: pb.CountGroup_COUNT_GROUP_NAME})
-	if n := counts.GetTotal(); err != nil || n.GetParts() != uint64(len(all)) || n.GetErrors() != 1 || len(counts.GetGroups()) != 2 ||
-		counts.GetGroups()[1].GetName() != "station 7" || counts.GetGroups()[1].GetFailed() != 2 || counts.GetLostParts() != 0 {
+	if n := counts.GetTotal(); err != nil || n.GetParts() != uint64(len(all)) || n.GetErrors() != 1 ||
+		len(counts.GetGroups()) != 2 ||
+		counts.GetGroups()[1].GetName() != "station 7" || counts.GetGroups()[1].GetFailed() != 2 ||
+		counts.GetLostParts() != 0 {
 		t.Errorf("%v: %v", counts, err)
 	}
 	// The same counts where tallies can't be used, for the bounds are within minutes.
-	precise, err := c.CountParts(t.Context(), &pb.CountPartsRequest{Group: pb.CountGroup_COUNT_GROUP_NAME, Filter: &pb.PartFilter{
-		From: all[0].GetAt(), To: timestamppb.New(all[len(all)-1].GetAt().AsTime().Add(time.Microsecond))}})
+	precise, err := c.CountParts(t.Context(), &pb.CountPartsRequest{Group: pb.CountGroup_COUNT_GROUP_NAME,
+		Filter: &pb.PartFilter{
+			From: all[0].GetAt(), To: timestamppb.New(all[len(all)-1].GetAt().AsTime().Add(time.Microsecond))}})
 	if err != nil || !proto.Equal(precise, counts) {
 		t.Errorf("%v: %v", precise, err)
 	}
@@ -217,7 +229,8 @@ func TestHistory(t *testing.T) {
 			t.Errorf("point %d is %v, want %v", i, p.GetValue(), want)
 		}
 	}
-	if _, err := c.GetSeries(t.Context(), &pb.GetSeriesRequest{Region: "r", Quantity: "median"}); status.Code(err) != codes.InvalidArgument {
+	if _, err := c.GetSeries(t.Context(), &pb.GetSeriesRequest{Region: "r",
+		Quantity: "median"}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a quantity that nobody computed: %v", err)
 	}
 	exported, err := c.ExportParts(t.Context(), &pb.ExportPartsRequest{Rows: pb.ExportRows_EXPORT_ROWS_REGIONS})
@@ -245,7 +258,8 @@ func TestHistory(t *testing.T) {
 	s = start(t, Config{HistoryDir: dir})
 	check(s)
 	st, err := pb.NewHistoryServiceClient(s.conn).GetHistory(t.Context(), &pb.GetHistoryRequest{})
-	if err != nil || st.GetParts() != uint64(len(all)) || st.GetPictureBytes() == 0 || st.GetDatabaseBytes() == 0 || st.GetFailure() != "" ||
+	if err != nil || st.GetParts() != uint64(len(all)) || st.GetPictureBytes() == 0 || st.GetDatabaseBytes() == 0 ||
+		st.GetFailure() != "" ||
 		!proto.Equal(st.GetOldest(), all[0].GetAt()) || !proto.Equal(st.GetNewest(), all[len(all)-1].GetAt()) {
 		t.Errorf("%v: %v", st, err)
 	}
@@ -285,7 +299,8 @@ func TestHistoryTenants(t *testing.T) {
 		if _, err := s.inspection.Reduce(as(token), &pb.ReduceRequest{Inspection: in, Frame: frame}); err != nil {
 			t.Fatal(err)
 		}
-		put := &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "recipe-" + token, RegionSet: in.GetRegionSet(), Description: fmt.Sprint(i)}}
+		put := &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "recipe-" + token, RegionSet: in.GetRegionSet(),
+			Description: fmt.Sprint(i)}}
 		if _, err := s.recipe.PutRecipe(as(token), put); err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +308,8 @@ func TestHistoryTenants(t *testing.T) {
 	all := historyOf(t, s.conn, as("a"), nil, 6)
 	c := pb.NewHistoryServiceClient(s.conn)
 	for _, token := range []string{"x", "y"} {
-		for _, f := range []*pb.PartFilter{nil, {Names: []string{"camera"}}, {Region: "pad " + token}, {Verdicts: []pb.Verdict{2}}} {
+		for _, f := range []*pb.PartFilter{nil, {Names: []string{"camera"}}, {Region: "pad " + token},
+			{Verdicts: []pb.Verdict{2}}} {
 			for _, p := range historyOf(t, s.conn, as(token), f, 3) {
 				if p.GetTenant() != token || p.GetPartId()[:1] != token {
 					t.Errorf("%s sees %v", token, p)

@@ -44,8 +44,8 @@ func trying(regions ...*pb.Region) *pb.TryOpen {
 	return &pb.TryOpen{Regions: &pb.TryOpen_RegionSet{RegionSet: &pb.RegionSet{Regions: regions}}}
 }
 
-// The limits that are taught are those of what the pixels come to, computed here from the bytes; good frames pass them, and
-// a bad frame doesn't.
+// The limits that are taught are those of what the pixels come to, computed here from the bytes; good frames pass them,
+// and a bad frame doesn't.
 func TestTeach(t *testing.T) {
 	s := start(t, Config{})
 	client := clients.New(s.conn)
@@ -103,7 +103,8 @@ func TestTeach(t *testing.T) {
 	}
 	// What the region has stays, except limits on what is taught.
 	want := []string{"count == 32", res.GetLimits()[0].GetExpression(), "count of pixels above 200 <= 0"}
-	if got := res.GetRecipe().GetRegionSet().GetRegions()[0]; strings.Join(got.GetLimits(), "\n") != strings.Join(want, "\n") ||
+	if got := res.GetRecipe().GetRegionSet().GetRegions()[0]; strings.Join(got.GetLimits(), "\n") != strings.Join(want,
+		"\n") ||
 		!proto.Equal(got.GetRings()[0], regions[0].GetRings()[0]) {
 		t.Errorf("%v, want %q", got, want)
 	}
@@ -112,7 +113,8 @@ func TestTeach(t *testing.T) {
 	}
 	f := res.GetFrames()[30]
 	if f.GetPartId() != "B-1" || f.GetVerdict() != pb.Verdict_VERDICT_FAIL || f.GetFailedRegions() != 1 ||
-		f.GetFailed()[0].GetRegionName() != "left" || !strings.Contains(f.GetFailed()[0].GetReason(), "above 200: 1 is above 0") {
+		f.GetFailed()[0].GetRegionName() != "left" || !strings.Contains(f.GetFailed()[0].GetReason(),
+		"above 200: 1 is above 0") {
 		t.Errorf("%v", f)
 	}
 	if text := strings.Join(res.GetWarnings(), "\n"); !strings.Contains(text, "2 of 4 numbers are the same") ||
@@ -162,7 +164,8 @@ func TestTeachColour(t *testing.T) {
 			[]byte{10 + i, 20, 30, 10 + i, 20, 40}))
 		labeled = append(labeled, clients.Labeled{Frame: clients.Resident(f.GetName())})
 	}
-	open := &pb.TeachOpen{Regions: &pb.TeachOpen_Recipe{Recipe: &pb.RecipeRef{Name: "tile"}}, Quantities: []string{"b.max", "min"}}
+	open := &pb.TeachOpen{Regions: &pb.TeachOpen_Recipe{Recipe: &pb.RecipeRef{Name: "tile"}},
+		Quantities: []string{"b.max", "min"}}
 	res, err := client.Teach(t.Context(), open, sequence(labeled))
 	if err != nil {
 		t.Fatal(err)
@@ -235,11 +238,13 @@ func TestTeachRefuses(t *testing.T) {
 	if res, err := client.Teach(t.Context(), open, sequence(two)); err != nil || res.GetTally().GetGoodPassed() != 2 {
 		t.Errorf("%v, %v", res, err)
 	}
-	if _, err := client.Try(t.Context(), trying(tile), sequence(two)); err == nil || !strings.Contains(err.Error(), "no region has limits") {
+	if _, err := client.Try(t.Context(), trying(tile), sequence(two)); err == nil ||
+		!strings.Contains(err.Error(), "no region has limits") {
 		t.Errorf("tried without limits: %v", err)
 	}
 	limited := rect("tile", 0, 0, 2, 1, "mean < 9")
-	if _, err := client.Try(t.Context(), trying(limited), sequence(nil)); err == nil || !strings.Contains(err.Error(), "at least one") {
+	if _, err := client.Try(t.Context(), trying(limited), sequence(nil)); err == nil ||
+		!strings.Contains(err.Error(), "at least one") {
 		t.Errorf("tried without frames: %v", err)
 	}
 	missing := trying(limited)
@@ -336,11 +341,13 @@ func FuzzTeach(f *testing.F) {
 			return
 		}
 		// What was taught can be used.
-		reduced, err := client.Reduce(t.Context(), inspecting(res.GetRecipe().GetRegionSet().GetRegions()...), labeled[0].Frame)
+		reduced, err := client.Reduce(t.Context(), inspecting(res.GetRecipe().GetRegionSet().GetRegions()...),
+			labeled[0].Frame)
 		if err != nil {
 			t.Fatalf("%v: %v", res, err)
 		}
-		if v := res.GetFrames()[0].GetVerdict(); v != reduced.GetVerdict() && reduced.GetVerdict() != pb.Verdict_VERDICT_UNSPECIFIED {
+		if v := res.GetFrames()[0].GetVerdict(); v != reduced.GetVerdict() &&
+			reduced.GetVerdict() != pb.Verdict_VERDICT_UNSPECIFIED {
 			t.Fatalf("%v, and reduced %v", res, reduced)
 		}
 	})

@@ -19,10 +19,14 @@ import (
 // holds.
 func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	limit := s.cfg.StreamIdleTimeout
-	timed := &timedStream{ServerStream: stream, held: s.held(stream.Context()), limit: limit, blocked: time.NewTimer(limit)}
+	ctx, forget := s.host.WithRequest(stream.Context())
+	timed := &timedStream{ServerStream: stream, ctx: ctx, held: s.held(ctx), limit: limit, blocked: time.NewTimer(limit)}
 	timed.blocked.Stop()
 	done := make(chan error, 1)
-	s.background.Go(func() { done <- next(srv, timed) })
+	s.background.Go(func() {
+		defer forget()
+		done <- next(srv, timed)
+	})
 	select {
 	case err := <-done:
 		return err
@@ -35,10 +39,14 @@ func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServ
 // timedStream is a stream with a timer that runs while a message waits to be sent.
 type timedStream struct {
 	grpc.ServerStream
+	ctx     context.Context
 	held    func(func()) func()
 	limit   time.Duration
 	blocked *time.Timer
 }
+
+// Context implements grpc.ServerStream.
+func (s *timedStream) Context() context.Context { return s.ctx }
 
 func (s *timedStream) SendMsg(m any) error {
 	if r, ok := m.(*wire.Response); ok {

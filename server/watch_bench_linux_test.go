@@ -200,7 +200,8 @@ func newLine(b *testing.B, s *testServer) *line {
 			star("region", 24, x+width/20, y+float64(lines)/10, float64(lines)/10))
 	}
 	in.GetRegionSet().Regions[regions-1] = rect("last line", 100, lines-4, 500, lines)
-	stream, err := pb.NewLineScanServiceClient(listen(b, s, "unix")).ScanLines(b.Context(), grpc.ForceCodecV2(framecodec.Codec()))
+	stream, err := pb.NewLineScanServiceClient(listen(b, s, "unix")).ScanLines(b.Context(),
+		grpc.ForceCodecV2(framecodec.Codec()))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -213,7 +214,8 @@ func newLine(b *testing.B, s *testServer) *line {
 func (l *line) send() (latency time.Duration) {
 	begin := time.Now()
 	m := framecodec.New(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
-		Sequence: l.n, FirstLine: l.n * watchedLines, NextResult: l.n, Frame: &pb.Frame{Source: &pb.Frame_Data{Data: l.strip}},
+		Sequence: l.n, FirstLine: l.n * watchedLines, NextResult: l.n,
+		Frame: &pb.Frame{Source: &pb.Frame_Data{Data: l.strip}},
 	}}})
 	if err := l.call.SendMsg(m); err != nil {
 		l.b.Fatal(err)

@@ -87,7 +87,8 @@ func named(in *pb.Inspection, name string) *pb.Inspection {
 	return in
 }
 
-// Watchers see calls, streams and line-scan parts with the names and ids that these carry, and the numbers they asked for.
+// Watchers see calls, streams and line-scan parts with the names and ids that these carry, and the numbers they asked
+// for.
 func TestWatch(t *testing.T) {
 	s := start(t, Config{})
 	w := s.watch(t, &pb.WatchRequest{Numbers: pb.RegionNumbers_REGION_NUMBERS_FAILED})
@@ -156,7 +157,8 @@ func TestWatch(t *testing.T) {
 		o.GetRegions() != 2 || o.GetMethod() != pb.StreamMethod_STREAM_METHOD_STREAM_FRAMES {
 		t.Errorf("%v", o)
 	}
-	late := s.watch(t, &pb.WatchRequest{Names: []string{"camera-*"}, Kinds: []pb.WatchKind{pb.WatchKind_WATCH_KIND_VERDICT}})
+	late := s.watch(t, &pb.WatchRequest{Names: []string{"camera-*"},
+		Kinds: []pb.WatchKind{pb.WatchKind_WATCH_KIND_VERDICT}})
 	if st := late.started; len(st.GetStreams()) != 1 || st.GetStreams()[0].GetStreamId() != o.GetStreamId() ||
 		len(st.GetRecipes()) != 1 || st.GetRecipes()[0].GetName() != "board" {
 		t.Errorf("%v", st)
@@ -273,7 +275,8 @@ func TestWatchHeartbeat(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 	}
-	call, err := pb.NewMonitorServiceClient(s.conn).Watch(t.Context(), &pb.WatchRequest{Heartbeat: durationpb.New(9 * time.Millisecond)})
+	call, err := pb.NewMonitorServiceClient(s.conn).Watch(t.Context(),
+		&pb.WatchRequest{Heartbeat: durationpb.New(9 * time.Millisecond)})
 	if err == nil {
 		_, err = call.Recv()
 	}
@@ -500,8 +503,8 @@ func TestWatchDrain(t *testing.T) {
 	}
 }
 
-// Each part is seen exactly once, with the numbers that its client got, whatever breaks: the connection of the camera, and
-// that of the watcher.
+// Each part is seen exactly once, with the numbers that its client got, whatever breaks: the connection of the camera,
+// and that of the watcher.
 func TestWatchUnderFaults(t *testing.T) {
 	s := start(t, Config{})
 	const strips, breaks = 600, 60

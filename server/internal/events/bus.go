@@ -79,7 +79,8 @@ const (
 
 // Each batch wakes every watcher, and waking twenty of them for each part of a fast line would take the processor from
 // the line. So a batch is followed by a pause, of so much for each watcher: what comes after one is handed on at once,
-// and a gateway that is alone never waits for longer than 0.5 ms. What hands events on lets strips go first for as long.
+// and a gateway that is alone never waits for longer than 0.5 ms. What hands events on lets strips go first for as
+// long.
 const (
 	pauseEach = 500 * time.Microsecond
 	mostPause = 10 * time.Millisecond
@@ -126,8 +127,8 @@ type Bus struct {
 	closed  bool
 }
 
-// New starts a bus, of the run of a server that has that id. Close ends it. keeper keeps what happens beyond the process;
-// nil: nobody does.
+// New starts a bus, of the run of a server that has that id. Close ends it. keeper keeps what happens beyond the
+// process; nil: nobody does.
 func New(id string, m *observe.Watch, work *hostwork.Pool, keeper Keeper) *Bus {
 	b := &Bus{
 		id: id, keeper: keeper, metrics: m, work: work, next: 1, fanned: 1, handed: 1, streams: map[uint64]*Stream{},
@@ -167,7 +168,8 @@ func (b *Bus) Published() uint64 {
 	return b.next - 1
 }
 
-// Idle says that no stream is open, and that the last event is on its way to the subscriptions, where it is in a moment.
+// Idle says that no stream is open, and that the last event is on its way to the subscriptions, where it is in a
+// moment.
 func (b *Bus) Idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,8 +189,8 @@ func (b *Bus) skip(k Kind) {
 	}
 }
 
-// publish puts an event into the ring. It waits for nothing but the lock, which nobody holds for longer than it takes to
-// copy a few pointers.
+// publish puts an event into the ring. It waits for nothing but the lock, which nobody holds for longer than it takes
+// to copy a few pointers.
 func (b *Bus) publish(e *Event) {
 	b.mu.Lock()
 	b.put(e)

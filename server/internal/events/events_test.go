@@ -153,8 +153,8 @@ func TestStuckWatcherNeverBlocks(t *testing.T) {
 	}
 }
 
-// The sum of what comes and what is told as lost is what was published, whoever publishes and however slowly it is taken;
-// numbers have a gap where something was lost and nowhere else.
+// The sum of what comes and what is told as lost is what was published, whoever publishes and however slowly it is
+// taken; numbers have a gap where something was lost and nowhere else.
 func TestNothingPassesInSilence(t *testing.T) {
 	b := newBus(t)
 	f := all()
@@ -557,7 +557,8 @@ func TestSketch(t *testing.T) {
 			if xy := got.GetPlaces()[0].GetRings()[0].GetXy(); xy[5] != float32(20/got.GetScale()) {
 				t.Errorf("polygon at %v with scale %v", xy, got.GetScale())
 			}
-			if xy := got.GetPlaces()[1].GetRings()[0].GetXy(); xy[0] != float32(4/got.GetScale()) || xy[5] != float32(16/got.GetScale()) {
+			if xy := got.GetPlaces()[1].GetRings()[0].GetXy(); xy[0] != float32(4/got.GetScale()) ||
+				xy[5] != float32(16/got.GetScale()) {
 				t.Errorf("rectangle at %v with scale %v", xy, got.GetScale())
 			}
 		})

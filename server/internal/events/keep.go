@@ -73,9 +73,9 @@ func (s *Stream) Copy(f kernels.Picture, v pb.Verdict) *Picture {
 }
 
 // Strips keep the last lines of a line-scan session until it is known which of its parts are wanted as pictures. Most
-// lines stay in the buffers that they came in: a copy costs little time itself, but drives what the next strip needs out
-// of the processor's caches, which made results of 512 KiB strips 9 % slower. Other lines are copied once, whatever parts
-// they belong to. A nil *Strips keeps nothing. Its methods are for one goroutine.
+// lines stay in the buffers that they came in: a copy costs little time itself, but drives what the next strip needs
+// out of the processor's caches, which made results of 512 KiB strips 9 % slower. Other lines are copied once, whatever
+// parts they belong to. A nil *Strips keeps nothing. Its methods are for one goroutine.
 type Strips struct {
 	stream *Stream
 	lines  uint64 // of a part
@@ -87,9 +87,9 @@ type Strips struct {
 // mostSpare is how many buffers wait to be used again: as many as a strip lets go, mostly.
 const mostSpare = 2
 
-// What all sessions may keep in buffers that strips came in. Messages that are under way need that memory too, and parts
-// of many lines could take all of it: so the rest is copied, and counts for the history alone. A buffer may be far larger
-// than its piece: pieces are of so many bytes on average, but for a few, or the strip is copied.
+// What all sessions may keep in buffers that strips came in. Messages that are under way need that memory too, and
+// parts of many lines could take all of it: so the rest is copied, and counts for the history alone. A buffer may be
+// far larger than its piece: pieces are of so many bytes on average, but for a few, or the strip is copied.
 const (
 	mostBorrowed    = 32 << 20
 	leastPieceBytes = 4 << 10
@@ -127,8 +127,8 @@ func (t *Strips) Part(m *pb.PartResult, r *polygon.Result) {
 
 // Strip keeps the lines of a strip, hands on the pictures of parts that end in it or before it, and lets go of lines
 // that no part needs any more. p has Data; it is empty for a strip that can't be used. Where hold isn't nil it may be
-// called, once: p's memory stays as it is then until the function that it returned is called. Without it nothing of p is
-// used after Strip has returned.
+// called, once: p's memory stays as it is then until the function that it returned is called. Without it nothing of p
+// is used after Strip has returned.
 func (t *Strips) Strip(first uint64, p kernels.Picture, hold func() (release func())) {
 	if t == nil {
 		return

@@ -164,7 +164,8 @@ type drawn struct {
 // drawings is how many sketches may wait to be encoded.
 const drawings = 4
 
-// Done says that all rows have been drawn. It doesn't wait: where too many pictures are being encoded, this one is lost.
+// Done says that all rows have been drawn. It doesn't wait: where too many pictures are being encoded, this one is
+// lost.
 func (k *Sketch) Done(number uint64, partID string, v pb.Verdict, r *polygon.Result) {
 	if k == nil {
 		return

@@ -177,8 +177,8 @@ func (s *Stream) Part(m *pb.PartResult, r *polygon.Result, latency time.Duration
 	}, r, nil)
 }
 
-// Reduced tells of the frame of a call: of its result, or of what was wrong with it, as a status. call is of [Bus.Call].
-// p is the frame's picture where the keeper wanted one.
+// Reduced tells of the frame of a call: of its result, or of what was wrong with it, as a status. call is of
+// [Bus.Call]. p is the frame's picture where the keeper wanted one.
 func (b *Bus) Reduced(call *Stream, name string, f *pb.Frame, r *polygon.Result, err error,
 	latency time.Duration, p *Picture) {
 	if call != nil {
@@ -189,8 +189,8 @@ func (b *Bus) Reduced(call *Stream, name string, f *pb.Frame, r *polygon.Result,
 	}
 }
 
-// Frame tells of a frame: of its result, or of what was wrong with it, as a status. The result is not to change any more.
-// p is the frame's picture where the keeper wanted one.
+// Frame tells of a frame: of its result, or of what was wrong with it, as a status. The result is not to change any
+// more. p is the frame's picture where the keeper wanted one.
 func (s *Stream) Frame(number uint64, f *pb.Frame, r *polygon.Result, err error, latency time.Duration, p *Picture) {
 	if s == nil {
 		p.Release()

@@ -237,8 +237,8 @@ func (s *Subscription) token(at time.Time) bool {
 	return true
 }
 
-// Take moves what there is into items, and says by kind what was lost before it. The loss lies between the last item that
-// was taken and the first of these.
+// Take moves what there is into items, and says by kind what was lost before it. The loss lies between the last item
+// that was taken and the first of these.
 func (s *Subscription) Take(items []Item) (_ []Item, lost [Kinds]uint64, any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,8 @@
 // Control charts: limits of a process as it ran, and its capability. Pure functions of values.
 //
-// The formulas and constants are those of the ISO 7870-2 and of every textbook on the subject: sigma within a short time is
-// the mean range divided by d2, the expected range of n normal values of unit deviation; limits are three sigma from the
-// mean, and those of ranges three times d3, the deviation of such a range.
+// The formulas and constants are those of the ISO 7870-2 and of every textbook on the subject: sigma within a short
+// time is the mean range divided by d2, the expected range of n normal values of unit deviation; limits are three sigma
+// from the mean, and those of ranges three times d3, the deviation of such a range.
 
 package history
 

@@ -97,17 +97,20 @@ func TestChartEdges(t *testing.T) {
 	if c := chartOf([]float64{3}, 0, 0, nil, nil); c.GetMean() != 3 || c.Stddev != nil || c.Upper != nil {
 		t.Errorf("of one: %v", c)
 	}
-	if c := chartOf([]float64{3, 4}, pb.ChartKind_CHART_KIND_XBAR_R, 0, nil, nil); c.GetValues() != 0 || c.GetSubgroup() != 5 {
+	if c := chartOf([]float64{3, 4}, pb.ChartKind_CHART_KIND_XBAR_R, 0, nil, nil); c.GetValues() != 0 ||
+		c.GetSubgroup() != 5 {
 		t.Errorf("of too few for a subgroup: %v", c)
 	}
 	same := slices.Repeat([]float64{0.1}, 10_000)
-	if c := chartOf(same, 0, 0, new(0.0), new(1.0)); c.GetMean() != 0.1 || c.GetUpper() != 0.1 || len(c.GetOutside()) != 0 || c.Cpk != nil {
+	if c := chartOf(same, 0, 0, new(0.0), new(1.0)); c.GetMean() != 0.1 || c.GetUpper() != 0.1 ||
+		len(c.GetOutside()) != 0 || c.Cpk != nil {
 		t.Errorf("of equal values: mean %v, upper %v, %d outside", c.GetMean(), c.GetUpper(), len(c.GetOutside()))
 	}
 	values := slices.Repeat([]float64{10, 11}, 20)
 	values[17] = 40
 	c := chartOf(values, 0, 0, nil, new(20.0))
-	if !slices.Equal(c.GetOutside(), []uint32{17}) || !slices.Equal(c.GetRangesOutside(), []uint32{16, 17}) || c.Cp != nil || c.Cpk == nil {
+	if !slices.Equal(c.GetOutside(), []uint32{17}) || !slices.Equal(c.GetRangesOutside(), []uint32{16, 17}) ||
+		c.Cp != nil || c.Cpk == nil {
 		t.Errorf("outside %v, ranges %v", c.GetOutside(), c.GetRangesOutside())
 	}
 }

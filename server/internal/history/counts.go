@@ -5,7 +5,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,11 +93,7 @@ type countKey struct {
 
 // CountParts implements pb.HistoryServiceServer.
 func (s *Service) CountParts(ctx context.Context, req *pb.CountPartsRequest) (*pb.CountPartsResponse, error) {
-	who, err := s.ask(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.filter(ctx, who, req.GetFilter())
+	f, err := s.asked(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -122,17 +117,12 @@ func (s *Service) CountParts(ctx context.Context, req *pb.CountPartsRequest) (*p
 	steps := map[int64]bool{}
 	var oldest, newest int64
 	query := func(text string, args ...any) error {
-		rows, err := s.db.reader().QueryContext(ctx, text, args...)
-		if err != nil {
-			return s.unreadable(ctx, fmt.Errorf("%w: %s", err, text))
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return s.each(ctx, func(scan scanner) error {
 			var k countKey
 			var verdict int32
 			var n, failures, late, incomplete int64
-			if err := rows.Scan(&k.step, &k.text, &k.version, &verdict, &n, &failures, &late, &incomplete); err != nil {
-				return s.unreadable(ctx, err)
+			if err := scan(&k.step, &k.text, &k.version, &verdict, &n, &failures, &late, &incomplete); err != nil {
+				return err
 			}
 			if step > 0 && !steps[k.step] {
 				if len(steps) == 0 {
@@ -168,11 +158,8 @@ func (s *Service) CountParts(ctx context.Context, req *pb.CountPartsRequest) (*p
 				c.Late += uint64(late)
 				c.Incomplete += uint64(incomplete)
 			}
-		}
-		if err := rows.Err(); err != nil {
-			return s.unreadable(ctx, err)
-		}
-		return nil
+			return nil
+		}, text, args...)
 	}
 	for _, sp := range f.spans(step) {
 		if f.none {
@@ -208,8 +195,8 @@ func (s *Service) CountParts(ctx context.Context, req *pb.CountPartsRequest) (*p
 			}
 		}
 	}
-	err = s.db.reader().QueryRowContext(ctx, "SELECT coalesce(sum(parts), 0) FROM losses WHERE until >= ? AND since < ?", f.from,
-		f.to).Scan(&res.LostParts)
+	err = s.db.reader().QueryRowContext(ctx, "SELECT coalesce(sum(parts), 0) FROM losses WHERE until >= ? AND since < ?",
+		f.from, f.to).Scan(&res.LostParts)
 	if err != nil {
 		return nil, s.unreadable(ctx, err)
 	}
@@ -221,7 +208,8 @@ func (s *Service) CountParts(ctx context.Context, req *pb.CountPartsRequest) (*p
 			g.From = timestamppb.New(time.UnixMicro(k.step))
 		}
 		if group != "0" {
-			if err := s.db.reader().QueryRowContext(ctx, "SELECT text FROM texts WHERE id = ?", k.text).Scan(&g.Name); err != nil {
+			if err := s.db.reader().QueryRowContext(ctx, "SELECT text FROM texts WHERE id = ?",
+				k.text).Scan(&g.Name); err != nil {
 				return nil, s.unreadable(ctx, err)
 			}
 			g.RecipeVersion = uint64(k.version)
@@ -247,32 +235,19 @@ const defaultBars = 20
 
 // GetPareto implements pb.HistoryServiceServer.
 func (s *Service) GetPareto(ctx context.Context, req *pb.GetParetoRequest) (*pb.GetParetoResponse, error) {
-	who, err := s.ask(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.filter(ctx, who, req.GetFilter())
+	f, err := s.asked(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	failures := map[int64]uint64{}
 	query := func(text string, args ...any) error {
-		rows, err := s.db.reader().QueryContext(ctx, text, args...)
-		if err != nil {
-			return s.unreadable(ctx, fmt.Errorf("%w: %s", err, text))
-		}
-		for rows.Next() {
+		return s.each(ctx, func(scan scanner) error {
 			var region int64
 			var n uint64
-			if err := rows.Scan(&region, &n); err != nil {
-				return s.unreadable(ctx, errors.Join(err, rows.Close()))
-			}
+			err := scan(&region, &n)
 			failures[region] += n
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return s.unreadable(ctx, err)
-		}
-		return nil
+			return err
+		}, text, args...)
 	}
 	// Regions fail in parts that fail: no others have to be looked at.
 	switch {
@@ -323,7 +298,8 @@ func (s *Service) GetPareto(ctx context.Context, req *pb.GetParetoRequest) (*pb.
 	}
 	for _, b := range bars[:read] {
 		m := &pb.ParetoBar{Failures: b.n}
-		if err := s.db.reader().QueryRowContext(ctx, "SELECT text FROM texts WHERE id = ?", b.region).Scan(&m.Region); err != nil {
+		if err := s.db.reader().QueryRowContext(ctx, "SELECT text FROM texts WHERE id = ?",
+			b.region).Scan(&m.Region); err != nil {
 			return nil, s.unreadable(ctx, err)
 		}
 		res.Bars = append(res.Bars, m)

@@ -250,7 +250,8 @@ func (w *writer) sweep() error {
 			}
 		}
 		var known bool
-		if err := w.db.write.QueryRow("SELECT EXISTS(SELECT 1 FROM pictures WHERE file = ?)", stem).Scan(&known); err != nil || known {
+		if err := w.db.write.QueryRow("SELECT EXISTS(SELECT 1 FROM pictures WHERE file = ?)",
+			stem).Scan(&known); err != nil || known {
 			return err
 		}
 		removed++
@@ -311,8 +312,8 @@ func (s *Service) GetEvidence(req *pb.GetEvidenceRequest, stream pb.HistoryServi
 
 func (s *Service) noEvidence(ctx context.Context, id uint64, who asker) error {
 	var known bool
-	err := s.db.reader().QueryRowContext(ctx, "SELECT EXISTS(SELECT 1 FROM parts WHERE id = ? AND "+who.where("parts.tenant")+")",
-		int64(id)).Scan(&known)
+	err := s.db.reader().QueryRowContext(ctx, "SELECT EXISTS(SELECT 1 FROM parts WHERE id = ? AND "+
+		who.where("parts.tenant")+")", int64(id)).Scan(&known)
 	if err != nil {
 		return s.unreadable(ctx, err)
 	}
@@ -322,7 +323,8 @@ func (s *Service) noEvidence(ctx context.Context, id uint64, who asker) error {
 	return status.Errorf(codes.NotFound, "there is no part %d", id)
 }
 
-func (s *Service) sendFile(stream pb.HistoryService_GetEvidenceServer, path string, info *pb.EvidenceInfo, id uint64) error {
+func (s *Service) sendFile(stream pb.HistoryService_GetEvidenceServer, path string, info *pb.EvidenceInfo,
+	id uint64) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Errorf(codes.NotFound, "the picture of part %d is gone", id)
@@ -338,7 +340,8 @@ func (s *Service) sendFile(stream pb.HistoryService_GetEvidenceServer, path stri
 	return sendData(stream, info, f)
 }
 
-func sendData(stream pb.HistoryService_GetEvidenceServer, info *pb.EvidenceInfo, from interface{ Read([]byte) (int, error) }) error {
+func sendData(stream pb.HistoryService_GetEvidenceServer, info *pb.EvidenceInfo,
+	from interface{ Read([]byte) (int, error) }) error {
 	r := bufio.NewReaderSize(from, evidenceChunk)
 	for first := true; ; first = false {
 		chunk := make([]byte, evidenceChunk)

@@ -88,7 +88,16 @@ type RegionRow struct {
 	Mode          *uint32   `parquet:"mode,optional"`
 	Distinct      *uint32   `parquet:"distinct,optional"`
 	// Percentiles as text, such as "p5=12 p95=210": files of several recipes have several sets of them.
-	Percentiles string `parquet:"percentiles"`
+	Percentiles           string   `parquet:"percentiles"`
+	Skewness              *float64 `parquet:"skewness,optional"`
+	Kurtosis              *float64 `parquet:"kurtosis,optional"`
+	Entropy               *float64 `parquet:"entropy,optional"`
+	MeanAbsoluteDeviation *float64 `parquet:"mean_absolute_deviation,optional"`
+	InterquartileRange    *float64 `parquet:"interquartile_range,optional"`
+	KolmogorovSmirnov     *float64 `parquet:"kolmogorov_smirnov,optional"`
+	Wasserstein           *float64 `parquet:"wasserstein,optional"`
+	JensenShannon         *float64 `parquet:"jensen_shannon,optional"`
+	ChiSquare             *float64 `parquet:"chi_square,optional"`
 }
 
 // word is the last part of the name of an enum's value.
@@ -122,7 +131,8 @@ func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
 			ID: int64(p.GetId()), At: p.GetAt().AsTime(), Name: p.GetName(), PartID: p.GetPartId(), Recipe: p.GetRecipe(),
 			RecipeVersion: int64(p.GetRecipeVersion()), PartVerdict: word(p.GetVerdict().String(), "VERDICT_"),
 			Index: int64(r.GetIndex()), Region: RegionLabel(r.GetName(), r.GetIndex()),
-			Verdict: word(r.GetVerdict().String(), "VERDICT_"), Count: int64(r.GetCount()), Area: r.GetArea(), Coverage: r.Coverage,
+			Verdict: word(r.GetVerdict().String(), "VERDICT_"), Count: int64(r.GetCount()), Area: r.GetArea(),
+			Coverage: r.Coverage,
 		}
 		for _, l := range r.GetLimits() {
 			if l.GetVerdict() == pb.Verdict_VERDICT_FAIL {
@@ -134,6 +144,10 @@ func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
 			row.Channel = strings.ToLower(word(c.GetChannel().String(), "CHANNEL_"))
 			row.Sum, row.SumOfSquares, row.Mean, row.Variance, row.Stddev = c.Sum, c.SumOfSquares, c.Mean, c.Variance, c.Stddev
 			row.Min, row.Max, row.Median, row.Mode, row.Distinct = c.Min, c.Max, c.Median, c.Mode, c.Distinct
+			row.Skewness, row.Kurtosis, row.Entropy = c.Skewness, c.Kurtosis, c.Entropy
+			row.KolmogorovSmirnov, row.Wasserstein = c.KolmogorovSmirnov, c.Wasserstein
+			row.JensenShannon, row.ChiSquare = c.JensenShannon, c.ChiSquare
+			row.MeanAbsoluteDeviation, row.InterquartileRange = c.MeanAbsoluteDeviation, c.InterquartileRange
 			var percentiles []string
 			for _, v := range c.GetPercentiles() {
 				percentiles = append(percentiles, "p"+number(v.GetPercentile())+"="+number(v.GetValue()))
@@ -241,11 +255,7 @@ func (w sendWriter) Write(p []byte) (int, error) {
 // ExportParts implements pb.HistoryServiceServer.
 func (s *Service) ExportParts(req *pb.ExportPartsRequest, stream pb.HistoryService_ExportPartsServer) error {
 	ctx := stream.Context()
-	who, err := s.ask(ctx, req)
-	if err != nil {
-		return err
-	}
-	f, err := s.filter(ctx, who, req.GetFilter())
+	f, err := s.asked(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -261,8 +271,8 @@ func (s *Service) ExportParts(req *pb.ExportPartsRequest, stream pb.HistoryServi
 	return out.Flush()
 }
 
-func export[T any](ctx context.Context, s *Service, f *filter, format pb.ExportFormat, out io.Writer, numbers pb.RegionNumbers,
-	rowsOf func(*pb.HistoryPart) []T) (err error) {
+func export[T any](ctx context.Context, s *Service, f *filter, format pb.ExportFormat, out io.Writer,
+	numbers pb.RegionNumbers, rowsOf func(*pb.HistoryPart) []T) (err error) {
 	var w rowWriter[T]
 	if format == pb.ExportFormat_EXPORT_FORMAT_PARQUET {
 		w = &parquetWriter[T]{GenericWriter: parquet.NewGenericWriter[T](out, parquet.Compression(&parquet.Zstd),

@@ -19,8 +19,6 @@ import (
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
-
-	_ "github.com/polyscan/polyscan/internal/shorttest"
 )
 
 // patience is how long tests wait for what must come: long, for machines with other work.
@@ -66,7 +64,8 @@ func config(t testing.TB, dir string) (Config, *logs) {
 	}
 	log := &logs{}
 	return Config{
-		Dir: dir, Memory: 64 << 20, Server: t.Name(), Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: observe.New().History,
+		Dir: dir, Memory: 64 << 20, Server: t.Name(), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Metrics:  observe.New().History,
 		Validate: v.Validate, PNG: func(_ context.Context, im image.Image) ([]byte, error) {
 			var b bytes.Buffer
 			err := png.Encode(&b, im)
@@ -141,7 +140,8 @@ func part(s *events.Stream, number uint64, id string, r *polygon.Result) {
 // list reads all parts that a filter lets through, in pages of that size.
 func (k *kept) list(t testing.TB, f *pb.PartFilter, size uint32, oldestFirst bool) (all []*pb.HistoryPart) {
 	t.Helper()
-	req := &pb.ListPartsRequest{Filter: f, PageSize: size, OldestFirst: oldestFirst, Numbers: pb.RegionNumbers_REGION_NUMBERS_ALL}
+	req := &pb.ListPartsRequest{Filter: f, PageSize: size, OldestFirst: oldestFirst,
+		Numbers: pb.RegionNumbers_REGION_NUMBERS_ALL}
 	for {
 		res, err := k.ListParts(admin, req)
 		if err != nil {

@@ -33,8 +33,8 @@ import (
 
 // camera opens a stream.
 func (k *kept) camera(name, recipe string) *events.Stream {
-	return k.bus.Open(events.Source{Method: pb.StreamMethod_STREAM_METHOD_SCAN_LINES, Name: name, Recipe: recipe, Version: 1, Count: 3,
-		Backend: "cpu"})
+	return k.bus.Open(events.Source{Method: pb.StreamMethod_STREAM_METHOD_SCAN_LINES, Name: name, Recipe: recipe,
+		Version: 1, Count: 3, Backend: "cpu"})
 }
 
 // Whatever is filtered, and however large the pages are, each part comes once and in order; and parts that are written
@@ -77,7 +77,8 @@ func TestPages(t *testing.T) {
 		}
 		f.Recipes = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"board-0", "board-1", "board-2"}), 0, 2,
 			rapid.ID[string]).Draw(t, "recipes")
-		f.Verdicts = rapid.SliceOfNDistinct(rapid.SampledFrom([]pb.Verdict{0, 1, 2}), 0, 3, rapid.ID[pb.Verdict]).Draw(t, "verdicts")
+		f.Verdicts = rapid.SliceOfNDistinct(rapid.SampledFrom([]pb.Verdict{0, 1, 2}), 0, 3, rapid.ID[pb.Verdict]).Draw(t,
+			"verdicts")
 		if rapid.Bool().Draw(t, "region") {
 			f.Region = "region 0"
 		}
@@ -215,15 +216,16 @@ func TestBytes(t *testing.T) {
 	const parts = 60
 	for i := range uint64(parts) {
 		part(s, i, fmt.Sprint(i), result(3, 150))
-		k.Picture(s, i, fmt.Sprint(i), nil, &events.Picture{Picture: kernels.Picture{Width: 200, Height: 200, Stride: 200, Format: kernels.Gray8,
-			Data: [][]byte{noise}}, Free: func() {}})
+		k.Picture(s, i, fmt.Sprint(i), nil, &events.Picture{Picture: kernels.Picture{Width: 200, Height: 200, Stride: 200,
+			Format: kernels.Gray8, Data: [][]byte{noise}}, Free: func() {}})
 	}
 	eventually(t, "pictures are removed", func() bool {
 		res, err := k.GetHistory(admin, &pb.GetHistoryRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return res.GetPictureBytes() > 0 && res.GetPictureBytes() <= 3<<18 && res.GetQueuedParts() == 0 && k.state.queuedPictures.Load() == 0
+		return res.GetPictureBytes() > 0 && res.GetPictureBytes() <= 3<<18 && res.GetQueuedParts() == 0 &&
+			k.state.queuedPictures.Load() == 0
 	})
 	k.close()
 	k = keep(t, dir)
@@ -303,7 +305,8 @@ func TestFullDisk(t *testing.T) {
 		}
 		return c.GetLostParts() == lost && c.GetTotal().GetParts() == n-lost
 	})
-	if log := k.log.String(); !strings.Contains(log, "can't be written") || !strings.Contains(log, "can be written again") {
+	if log := k.log.String(); !strings.Contains(log, "can't be written") ||
+		!strings.Contains(log, "can be written again") {
 		t.Errorf("log: %s", log)
 	}
 }
@@ -446,8 +449,10 @@ func TestLateOnItsWay(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rapid.Custom(func(t *rapid.T) *pb.RegionResult {
-			m := &pb.RegionResult{Index: rapid.Uint32Max(3).Draw(t, "index"), Name: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "name"),
-				Count: rapid.Uint64Max(3).Draw(t, "count"), Area: rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1.5}).Draw(t, "area")}
+			m := &pb.RegionResult{Index: rapid.Uint32Max(3).Draw(t, "index"),
+				Name:  rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "name"),
+				Count: rapid.Uint64Max(3).Draw(t, "count"), Area: rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1.5}).Draw(t,
+					"area")}
 			if rapid.Bool().Draw(t, "coverage") {
 				m.Coverage = new(rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "share"))
 				m.Bounds = &pb.PixelRect{X1: rapid.Uint32Max(2).Draw(t, "x1")}
@@ -455,7 +460,8 @@ func TestNumbers(t *testing.T) {
 			for range rapid.IntRange(0, 2).Draw(t, "channels") {
 				c := &pb.ChannelStatistics{Count: new(m.Count)}
 				if rapid.Bool().Draw(t, "sums") {
-					c.Sum, c.SumOfSquares = new(rapid.Uint64Max(1000).Draw(t, "sum")), new(rapid.Uint64Range(1_000_000, 2_000_000).Draw(t, "squares"))
+					c.Sum, c.SumOfSquares = new(rapid.Uint64Max(1000).Draw(t, "sum")),
+						new(rapid.Uint64Range(1_000_000, 2_000_000).Draw(t, "squares"))
 				}
 				if m.Count > 0 && c.Sum != nil && rapid.Bool().Draw(t, "derived") {
 					c.Mean = new(exact.Quotient(0, c.GetSum(), m.Count))
@@ -536,7 +542,8 @@ func TestKeptNumbers(t *testing.T) {
 func TestNoRoomForPictures(t *testing.T) {
 	k := keep(t, t.TempDir(), func(c *Config) { c.Memory = 100_000 })
 	s := k.camera("camera", "board")
-	big := kernels.Picture{Width: 1000, Height: 1000, Stride: 1000, Format: kernels.Gray8, Data: [][]byte{make([]byte, 1_000_000)}}
+	big := kernels.Picture{Width: 1000, Height: 1000, Stride: 1000, Format: kernels.Gray8,
+		Data: [][]byte{make([]byte, 1_000_000)}}
 	if p := s.Copy(big, pb.Verdict_VERDICT_FAIL); p != nil {
 		t.Error("a picture of 1 MB in 0.1 MB")
 	}
@@ -564,8 +571,8 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// Strips become the picture of a part; lines that did not come are 0 and counted, and all memory goes back. Lines are read
-// from where they are for as long as they are held, and copied where they can't be held or came in crumbs.
+// Strips become the picture of a part; lines that did not come are 0 and counted, and all memory goes back. Lines are
+// read from where they are for as long as they are held, and copied where they can't be held or came in crumbs.
 func TestStrips(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -717,8 +724,8 @@ func TestOwnParts(t *testing.T) {
 	}
 	k.written(t, 3)
 	for _, owner := range []string{"x", "y'; --"} {
-		for _, f := range []*pb.PartFilter{nil, {Names: []string{"camera"}}, {Recipes: []string{"board"}}, {Region: "region 0"}, {PartId: "id"},
-			{Verdicts: []pb.Verdict{2}}} {
+		for _, f := range []*pb.PartFilter{nil, {Names: []string{"camera"}}, {Recipes: []string{"board"}},
+			{Region: "region 0"}, {PartId: "id"}, {Verdicts: []pb.Verdict{2}}} {
 			res, err := k.ListParts(as(owner, auth.View), &pb.ListPartsRequest{Filter: f})
 			if err != nil || len(res.GetParts()) != 1 || res.GetParts()[0].GetTenant() != owner {
 				t.Errorf("%s, %v: %v: %v", owner, f, res, err)

@@ -60,6 +60,9 @@ type queue struct {
 	parts   int
 }
 
+// Waiting is how much memory is taken by what waits to be written, with pixels of parts that are under way.
+func (s *Service) Waiting() int64 { return s.queue.used.Load() }
+
 // take takes memory, and says whether there was any.
 func (q *queue) take(bytes int64) bool {
 	if q.used.Add(bytes) > q.limit {
@@ -136,7 +139,8 @@ func resultBytes(r *polygon.Result) int64 {
 		return 0
 	case r.Columns != nil:
 		c := r.Columns
-		return int64(c.Rows)*(region+int64(len(c.Channels))*(channel+percentile*int64(len(c.Percentiles)))) + limit*int64(len(c.Limits))
+		return int64(c.Rows)*(region+int64(len(c.Channels))*(channel+percentile*int64(len(c.Percentiles)))) +
+			limit*int64(len(c.Limits))
 	}
 	n := region * int64(len(r.Regions))
 	for i := range r.Regions {
@@ -154,7 +158,8 @@ func resultBytes(r *polygon.Result) int64 {
 }
 
 // Verdict implements events.Keeper.
-func (s *Service) Verdict(stream *events.Stream, v *events.Verdict, at time.Time, r *polygon.Result, p *events.Picture) {
+func (s *Service) Verdict(stream *events.Stream, v *events.Verdict, at time.Time, r *polygon.Result,
+	p *events.Picture) {
 	k := &keptVerdict{stream: stream, v: v, at: at, result: r}
 	if p != nil {
 		k.part = &partRef{}

@@ -35,8 +35,8 @@ func residentBytes() (now, most int) {
 // A thousand parts a second, of ten regions, one in fifty of which fails: -benchtime 600000x is ten minutes of it.
 func BenchmarkThousandASecond(b *testing.B) {
 	k := keep(b, b.TempDir(), func(c *Config) { c.Memory = 256 << 20 })
-	s := k.bus.Open(events.Source{Method: pb.StreamMethod_STREAM_METHOD_SCAN_LINES, Name: "camera-1", Recipe: "board", Version: 3, Count: 10,
-		Backend: "cpu"})
+	s := k.bus.Open(events.Source{Method: pb.StreamMethod_STREAM_METHOD_SCAN_LINES, Name: "camera-1", Recipe: "board",
+		Version: 3, Count: 10, Backend: "cpu"})
 	good, bad := result(10, 50), result(10, 150)
 	const every = time.Millisecond
 	mostQueue, mostBytes := 0, int64(0)
@@ -218,7 +218,8 @@ func BenchmarkQueries(b *testing.B) {
 		{"region", list(&pb.PartFilter{Region: "region 7", To: at(0.5)})},
 		{"part", list(&pb.PartFilter{PartId: fmt.Sprintf("B-%d", *queryParts/3)})},
 		{"late", list(&pb.PartFilter{Marks: []pb.PartMark{pb.PartMark_PART_MARK_LATE}})},
-		{"stream", list(&pb.PartFilter{Stream: &pb.StreamRef{ServerId: "run", StreamId: 1, ResultNumber: new(uint64(*queryParts / 2))}})},
+		{"stream", list(&pb.PartFilter{Stream: &pb.StreamRef{ServerId: "run", StreamId: 1,
+			ResultNumber: new(uint64(*queryParts / 2))}})},
 		{"count", func() (proto.Message, error) { return k.CountParts(admin, &pb.CountPartsRequest{}) }},
 		{"count-by-day", func() (proto.Message, error) {
 			return k.CountParts(admin, &pb.CountPartsRequest{
@@ -227,10 +228,12 @@ func BenchmarkQueries(b *testing.B) {
 		}},
 		{"pareto", func() (proto.Message, error) { return k.GetPareto(admin, &pb.GetParetoRequest{}) }},
 		{"pareto-of-name", func() (proto.Message, error) {
-			return k.GetPareto(admin, &pb.GetParetoRequest{Filter: &pb.PartFilter{Names: []string{"camera-1"}, From: at(0.1), To: at(0.9)}})
+			return k.GetPareto(admin, &pb.GetParetoRequest{Filter: &pb.PartFilter{Names: []string{"camera-1"}, From: at(0.1),
+				To: at(0.9)}})
 		}},
 		{"series", func() (proto.Message, error) {
-			return k.GetSeries(admin, &pb.GetSeriesRequest{Region: "pad", Quantity: "mean", Filter: &pb.PartFilter{Names: []string{"camera-1"}}})
+			return k.GetSeries(admin, &pb.GetSeriesRequest{Region: "pad", Quantity: "mean",
+				Filter: &pb.PartFilter{Names: []string{"camera-1"}}})
 		}},
 		{"state", func() (proto.Message, error) { return k.GetHistory(admin, &pb.GetHistoryRequest{}) }},
 	} {

@@ -1,8 +1,9 @@
 // Numbers of a part's regions as a blob, and back, bit for bit.
 //
 // Most of what a region's result says is the same for part after part: its name and limits, and where it lies. That is
-// its definition, which the table regions has once. Mean, variance and deviation follow from the sums. What remains is a
-// row for each region: the definition's id as the difference to the one before, flags, and the message's length and bytes.
+// its definition, which the table regions has once. Mean, variance and deviation follow from the sums. What remains is
+// a row for each region: the definition's id as the difference to the one before, flags, and the message's length and
+// bytes.
 
 package history
 

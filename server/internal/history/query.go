@@ -65,6 +65,43 @@ func (s *Service) unreadable(ctx context.Context, err error) error {
 	return status.Error(codes.Unavailable, "the history can't be read: "+err.Error())
 }
 
+// scanner reads the columns of a row.
+type scanner func(to ...any) error
+
+// each runs a query and calls row for each row, with a function that reads its columns. An error of the database ends
+// it as a status; an error of row's own ends it as it is.
+func (s *Service) each(ctx context.Context, row func(scan scanner) error, query string, args ...any) error {
+	rows, err := s.db.reader().QueryContext(ctx, query, args...)
+	if err != nil {
+		return s.unreadable(ctx, fmt.Errorf("%w: %s", err, query))
+	}
+	defer rows.Close()
+	scan := func(to ...any) error {
+		if err := rows.Scan(to...); err != nil {
+			return s.unreadable(ctx, err)
+		}
+		return nil
+	}
+	for rows.Next() {
+		if err := row(scan); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return s.unreadable(ctx, err)
+	}
+	return nil
+}
+
+// asked is the filter of a request, with what the one who asks may see.
+func (s *Service) asked(ctx context.Context, req interface{ GetFilter() *pb.PartFilter }) (*filter, error) {
+	who, err := s.ask(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return s.filter(ctx, who, req.GetFilter())
+}
+
 // filter is a PartFilter that was looked up in the database.
 type filter struct {
 	who       asker
@@ -353,21 +390,16 @@ func (s *Service) page(ctx context.Context, f *filter, after *place, oldestFirst
 		if len(where) > 0 {
 			text = strings.Join(where, " AND ")
 		}
-		query := fmt.Sprintf("SELECT %[1]s, %[2]s FROM %[3]s WHERE %[4]s ORDER BY %[1]s %[5]s, %[2]s %[5]s LIMIT %[6]d", at, id,
-			d.from(), text, direction, n)
-		rows, err := s.db.reader().QueryContext(ctx, query, args...)
-		if err != nil {
-			return nil, s.unreadable(ctx, fmt.Errorf("%w: %s", err, query))
-		}
-		for rows.Next() {
+		query := fmt.Sprintf("SELECT %[1]s, %[2]s FROM %[3]s WHERE %[4]s ORDER BY %[1]s %[5]s, %[2]s %[5]s LIMIT %[6]d", at,
+			id, d.from(), text, direction, n)
+		err := s.each(ctx, func(scan scanner) error {
 			var p place
-			if err := rows.Scan(&p.at, &p.id); err != nil {
-				return nil, s.unreadable(ctx, errors.Join(err, rows.Close()))
-			}
+			err := scan(&p.at, &p.id)
 			found = append(found, p)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return nil, s.unreadable(ctx, err)
+			return err
+		}, query, args...)
+		if err != nil {
+			return nil, err
 		}
 	}
 	if len(drivers) > 1 {
@@ -384,11 +416,7 @@ func (s *Service) page(ctx context.Context, f *filter, after *place, oldestFirst
 
 // ListParts implements pb.HistoryServiceServer.
 func (s *Service) ListParts(ctx context.Context, req *pb.ListPartsRequest) (*pb.ListPartsResponse, error) {
-	who, err := s.ask(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.filter(ctx, who, req.GetFilter())
+	f, err := s.asked(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -465,9 +493,10 @@ func parseToken(text string, filter [8]byte, oldestFirst bool) (*place, error) {
 	return &place{int64(binary.BigEndian.Uint64(b[10:])), int64(binary.BigEndian.Uint64(b[18:]))}, nil
 }
 
-// parts reads parts with their numbers, as far as these take no more than limit bytes in a part. Those that are gone are
-// nil.
-func (s *Service) parts(ctx context.Context, places []place, numbers pb.RegionNumbers, limit int) ([]*pb.HistoryPart, error) {
+// parts reads parts with their numbers, as far as these take no more than limit bytes in a part. Those that are gone
+// are nil.
+func (s *Service) parts(ctx context.Context, places []place, numbers pb.RegionNumbers, limit int) ([]*pb.HistoryPart,
+	error) {
 	at := map[int64]int{}
 	var ids []string
 	for i, p := range places {
@@ -479,30 +508,29 @@ func (s *Service) parts(ctx context.Context, places []place, numbers pb.RegionNu
 	if numbers == pb.RegionNumbers_REGION_NUMBERS_ALL || numbers == pb.RegionNumbers_REGION_NUMBERS_FAILED {
 		blob = "(SELECT data FROM numbers WHERE part = p.id)"
 	}
-	rows, err := s.db.reader().QueryContext(ctx, `SELECT p.id, p.at, coalesce(s.server, ''), coalesce(s.stream, 0), p.number,
+	query := `SELECT p.id, p.at, coalesce(s.server, ''), coalesce(s.stream, 0), p.number,
 		name.text, tenant.text, recipe.text, p.version, p.verdict, p.marks, p.method, p.part_id, p.frame_id, p.part_number,
 		p.first_line, p.missing, p.latency, p.queue, p.compute, p.captured, p.regions, p.failed, backend.text, p.reason,
-		`+blob+` FROM parts p LEFT JOIN streams s ON s.id = p.stream JOIN texts name ON name.id = p.name
+		` + blob + ` FROM parts p LEFT JOIN streams s ON s.id = p.stream JOIN texts name ON name.id = p.name
 		JOIN texts tenant ON tenant.id = p.tenant JOIN texts recipe ON recipe.id = p.recipe
-		JOIN texts backend ON backend.id = p.backend WHERE p.id IN (`+strings.Join(ids, ",")+")")
-	if err != nil {
-		return nil, s.unreadable(ctx, err)
-	}
+		JOIN texts backend ON backend.id = p.backend WHERE p.id IN (` + strings.Join(ids, ",") + ")"
 	blobs := map[int64][]byte{}
-	for rows.Next() {
+	err := s.each(ctx, func(scan scanner) error {
 		m := &pb.HistoryPart{}
 		var id, when, stream, number, version, part, line, missing, latency, queue, compute int64
 		var verdict, marks, method int32
 		var captured sql.NullInt64
 		var data []byte
-		err := rows.Scan(&id, &when, &m.ServerId, &stream, &number, &m.Name, &m.Tenant, &m.Recipe, &version, &verdict, &marks,
+		err := scan(&id, &when, &m.ServerId, &stream, &number, &m.Name, &m.Tenant, &m.Recipe, &version, &verdict, &marks,
 			&method, &m.PartId, &m.FrameId, &part, &line, &missing, &latency, &queue, &compute, &captured, &m.Regions,
 			&m.FailedRegions, &m.Backend, &m.Reason, &data)
 		if err != nil {
-			return nil, s.unreadable(ctx, errors.Join(err, rows.Close()))
+			return err
 		}
-		m.Id, m.At, m.StreamId, m.ResultNumber = uint64(id), timestamppb.New(time.UnixMicro(when)), uint64(stream), uint64(number)
-		m.RecipeVersion, m.PartNumber, m.FirstLine, m.MissingLines = uint64(version), uint64(part), uint64(line), uint64(missing)
+		m.Id, m.At, m.StreamId, m.ResultNumber = uint64(id), timestamppb.New(time.UnixMicro(when)), uint64(stream),
+			uint64(number)
+		m.RecipeVersion, m.PartNumber, m.FirstLine, m.MissingLines = uint64(version), uint64(part), uint64(line),
+			uint64(missing)
 		m.Verdict, m.Method = pb.Verdict(verdict), pb.StreamMethod(method)
 		m.Latency, m.Queue, m.Compute = durationpb.New(time.Duration(latency)), durationpb.New(time.Duration(queue)),
 			durationpb.New(time.Duration(compute))
@@ -517,9 +545,10 @@ func (s *Service) parts(ctx context.Context, places []place, numbers pb.RegionNu
 		} else if data != nil {
 			blobs[id] = data
 		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, s.unreadable(ctx, err)
+		return nil
+	}, query)
+	if err != nil {
+		return nil, err
 	}
 	for id, data := range blobs {
 		m := out[at[id]]

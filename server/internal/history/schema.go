@@ -22,10 +22,10 @@ const schemaVersion = 1
 
 // Times are microseconds since 1970, durations are nanoseconds.
 //
-// Numbers are a blob for each part: ten rows of numbers a part would be ten thousand inserts a second at a thousand parts
-// a second, and nobody asks for numbers but of parts that were chosen by other columns. Rows of parts are small, so that
-// going through an index of them reads little. Counts over long times come from tallies of minutes, hours
-// and days: the time is cut so that the largest of them are used that fit.
+// Numbers are a blob for each part: ten rows of numbers a part would be ten thousand inserts a second at a thousand
+// parts a second, and nobody asks for numbers but of parts that were chosen by other columns. Rows of parts are small,
+// so that going through an index of them reads little. Counts over long times come from tallies of minutes, hours and
+// days: the time is cut so that the largest of them are used that fit.
 const schema = `
 CREATE TABLE texts(
 	id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, text TEXT NOT NULL, used INTEGER NOT NULL, UNIQUE(kind, text));
@@ -185,9 +185,9 @@ func noRoom(err error) bool {
 	return false
 }
 
-// connect opens a handle. Write-ahead logging lets calls read while a batch is written. With synchronous=NORMAL a commit
-// waits for no disk: a process that dies loses nothing that was committed, and a machine that loses power may lose the
-// last commits and still has a database that can be read.
+// connect opens a handle. Write-ahead logging lets calls read while a batch is written. With synchronous=NORMAL a
+// commit waits for no disk: a process that dies loses nothing that was committed, and a machine that loses power may
+// lose the last commits and still has a database that can be read.
 func connect(path string, readOnly bool) (*sql.DB, error) {
 	q := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(NORMAL)", "foreign_keys(OFF)"}}
 	if readOnly {

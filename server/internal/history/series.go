@@ -5,7 +5,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -41,6 +40,21 @@ var ofChannel = map[string]func(c *pb.ChannelStatistics) (float64, bool){
 	"median":   func(c *pb.ChannelStatistics) (float64, bool) { return c.GetMedian(), c.Median != nil },
 	"mode":     func(c *pb.ChannelStatistics) (float64, bool) { return float64(c.GetMode()), c.Mode != nil },
 	"distinct": func(c *pb.ChannelStatistics) (float64, bool) { return float64(c.GetDistinct()), c.Distinct != nil },
+	"skewness": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetSkewness(), c.Skewness != nil },
+	"kurtosis": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetKurtosis(), c.Kurtosis != nil },
+	"entropy":  func(c *pb.ChannelStatistics) (float64, bool) { return c.GetEntropy(), c.Entropy != nil },
+	"mad": func(c *pb.ChannelStatistics) (float64, bool) {
+		return c.GetMeanAbsoluteDeviation(), c.MeanAbsoluteDeviation != nil
+	},
+	"ks": func(c *pb.ChannelStatistics) (float64, bool) {
+		return c.GetKolmogorovSmirnov(), c.KolmogorovSmirnov != nil
+	},
+	"wasserstein": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetWasserstein(), c.Wasserstein != nil },
+	"js":          func(c *pb.ChannelStatistics) (float64, bool) { return c.GetJensenShannon(), c.JensenShannon != nil },
+	"chisquare":   func(c *pb.ChannelStatistics) (float64, bool) { return c.GetChiSquare(), c.ChiSquare != nil },
+	"iqr": func(c *pb.ChannelStatistics) (float64, bool) {
+		return c.GetInterquartileRange(), c.InterquartileRange != nil
+	},
 }
 
 var ofRegion = map[string]quantity{
@@ -50,7 +64,8 @@ var ofRegion = map[string]quantity{
 }
 
 var channels = map[string]pb.Channel{
-	"r": pb.Channel_CHANNEL_RED, "g": pb.Channel_CHANNEL_GREEN, "b": pb.Channel_CHANNEL_BLUE, "a": pb.Channel_CHANNEL_ALPHA,
+	"r": pb.Channel_CHANNEL_RED, "g": pb.Channel_CHANNEL_GREEN, "b": pb.Channel_CHANNEL_BLUE,
+	"a": pb.Channel_CHANNEL_ALPHA,
 }
 
 // quantityOf finds a quantity by its name.
@@ -76,8 +91,9 @@ func quantityOf(text string) (quantity, error) {
 		}
 	}
 	if read == nil {
-		return nil, apierr.Refuse("quantity", strconv.Quote(text), "must be count, area, coverage, sum, mean, variance, stddev, "+
-			"min, max, median, mode, distinct or a percentile such as p99, behind r., g., b. or a. for a channel of colours")
+		return nil, apierr.Refuse("quantity", strconv.Quote(text), "must be count, area, coverage, sum, mean, variance, "+
+			"stddev, min, max, median, mode, distinct, skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare "+
+			"or a percentile such as p99, behind r., g., b. or a. for a channel of colours")
 	}
 	return func(r *pb.RegionResult) (float64, bool) {
 		for _, c := range r.GetChannels() {
@@ -103,7 +119,8 @@ func (s *Service) GetSeries(ctx context.Context, req *pb.GetSeriesRequest) (*pb.
 		return nil, apierr.Refuse("subgroup", n, "must be 2 to 25, or 0 for %d", defaultSubgroup)
 	}
 	if req.LowerSpec != nil && req.UpperSpec != nil && req.GetLowerSpec() >= req.GetUpperSpec() {
-		return nil, apierr.Refuse("upper_spec", req.GetUpperSpec(), "must be above lower_spec, which is %v", req.GetLowerSpec())
+		return nil, apierr.Refuse("upper_spec", req.GetUpperSpec(), "must be above lower_spec, which is %v",
+			req.GetLowerSpec())
 	}
 	f, err := s.filter(ctx, who, req.GetFilter())
 	if err != nil {
@@ -161,24 +178,19 @@ func (s *Service) points(ctx context.Context, places []place, region string, rea
 		ids = append(ids, fmt.Sprint(p.id))
 	}
 	found := make([]*pb.SeriesPoint, len(places))
-	rows, err := s.db.reader().QueryContext(ctx, "SELECT part, data FROM numbers WHERE part IN ("+strings.Join(ids, ",")+")")
-	if err != nil {
-		return nil, false, s.unreadable(ctx, err)
-	}
 	type blob struct {
 		id   int64
 		data []byte
 	}
 	var blobs []blob // definitions are read on another connection: the rows are read first
-	for rows.Next() {
+	err = s.each(ctx, func(scan scanner) error {
 		var b blob
-		if err := rows.Scan(&b.id, &b.data); err != nil {
-			return nil, false, s.unreadable(ctx, errors.Join(err, rows.Close()))
-		}
+		err := scan(&b.id, &b.data)
 		blobs = append(blobs, b)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, false, s.unreadable(ctx, err)
+		return err
+	}, "SELECT part, data FROM numbers WHERE part IN ("+strings.Join(ids, ",")+")")
+	if err != nil {
+		return nil, false, err
 	}
 	for _, b := range blobs {
 		err := eachRow(b.data, func(id int64, flags uint64, message []byte) (bool, error) {

@@ -58,8 +58,8 @@ type textKey struct {
 	text string
 }
 
-// interner knows ids of texts, streams and definitions of regions. What it knows is forgotten when a batch fails: it may
-// not be in the database.
+// interner knows ids of texts, streams and definitions of regions. What it knows is forgotten when a batch fails: it
+// may not be in the database.
 type interner struct {
 	texts   map[textKey]*keptName
 	streams map[uint64]*keptName
@@ -76,7 +76,8 @@ type keptRegion struct {
 const mostKnown = 1 << 16
 
 func newInterner() *interner {
-	return &interner{map[textKey]*keptName{}, map[uint64]*keptName{}, map[[sha256.Size]byte]*keptRegion{}, map[any][]*keptRegion{}}
+	return &interner{map[textKey]*keptName{}, map[uint64]*keptName{}, map[[sha256.Size]byte]*keptRegion{},
+		map[any][]*keptRegion{}}
 }
 
 // writer writes. Its methods are for one goroutine.
@@ -188,7 +189,8 @@ func (w *writer) anew(why error) error {
 		return errors.Join(why, err)
 	}
 	w.Metrics.Damaged.Inc()
-	w.Log.Error("the history's database is damaged; it was moved aside and a new one begun", "moved_to", aside, "error", why)
+	w.Log.Error("the history's database is damaged; it was moved aside and a new one begun", "moved_to", aside, "error",
+		why)
 	w.state.mu.Lock()
 	w.aside = aside
 	w.state.mu.Unlock()
@@ -482,7 +484,8 @@ func (b *batch) part(k *keptVerdict) error {
 	if result != nil {
 		rows = result.Regions
 	}
-	key := tallyKey{at / minute * minute, names[tenantText], names[nameText], names[recipeText], s.Version, int32(v.Verdict)}
+	key := tallyKey{at / minute * minute, names[tenantText], names[nameText], names[recipeText], s.Version,
+		int32(v.Verdict)}
 	t := b.tallies[key]
 	if t == nil {
 		t = &tally{}
@@ -732,8 +735,8 @@ func (w *writer) removeParts(where string, args ...any) (n int64, err error) {
 				return err
 			}
 		}
-		res, err := tx.Exec(fmt.Sprintf("INSERT INTO gone SELECT id FROM parts WHERE %s ORDER BY at LIMIT %d", where, trimParts),
-			args...)
+		res, err := tx.Exec(fmt.Sprintf("INSERT INTO gone SELECT id FROM parts WHERE %s ORDER BY at LIMIT %d", where,
+			trimParts), args...)
 		if err != nil {
 			return err
 		}

@@ -42,11 +42,14 @@ func newHistory() *History {
 		Damaged:      counter("damaged_total", "Databases that were damaged and moved aside."),
 		Failing:      gauge("failing", "1 while the history can't be written, which loses evidence."),
 		QueueParts:   gauge("queue_parts", "Parts that wait to be written to the history."),
-		QueueBytes:   gauge("queue_bytes", "Memory of what waits to be written to the history, with pixels of parts that are under way."),
+		QueueBytes: gauge("queue_bytes",
+			"Memory of what waits to be written to the history, with pixels of parts that are under way."),
 		Database:     bytes.WithLabelValues("database"),
 		PictureBytes: bytes.WithLabelValues("pictures"),
-		Batches:      prometheus.NewHistogram(timeHistogram("history_batch_seconds", "Time of writing a batch of parts to the history.")),
+		Batches: prometheus.NewHistogram(timeHistogram("history_batch_seconds",
+			"Time of writing a batch of parts to the history.")),
 	}
-	m.all = []prometheus.Collector{m.Parts, m.Pictures, lost, m.Damaged, m.Failing, m.QueueParts, m.QueueBytes, bytes, m.Batches}
+	m.all = []prometheus.Collector{m.Parts, m.Pictures, lost, m.Damaged, m.Failing, m.QueueParts, m.QueueBytes, bytes,
+		m.Batches}
 	return m
 }

@@ -119,8 +119,8 @@ func (m *memory) release() {
 	}
 }
 
-// serve is the handler of a call. Another goroutine receives and works, because only that way can the call end while the
-// client is silent.
+// serve is the handler of a call. Another goroutine receives and works, because only that way can the call end while
+// the client is silent.
 func (s *Service) serve(stream grpc.ServerStream, m method, mem *memory) error {
 	ctx, cancel := context.WithCancelCause(kernels.WithClass(stream.Context(), kernels.Batch))
 	defer cancel(nil)
@@ -175,7 +175,7 @@ func (s *Service) work(ctx context.Context, stream grpc.ServerStream, m method, 
 		}
 		idle.Stop() // the client waits for the server now
 		if err == nil {
-			err = s.Host.Validate(in)
+			err = s.Host.Validate(ctx, in)
 		}
 		switch {
 		case err != nil:

@@ -1,3 +1,3 @@
-// Package teach learns limits from frames of good parts, and tries recipes on frames: TeachService. It keeps nothing, and
-// needs of each frame only the numbers that limits are about.
+// Package teach learns limits from frames of good parts, and tries recipes on frames: TeachService. It keeps nothing,
+// and needs of each frame only the numbers that limits are about.
 package teach

@@ -68,11 +68,13 @@ func spreadOf(sorted []float64) spread {
 	}
 	n := float64(len(sorted))
 	mean := sum / n
+	// In units of a power of two near their range, which rounds nothing: squares of tiny numbers would lose their digits.
+	_, unit := math.Frexp(s.greatest - s.least)
 	for _, v := range sorted {
-		d := v - base - mean
+		d := math.Ldexp(v-base-mean, -unit)
 		s.stddev += d * d
 	}
-	s.mean, s.stddev = base+mean, math.Sqrt(s.stddev/(n-1))
+	s.mean, s.stddev = base+mean, math.Ldexp(math.Sqrt(s.stddev/(n-1)), unit)
 	return s
 }
 

@@ -98,15 +98,32 @@ func exactSpread(values []float64) (mean, stddev *big.Float) {
 	return mean, sum.Sqrt(sum.Quo(sum, real(float64(len(values)-1))))
 }
 
+// Squares of the deviations of tiny values are too small for a float64 of full precision.
+func TestSpreadOfTinyValues(t *testing.T) {
+	for _, values := range [][]float64{
+		{1.821106243453124e-158, 3.641767935156351e-158}, {0, 1e-200}, {0, 0, math.SmallestNonzeroFloat64 * 1024}, {0, 65535},
+	} {
+		_, want := exactSpread(values)
+		if got := spreadOf(values).stddev; math.Abs(got-asFloat(want)) > 1e-9*asFloat(want) || got == 0 {
+			t.Errorf("%g: %g, want %g", values, got, asFloat(want))
+		}
+	}
+}
+
+func asFloat(v *big.Float) float64 {
+	f, _ := v.Float64()
+	return f
+}
+
 func near(t *rapid.T, what string, got float64, want *big.Float, scale float64) {
-	w, _ := want.Float64()
+	w := asFloat(want)
 	if math.Abs(got-w) > 1e-9*(scale+math.Abs(w)) {
 		t.Errorf("%s: %v, want %v", what, got, w)
 	}
 }
 
-// Learned limits are those of the formulas, computed in another way, rounded outwards by at most a tenth of their width;
-// good values pass as the margin says.
+// Learned limits are those of the formulas, computed in another way, rounded outwards by at most a tenth of their
+// width; good values pass as the margin says.
 func TestLearnProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		integer := rapid.Bool().Draw(rt, "integer")
@@ -205,7 +222,8 @@ func TestEnough(t *testing.T) {
 	for _, tc := range []struct {
 		m    margin
 		want int
-	}{{margin{sigma: 4}, 20}, {margin{}, 20}, {margin{percent: 1}, 100}, {margin{percent: 20}, 20}, {margin{percent: 0.3}, 334}} {
+	}{{margin{sigma: 4}, 20}, {margin{}, 20}, {margin{percent: 1}, 100}, {margin{percent: 20}, 20},
+		{margin{percent: 0.3}, 334}} {
 		if got := tc.m.enough(); got != tc.want {
 			t.Errorf("%v: %d, want %d", tc.m, got, tc.want)
 		}

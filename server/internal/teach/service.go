@@ -51,13 +51,13 @@ type regions struct {
 	paths  wire.Paths
 }
 
-// regionsOf resolves the regions of a call, at a place of the pool where they have many vertices. field is where ref lies
-// in the request.
+// regionsOf resolves the regions of a call, at a place of the pool where they have many vertices. field is where ref
+// lies in the request.
 func (s *Service) regionsOf(ctx context.Context, set *pb.RegionSet, ref *pb.RecipeRef, field string) (*regions, error) {
 	r := &regions{list: set.GetRegions(), paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
 	if ref == nil {
-		err := s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func() (err error) {
-			r.set, err = wire.NewSet(set, r.paths, s.Bounds)
+		err := s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
+			r.set, err = wire.NewSet(set, r.paths, s.Bounds, pause)
 			return err
 		})
 		return r, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -127,7 +128,7 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 			return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d].limits", i), len(r.GetLimits()),
 				"and %d to learn are too many: the limit is %d", len(probes), polygon.MaxLimits)
 		}
-		list[i] = &pb.Region{Name: r.GetName(), Rings: r.GetRings(), FillRule: r.GetFillRule(),
+		list[i] = &pb.Region{Name: r.GetName(), Rings: r.GetRings(), FillRule: r.GetFillRule(), Reference: r.GetReference(),
 			Limits: slices.Concat(r.GetLimits(), probes)}
 	}
 	// What the answer takes, of which limits are most.
@@ -140,8 +141,8 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 		return err
 	}
 	set := &pb.RegionSet{Regions: list}
-	return t.service.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func() (err error) {
-		t.measured, err = wire.NewSet(set, t.what.paths, t.service.Bounds)
+	return t.service.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
+		t.measured, err = wire.NewSet(set, t.what.paths, t.service.Bounds, pause)
 		return err
 	})
 }
@@ -199,6 +200,10 @@ func (t *teach) look(m *measurement, i int, r *polygon.RegionResult) error {
 	for k := range r.Limits {
 		l := &r.Limits[k]
 		switch {
+		case k >= own && !l.Measured && m.label == pb.FrameLabel_FRAME_LABEL_GOOD:
+			return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d]", i), fmt.Sprintf("%q", r.Name), "%s", l.Reason)
+		case k >= own && !l.Measured:
+			m.values = append(m.values, math.NaN()) // which fails
 		case k >= own:
 			m.values = append(m.values, l.Value)
 		case why == "" && l.Verdict == polygon.Fail && !t.taught(limits[k]):
@@ -241,14 +246,14 @@ func (t *teach) answer() (proto.Message, error) {
 	return res, nil
 }
 
-// learn makes the limits of all regions, and returns the regions with them. Of each region and quantity there is a limit,
-// or nil.
+// learn makes the limits of all regions, and returns the regions with them. Of each region and quantity there is a
+// limit, or nil.
 func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygon.Limit, error) {
 	set := &pb.RegionSet{Regions: make([]*pb.Region, len(t.what.list))}
 	limits := make([]*polygon.Limit, 0, len(t.what.list)*len(t.learnt))
 	values := make([]float64, 0, good)
 	for i, r := range t.what.list {
-		out := &pb.Region{Name: r.GetName(), Rings: r.GetRings(), FillRule: r.GetFillRule()}
+		out := &pb.Region{Name: r.GetName(), Rings: r.GetRings(), FillRule: r.GetFillRule(), Reference: r.GetReference()}
 		for k, l := range t.what.set.Limits(i) {
 			if !t.taught(l) {
 				out.Limits = append(out.Limits, r.GetLimits()[k])
