@@ -19,13 +19,14 @@ import (
 
 // sources are the files whose comments are the help of flags.
 //
-//go:embed app.go simulate.go
+//go:embed app.go simulate.go timeline.go
 var sources embed.FS
 
 // app is the grammar.
 type app struct {
 	Run      runCmd      `cmd:"" default:"withargs" help:"Serve PLCs as the configuration says. The default."`
 	Map      mapCmd      `cmd:"" help:"Print the Modbus map: a table, CSV, or constants of structured text."`
+	Timeline timelineCmd `cmd:"" help:"Print when a part was where, from the camera's line to the PLC's acknowledgement."`
 	Simulate simulateCmd `cmd:"" help:"Play a PLC against a gateway, and print the timeline of each part."`
 
 	// Print the version of this build.
@@ -42,6 +43,7 @@ Examples:
     plcgateway --config plcgateway.yaml
     plcgateway map --format st > polyscan.st
     plcgateway simulate --addr localhost:502 --count 20
+    journalctl -u plcgateway -o cat | plcgateway timeline B-17
 `
 
 // Exit codes.
@@ -62,13 +64,14 @@ func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(fo
 // env is what a command runs in.
 type env struct {
 	ctx            context.Context
+	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
 // run is the whole command. It returns the exit code and leaves nothing running.
-func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.WithOutput("plcgateway", stdout, stderr, exitUsage, func(out io.Writer) int {
-		e := &env{ctx, out, stderr}
+		e := &env{ctx, stdin, out, stderr}
 		return command.Run(&app{}, args, out, stderr, nil, e.run,
 			kong.Name("plcgateway"),
 			kong.Description(strings.TrimPrefix(description, "\n")),

@@ -41,7 +41,7 @@ func writeFile(t *testing.T, text string) string {
 }
 
 const (
-	small = "servers: {hall: {addr: localhost}}\nmodbus: {listen: ':0'}\n" +
+	small = "servers: {hall: {addr: 'localhost:1'}}\nmodbus: {listen: ':0'}\n" +
 		"stations:\n  - name: a\n    parts: c\n    recipes: {1: r}\n"
 	oneStation = "stations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n"
 )
@@ -57,8 +57,8 @@ func TestConfigMistakes(t *testing.T) {
 		"no server":        {"stations: []", ":1: servers: there is none"},
 		"no station":       {"servers: {hall: {addr: x}}\n\n", ":1: stations: there is none"},
 		"server's address": {"servers:\n  hall:\n    addr: ''\nstations: []", ":3: server hall: addr is missing"},
-		"token over text": {"servers:\n  hall: {addr: far, token-file: /none}\nstations: []",
-			":2: server hall: dial far: token file: open /none"},
+		"token over text": {"servers:\n  hall: {addr: 'far:1', token-file: /none}\nstations: []",
+			":2: server hall: dial far:1: token file: open /none"},
 		"which server": {"servers: {a: {addr: x}, b: {addr: y}}\n" + oneStation,
 			":3: station s: server is missing, and there are several"},
 		"no such server": {small + "    server: yard\n", `:7: station a: server "yard": there is none of that name`},
@@ -111,6 +111,28 @@ func TestConfigMistakes(t *testing.T) {
 		"log": {"log-level: loud\nlog-format: xml\n" + small, `:1: log-level "loud"`},
 		"all of them": {"log-level: loud\nlog-format: xml\n" + small + "    deadline: 2m\n",
 			`:9: station a: deadline`},
+		"no deadline":     {small + "    deadline: 0ms\n", ":7: station a: deadline 0s: must be 1ms to 1m0s"},
+		"empty deadline":  {small + "    deadline:\n", ":7: station a: deadline 0s: must be"},
+		"no heartbeat":    {small + "    heartbeat: 0s\n", ":7: station a: heartbeat 0s: must be 100ms to 10s"},
+		"slot 0":          {small + "    prepare: 0\n", ":7: station a: prepare 0: no recipe has this slot"},
+		"no protocol":     {small, ":4: station a: no PLC can reach it: want one of modbus, mqtt and opcua"},
+		"protocol, empty": {small + "    modbus:\n", ":4: station a: no PLC can reach it"},
+		"protocol, off":   {small + "    mqtt: false\n", ":4: station a: no PLC can reach it"},
+		"no user":         {small, ":2: modbus: no station says modbus"},
+		"no user, MQTT": {"mqtt:\n  brokers: ['mqtt://b']\n  client-id: c\n  json: p\n" + small + "    modbus: {unit: 1}\n",
+			":2: mqtt: no station says mqtt"},
+		"no port":         {"servers:\n  hall:\n    addr: far\n" + oneStation, `:3: server hall: addr "far": want HOST:PORT or unix:PATH`},
+		"port 0":          {"servers:\n  hall:\n    addr: far:0\n" + oneStation, `:3: server hall: addr "far:0": want HOST:PORT`},
+		"large port":      {"servers:\n  hall:\n    addr: far:65536\n" + oneStation, `:3: server hall: addr "far:65536": want HOST:PORT`},
+		"named port":      {"http: localhost:web\n" + small, `:1: http "localhost:web": want HOST:PORT`},
+		"no listen":       {"modbus: {}\n" + oneStation, `:1: listen "": want HOST:PORT`},
+		"same listen":     {"http: ':502'\nmodbus: {listen: ':502'}\n" + oneStation, ":2: listen :502: another section listens there"},
+		"empty http":      {"http: ''\n" + small, ":1: http: it is empty"},
+		"empty level":     {"log-level:\n" + small, ":1: log-level: it is empty"},
+		"empty token":     {"servers:\n  hall:\n    addr: far:1\n    token-file: ''\n" + oneStation, ":4: token-file: it is empty"},
+		"empty order":     {small + "    modbus: {unit: 1, word-order: ''}\n", ":7: word-order: it is empty"},
+		"empty value":     {small + "    values: ['']\n", `:7: station a: value ""`},
+		"no policies":     {"opcua: {listen: ':4840', anonymous: true, policies: []}\n" + small, ":1: opcua: policies: there is none"},
 		"address of http": {"http: x\n" + small, `:1: http "x": want HOST:PORT`},
 	} {
 		file := writeFile(t, c.text)
@@ -126,7 +148,7 @@ func TestConfigMistakes(t *testing.T) {
 
 // What --print-config prints is the same configuration again, and so is the example beside the unit.
 func TestPrintConfig(t *testing.T) {
-	for _, file := range []string{writeFile(t, small), "deploy/plcgateway.yaml"} {
+	for _, file := range []string{writeFile(t, small+"    modbus: {unit: 1}\n"), "deploy/plcgateway.yaml"} {
 		out, errs, code := plcgateway(t, t.Context(), "--config", file, "--print-config")
 		if code != exitOK || errs != "" || !strings.Contains(out, "deadline: 50ms") {
 			t.Fatalf("code %d: %s%s", code, out, errs)
@@ -179,6 +201,13 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// all is what was written.
+func (l *lines) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
 // await returns the first submatch of a pattern once there is one.
 func (l *lines) await(t *testing.T, pattern string) string {
 	t.Helper()
@@ -199,9 +228,8 @@ func (l *lines) await(t *testing.T, pattern string) string {
 	}
 }
 
-// From frames in a folder to a simulated PLC: it ejects exactly the bad one, and the log has each part's timeline.
-func TestGateway(t *testing.T) {
-	const dir = "../../testdata/conveyor"
+// serveRecipe runs a server that has the recipe of a folder.
+func serveRecipe(t *testing.T, dir string) (addr string) {
 	srv, err := server.New(server.Config{Device: "cpu", Threads: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -212,17 +240,74 @@ func TestGateway(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	defer func() {
+	t.Cleanup(func() {
 		if err := srv.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 		<-served
-	}()
+	})
 	putRecipe(t, l.Addr().String(), dir+"/regions.json")
+	return l.Addr().String()
+}
 
+// TestSimulateAgain: a PLC whose gateway is started anew makes the link again, and ejects what passes meanwhile. Parts
+// that passed the gate before they could be triggered are not triggered.
+func TestSimulateAgain(t *testing.T) {
+	const dir = "../../testdata/conveyor"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	file := writeFile(t, "servers: {hall: {addr: '"+serveRecipe(t, dir)+"'}}\nmodbus: {listen: '"+addr+"'}\n"+
+		"stations:\n  - {name: desk, folder: "+dir+", recipes: {1: line}, deadline: 1m, heartbeat: 10s, modbus: {unit: 1}}\n")
+	gateway := func() (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
+		code := make(chan int, 1)
+		go func() { code <- run(ctx, []string{"--config", file}, nil, out, errs) }()
+		out.await(t, `Modbus TCP on (\S+)\n`)
+		errs.await(t, "server found")
+		return func() {
+			cancel()
+			if c := <-code; c != exitOK {
+				t.Errorf("code %d: %s", c, errs.all())
+			}
+		}
+	}
+	stop := gateway()
+	sensor, parts := io.Pipe()
+	out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
+	code := make(chan int, 1)
+	go func() {
+		code <- run(t.Context(), []string{"simulate", "--addr", addr, "--recipe", "1", "--parts", "-", "--patience", "1m"},
+			sensor, out, errs)
+	}()
+	io.WriteString(parts, "frame_003\n")
+	out.await(t, ` 1 .* PASS .* pass \[frame_003\]\n`)
+	io.WriteString(parts, "frame_007\n")
+	out.await(t, ` 2 .* FAIL    eject fail, 1 region \[frame_007\]\n`)
+	stop()
+	out.await(t, ` link: .*\n`)
+	stop = gateway()
+	io.WriteString(parts, "frame_004\nnobody\n")
+	out.await(t, ` 3 .* PASS .* pass \[frame_004\]\n`)
+	out.await(t, ` 4 .* REJECT  eject other part \[nobody\]\n`)
+	parts.Close()
+	if c := <-code; c != exitOK || !strings.HasSuffix(out.all(), "4 parts: 2 PASS, 1 FAIL, 1 REJECT\n") {
+		t.Errorf("code %d: %s%s", c, out.all(), errs.all())
+	}
+	stop()
+}
+
+// From frames in a folder to a simulated PLC: it ejects exactly the bad one, and the log has each part's timeline.
+func TestGateway(t *testing.T) {
+	const dir = "../../testdata/conveyor"
+	addrOfServer := serveRecipe(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
-	file := writeFile(t, "http: 127.0.0.1:0\nservers: {hall: {addr: '"+l.Addr().String()+"'}}\n"+
+	file := writeFile(t, "http: 127.0.0.1:0\nservers: {hall: {addr: '"+addrOfServer+"'}}\n"+
 		"modbus: {listen: '127.0.0.1:0', word-order: low-first}\n"+
 		"opcua: {listen: '127.0.0.1:0', policies: [None], anonymous: true}\n"+
 		"stations:\n  - name: desk\n    folder: "+dir+"\n    recipes: {1: line}\n"+
@@ -255,6 +340,24 @@ func TestGateway(t *testing.T) {
 		t.Errorf("%d PASS:\n%s", good, printed)
 	}
 	errs.await(t, `msg=part station=desk trigger=12 .* triggered=.* answered=.* presented=.* read=.* acked=`)
+	log := writeFile(t, errs.all())
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"frame_003", "--log", log}, exitOK, `^part frame_003, trigger 4 of station desk: [A-Z]+, [a-z ]+; ` +
+			`recipe line@1, 0 failed regions\n.*\n +[0-9.]+ ms  [0-9:.]{15}  acked +gateway: the PLC had acknowledged\n$`},
+		{[]string{"--trigger", "12", "--station", "desk", "--log", log}, exitOK, `trigger 12 of station desk`},
+		{[]string{"frame_003", "--station", "yard", "--log", log}, exitFail, `the log has no such part`},
+		{[]string{"frame_003", "--log", log + "/none"}, exitUsage, `--log: open`},
+		{nil, exitUsage, `want a PART or --trigger`},
+	} {
+		printed, said, code := plcgateway(t, t.Context(), append([]string{"timeline"}, c.args...)...)
+		if code != c.code || !regexp.MustCompile(`(?s)`+c.want).MatchString(printed+said) {
+			t.Errorf("timeline %v: code %d: %s%s", c.args, code, printed, said)
+		}
+	}
 	if edges := simulated("--count", "1", "--first-id", "50", "--parts", "frame_00", "--edges"); !strings.Contains(edges, "results_valid 1") {
 		t.Errorf("%s", edges)
 	}
@@ -271,6 +374,8 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: %v\n%s", path, err, body)
 		}
 	}
+	errs.await(t, `msg=part station=desk trigger=50 .* acked=`)
+	testPage(t, web)
 	if n := countersOf(t, uaURL, "desk"); n != 13 {
 		t.Errorf("over OPC UA %d triggers were accepted, want 13", n)
 	}
@@ -287,6 +392,14 @@ func putRecipe(t testing.TB, addr, file string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	if _, err := c.PutRecipe(t.Context(), recipeOf(t, file), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recipeOf makes the recipe "line" of a file of regions.
+func recipeOf(t testing.TB, file string) *polyscanv1.Recipe {
+	t.Helper()
 	f, err := regionfile.Load(file, regionfile.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -303,9 +416,7 @@ func putRecipe(t testing.TB, addr, file string) {
 		}
 		r.RegionSet.Regions = append(r.RegionSet.Regions, region)
 	}
-	if _, err := c.PutRecipe(t.Context(), r, nil); err != nil {
-		t.Fatal(err)
-	}
+	return r
 }
 
 // countersOf reads how many triggers a station has accepted, over OPC UA.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ import (
 
 // config is a file.
 type config struct {
-	// HTTP is the address of metrics and health; empty means none.
-	HTTP      string                   `yaml:"http"`
+	// HTTP is the address of metrics and health; without it there are none.
+	HTTP      string                   `yaml:"http,omitempty"`
 	LogLevel  string                   `yaml:"log-level"`
 	LogFormat string                   `yaml:"log-format"`
 	Servers   map[string]*serverConfig `yaml:"servers"`
@@ -153,28 +154,33 @@ func parseConfig(name string, text []byte) (*config, error) {
 	if err := yaml.Unmarshal(text, &k.root); err != nil {
 		return nil, usage("%s: %v", name, err)
 	}
-	c.defaults()
+	c.defaults(k)
 	c.check(k)
+	k.empty(&k.root, "")
 	return c, k.err()
 }
 
-// defaults fills in what a file may leave out.
-func (c *config) defaults() {
+// defaults fills in what a file leaves out. What it sets to nothing stays so, and is a mistake.
+func (c *config) defaults(k *checker) {
 	c.LogLevel = cmp.Or(c.LogLevel, "info")
 	c.LogFormat = cmp.Or(c.LogFormat, "text")
 	if c.Modbus != nil {
 		c.Modbus.WordOrder = cmp.Or(c.Modbus.WordOrder, modbus.HighFirst)
 	}
 	if c.OPCUA != nil {
-		c.OPCUA.defaults()
+		c.OPCUA.defaults(k)
 	}
 	for i := range c.Stations {
 		s := &c.Stations[i]
 		if s.Server == "" && len(c.Servers) == 1 {
 			s.Server = slices.Collect(maps.Keys(c.Servers))[0]
 		}
-		s.Deadline = cmp.Or(s.Deadline, 50*time.Millisecond)
-		s.Heartbeat = cmp.Or(s.Heartbeat, 500*time.Millisecond)
+		if !k.has("stations", i, "deadline") {
+			s.Deadline = 50 * time.Millisecond
+		}
+		if !k.has("stations", i, "heartbeat") {
+			s.Heartbeat = 500 * time.Millisecond
+		}
 	}
 }
 
@@ -194,7 +200,7 @@ func (c *config) check(k *checker) {
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		k.add("log-format %q: want text or json", c.LogFormat).at("log-format")
 	}
-	k.addr(c.HTTP, c.HTTP != "", "http")
+	k.listen(c.HTTP, c.HTTP != "", "http")
 	if len(c.Servers) == 0 {
 		k.add("servers: there is none").at("servers")
 	}
@@ -202,6 +208,8 @@ func (c *config) check(k *checker) {
 		switch s := c.Servers[name]; {
 		case s == nil || s.Addr == "":
 			k.add("server %s: addr is missing", name).at("servers", name)
+		case !strings.HasPrefix(s.Addr, "unix") && !strings.Contains(s.Addr, "://") && !hostPort(s.Addr, 1):
+			k.add("server %s: addr %q: want HOST:PORT or unix:PATH", name, s.Addr).at("servers", name, "addr")
 		default:
 			l, err := source.Dial(name, s.Addr, slog.New(slog.DiscardHandler), s.options()...)
 			if err != nil {
@@ -212,7 +220,7 @@ func (c *config) check(k *checker) {
 		}
 	}
 	if c.Modbus != nil {
-		k.addr(c.Modbus.Listen, true, "modbus", "listen")
+		k.listen(c.Modbus.Listen, true, "modbus", "listen")
 		k.order(c.Modbus.WordOrder, false, "modbus", "word-order")
 	}
 	if c.MQTT != nil {
@@ -223,6 +231,12 @@ func (c *config) check(k *checker) {
 	}
 	if len(c.Stations) == 0 {
 		k.add("stations: there is none").at("stations")
+	}
+	// A section that serves no station would listen for nobody, or not at all.
+	for section, there := range map[string]bool{"modbus": c.Modbus != nil, "mqtt": c.MQTT != nil, "opcua": c.OPCUA != nil} {
+		if there && !slices.ContainsFunc(c.Stations, func(s stationConfig) bool { return s.protocols()[section] }) {
+			k.add("%s: no station says %s", section, section).at(section)
+		}
 	}
 	names, units := map[string]bool{}, map[uint8]string{}
 	for i := range c.Stations {
@@ -240,6 +254,11 @@ func (c *config) check(k *checker) {
 		}
 		units[s.Modbus.Unit] = s.Name
 	}
+}
+
+// protocols are those that serve a station, by their sections.
+func (s *stationConfig) protocols() map[string]bool {
+	return map[string]bool{"modbus": s.Modbus != nil, "mqtt": s.MQTT, "opcua": s.OPCUA}
 }
 
 func (s *stationConfig) check(c *config, i int, k *checker) {
@@ -280,7 +299,7 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 			k.add("station %s: %v", s.Name, err).at("stations", i, "recipes", fmt.Sprint(slot))
 		}
 	}
-	if _, ok := s.Recipes[s.Prepare]; s.Prepare != 0 && !ok {
+	if _, ok := s.Recipes[s.Prepare]; !ok && k.has("stations", i, "prepare") {
 		bad("prepare", "prepare %d: no recipe has this slot", s.Prepare)
 	}
 	if s.Deadline < minDeadline || s.Deadline > maxDeadline {
@@ -306,6 +325,9 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 		}
 		k.order(s.Modbus.WordOrder, true, "stations", i, "modbus", "word-order")
 	}
+	if s.Modbus == nil && !s.MQTT && !s.OPCUA {
+		bad("", "no PLC can reach it: want one of modbus, mqtt and opcua")
+	}
 	if s.OPCUA && c.OPCUA == nil {
 		bad("opcua", "opcua: the file has no opcua section that says where to listen")
 	}
@@ -319,6 +341,7 @@ type checker struct {
 	name     string
 	root     yaml.Node
 	mistakes []*mistake
+	listens  []string
 }
 
 type mistake struct {
@@ -335,13 +358,23 @@ func (k *checker) add(format string, args ...any) *mistake {
 
 // at says which field a mistake is about: keys of maps, and indices. Where it is missing, the line is of what should
 // hold it.
-func (m *mistake) at(path ...any) {
-	n := &m.k.root
+func (m *mistake) at(path ...any) { m.line, _ = m.k.find(path...) }
+
+// has says whether the file has a field.
+func (k *checker) has(path ...any) bool {
+	_, ok := k.find(path...)
+	return ok
+}
+
+// find looks for a field, and returns the line of the last of its path that is there.
+func (k *checker) find(path ...any) (line int, ok bool) {
+	n := &k.root
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
 	}
+	line = 1
 	for _, p := range path {
-		m.line = max(n.Line, 1)
+		line = max(n.Line, 1)
 		var next *yaml.Node
 		switch p := p.(type) {
 		case int:
@@ -351,15 +384,38 @@ func (m *mistake) at(path ...any) {
 		case string:
 			for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 				if n.Content[i].Value == p {
-					m.line, next = n.Content[i].Line, n.Content[i+1]
+					line, next = n.Content[i].Line, n.Content[i+1]
 				}
 			}
 		}
 		if next == nil {
-			return
+			return line, false
 		}
 		if n = next; n.Kind == yaml.ScalarNode || n.Kind == yaml.MappingNode {
-			m.line = max(n.Line, 1)
+			line = max(n.Line, 1)
+		}
+	}
+	return line, true
+}
+
+// empty finds settings that are given and hold nothing, such as a variable that whoever wrote the file forgot to fill
+// in. They would become defaults, or no password, without a word. Where a line has a mistake already, that is enough.
+func (k *checker) empty(n *yaml.Node, name string) {
+	known := func(line int) bool {
+		return slices.ContainsFunc(k.mistakes, func(m *mistake) bool { return m.line == line })
+	}
+	if n.Kind == yaml.ScalarNode && n.Value == "" || n.Kind == yaml.ScalarNode && n.Tag == "!!null" ||
+		n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		if !known(n.Line) {
+			k.add("%s: it is empty", name).line = n.Line
+		}
+	}
+	for i, c := range n.Content {
+		switch {
+		case n.Kind != yaml.MappingNode:
+			k.empty(c, name)
+		case i%2 == 1:
+			k.empty(c, n.Content[i-1].Value)
 		}
 	}
 }
@@ -401,13 +457,26 @@ func (k *checker) decode(err error) {
 	}
 }
 
-func (k *checker) addr(addr string, needed bool, path ...any) {
-	if !needed {
-		return
-	}
-	if _, _, err := net.SplitHostPort(addr); err != nil {
+// listen checks an address to listen on; port 0 is any. No two sections listen on one.
+func (k *checker) listen(addr string, needed bool, path ...any) {
+	switch {
+	case !needed:
+	case !hostPort(addr, 0):
 		k.add("%v %q: want HOST:PORT", path[len(path)-1], addr).at(path...)
+	case !strings.HasSuffix(addr, ":0") && slices.Contains(k.listens, addr):
+		k.add("%v %s: another section listens there", path[len(path)-1], addr).at(path...)
 	}
+	k.listens = append(k.listens, addr)
+}
+
+// hostPort says whether an address has a port, which is a number from least on.
+func hostPort(addr string, least uint64) bool {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n >= least
 }
 
 func (k *checker) order(o modbus.WordOrder, optional bool, path ...any) {

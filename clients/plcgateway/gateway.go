@@ -35,12 +35,14 @@ type gateway struct {
 	mqtt     *mqtt.Client
 	opcua    *opcua.Server
 	latency  *prometheus.HistogramVec
+	recent   map[string]*recent // answers, by station
 }
 
 // serve runs a gateway until ctx ends.
 func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err error) {
 	g := &gateway{
 		cfg: cfg, log: newLogger(stderr, cfg), links: map[string]*source.Link{}, stations: map[string]*station.Station{},
+		recent: map[string]*recent{},
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "plcgateway_answer_seconds", Help: "From a trigger to its answer.",
 			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5},
@@ -120,6 +122,7 @@ func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err erro
 			ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 		}
 		say("metrics on http://%s/metrics", l.Addr())
+		say("page on http://%s/", l.Addr())
 		running.Go(func() {
 			if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				cancel(err)
@@ -166,10 +169,7 @@ func (g *gateway) build() error {
 			return usage("%v", err)
 		}
 		src.Attach(st)
-		g.stations[s.Name] = st
-		if s.Modbus == nil && !s.MQTT && !s.OPCUA {
-			g.log.Warn("no PLC can reach the station: it has neither modbus nor mqtt nor opcua", "station", s.Name)
-		}
+		g.stations[s.Name], g.recent[s.Name] = st, &recent{}
 		if s.MQTT {
 			onMQTT = append(onMQTT, st)
 		}
@@ -245,8 +245,10 @@ func (g *gateway) follow(st *station.Station, sub *station.Subscription) {
 		switch e.Kind {
 		case station.Answered:
 			g.latency.WithLabelValues(st.Config().Name).Observe(e.Answer.Latency.Seconds())
+			g.recent[st.Config().Name].add(&e.Answer)
 		case station.Acknowledged:
-			log.Info("part", timeline(&e.Answer)...)
+			g.recent[st.Config().Name].add(&e.Answer)
+			log.Info("part", answerArgs(&e.Answer)...)
 		case station.CommandDone:
 			level := slog.LevelInfo
 			if e.Command.Code != station.NoError {
@@ -265,12 +267,15 @@ func (g *gateway) follow(st *station.Station, sub *station.Subscription) {
 	}
 }
 
-// timeline is an answer for the log: what it is, and when each step was. The first times are by the camera's and the
-// server's clocks.
-func timeline(a *station.Answer) []any {
+// answerArgs is an answer for the log: what it is, and when each step was. The first times are by the camera's and the
+// server's clocks. plcgateway timeline reads them.
+func answerArgs(a *station.Answer) []any {
 	args := []any{
 		"trigger", a.TriggerID, "part", a.PartID, "sequence", a.Sequence, "verdict", a.Verdict.String(), "reason", a.Reason.String(),
 		"recipe", a.Recipe.Name, "version", a.Recipe.Version, "failed_regions", a.FailedRegions, "latency", a.Latency,
+	}
+	if a.Origin != "" {
+		args = append(args, "origin", a.Origin)
 	}
 	if a.Detail != "" {
 		args = append(args, "detail", a.Detail)
@@ -283,11 +288,12 @@ func timeline(a *station.Answer) []any {
 	return args
 }
 
-// handler serves metrics and health.
+// handler serves the page, metrics and health.
 func (g *gateway) handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(g, g.latency)
 	mux := http.NewServeMux()
+	g.servePage(mux)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -34,8 +34,8 @@ type opcuaConfig struct {
 	Anonymous    bool   `yaml:"anonymous,omitempty"`
 }
 
-func (o *opcuaConfig) defaults() {
-	if len(o.Policies) == 0 {
+func (o *opcuaConfig) defaults(k *checker) {
+	if !k.has("opcua", "policies") {
 		o.Policies = slices.DeleteFunc(slices.Clone(opcua.PolicyNames), func(p string) bool { return p == "None" })
 	}
 	host, err := os.Hostname()
@@ -52,7 +52,10 @@ func (o *opcuaConfig) secured() bool {
 
 func (o *opcuaConfig) check(k *checker) {
 	bad := func(field, format string, args ...any) { k.add("opcua: "+format, args...).at("opcua", field) }
-	k.addr(o.Listen, true, "opcua", "listen")
+	k.listen(o.Listen, true, "opcua", "listen")
+	if len(o.Policies) == 0 {
+		bad("policies", "policies: there is none")
+	}
 	for i, p := range o.Policies {
 		if !slices.Contains(opcua.PolicyNames, p) {
 			k.add("opcua: policy %q: there are %s", p, strings.Join(opcua.PolicyNames, ", ")).at("opcua", "policies", i)

@@ -8,6 +8,9 @@ package main
 //	PLC_PROOF=60s go test ./clients/plcgateway -run '^TestProof$' -v
 //	PLC_PROOF=3h PLC_TRIGGERS=1000000 go test ./clients/plcgateway -run '^TestProof$' -v -timeout 4h
 //	go test ./clients/plcgateway -run '^$' -bench Latency -benchtime 3000x
+//
+// On a machine without Go the programs come from a folder: PLC_PROGRAMS has polyscand, plcgateway and plc, and
+// PLC_DEVICE is the device of polyscand.
 
 import (
 	"bufio"
@@ -33,10 +36,19 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// The parts of the proof: one strip each.
-const (
-	proofWidth, proofLines = 64, 8
-	proofRate              = 500 // triggers a second
+const proofRate = 500 // triggers a second
+
+// partShape is what the camera sends of each part: strips with so many lines, one each period.
+type partShape struct {
+	width, lines, strips int
+	period               time.Duration
+	shared               bool // strips lie in shared memory
+}
+
+var (
+	smallPart = partShape{width: 64, lines: 8, strips: 1}
+	// 100 parts a second of these are 2.1 GB/s, with a pause of 5 % between parts.
+	largePart = partShape{width: 10240, lines: 2048, strips: 32, period: 297 * time.Microsecond, shared: true}
 )
 
 // What a part is, as testdata/plc.c has it.
@@ -52,6 +64,7 @@ func proofLevel(id uint32) byte {
 
 // plant is all that runs.
 type plant struct {
+	unlogged               []string // parts judged that the log of the gateway does not know
 	t                      testing.TB
 	dir                    string
 	serverAddr, modbusAddr string
@@ -64,34 +77,29 @@ type plant struct {
 	violations             []string
 	results                map[uint32]int64 // when libmodbus had the answer, ns
 	life                   int
+	sample                 string // a timeline
+	unread                 bool   // the protocol can't tell when the PLC has read a result
+	part                   partShape
 }
 
-func newPlant(t testing.TB, logLevel string) *plant {
+// newPlant builds the programs, and starts a server with a recipe and a gateway with stations.
+func newPlant(t testing.TB, logLevel, stations string, recipe *polyscanv1.Recipe, packages ...string) *plant {
 	p := &plant{
 		t: t, dir: t.TempDir(), procs: map[string]*exec.Cmd{}, sent: map[uint32]time.Time{}, logLevel: logLevel,
 		counts: map[string]int64{}, results: map[uint32]int64{},
 	}
 	p.serverAddr, p.modbusAddr = freeAddr(t), freeAddr(t)
-	for _, args := range [][]string{
-		{"go", "build", "-o", p.dir + "/", ".", "../../server/cmd/polyscand"},
-		{"sh", "-c", "gcc -O2 -Wall -Werror -o " + p.dir + "/plc testdata/plc.c $(pkg-config --cflags --libs libmodbus)"},
-	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
+	if programs := os.Getenv("PLC_PROGRAMS"); programs == "" {
+		p.build(append([]string{"go", "build", "-o", p.dir + "/", ".", "../../server/cmd/polyscand"}, packages...)...)
+	} else if err := os.CopyFS(p.dir, os.DirFS(programs)); err != nil {
+		t.Fatal(err)
 	}
-	config := fmt.Sprintf("log-level: %s\nlog-format: json\nservers: {hall: {addr: '%s'}}\nmodbus: {listen: '%s'}\nstations:\n"+
-		"  - name: line\n    parts: camera\n    recipes: {1: line}\n    values: [all.mean]\n    modbus: {unit: 1}\n",
-		logLevel, p.serverAddr, p.modbusAddr)
+	config := fmt.Sprintf("log-level: %s\nlog-format: json\nservers: {hall: {addr: '%s'}}\nmodbus: {listen: '%s'}\nstations:\n%s",
+		logLevel, p.serverAddr, p.modbusAddr, stations)
 	if err := os.WriteFile(p.dir+"/plcgateway.yaml", []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if p.camera, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		p.camera.Close()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for name, cmd := range p.procs {
@@ -101,9 +109,35 @@ func newPlant(t testing.TB, logLevel string) *plant {
 		}
 	})
 	p.start("server")
-	p.recipe()
+	p.recipe(recipe)
 	p.start("gateway")
 	return p
+}
+
+// newProof is a plant for the PLC in testdata/plc.c.
+func newProof(t testing.TB, logLevel string, part partShape) *plant {
+	w, h := float64(part.width), float64(part.lines)
+	region := clients.Polygon("all", 0, 0, w, 0, w, h, 0, h)
+	region.Limits = []string{"mean >= 100"}
+	p := newPlant(t, logLevel,
+		"  - name: line\n    parts: camera\n    recipes: {1: line}\n    values: [all.mean]\n    modbus: {unit: 1}\n",
+		&polyscanv1.Recipe{Name: "line", RegionSet: &polyscanv1.RegionSet{Regions: []*polyscanv1.Region{region}}})
+	p.part = part
+	if os.Getenv("PLC_PROGRAMS") == "" {
+		p.build("sh", "-c", "gcc -O2 -Wall -Werror -o "+p.dir+"/plc testdata/plc.c $(pkg-config --cflags --libs libmodbus)")
+	}
+	var err error
+	if p.camera, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.camera.Close() })
+	return p
+}
+
+func (p *plant) build(args ...string) {
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		p.t.Fatalf("%v: %v\n%s", args, err, out)
+	}
 }
 
 // freeAddr is an address that programs can use which are started again on it.
@@ -120,7 +154,13 @@ func (p *plant) start(name string) {
 	var cmd *exec.Cmd
 	switch name {
 	case "server":
-		cmd = exec.Command(p.dir+"/polyscand", "--listen", p.serverAddr, "--recipes", p.dir+"/recipes", "--device", "cpu", "--threads", "1")
+		args := []string{"--listen", p.serverAddr, "--recipes", p.dir + "/recipes"}
+		if device := os.Getenv("PLC_DEVICE"); device != "" {
+			args = append(args, "--device", device, "--shm-socket", p.dir+"/shm")
+		} else {
+			args = append(args, "--device", "cpu", "--threads", "1")
+		}
+		cmd = exec.Command(p.dir+"/polyscand", args...)
 	case "gateway":
 		cmd = exec.Command(p.dir+"/plcgateway", "--config", p.dir+"/plcgateway.yaml")
 	}
@@ -168,16 +208,12 @@ func (p *plant) dial() *clients.Client {
 	return c
 }
 
-// recipe puts the recipe: a region that is the whole part.
-func (p *plant) recipe() {
+// recipe puts the recipe, when the server is there.
+func (p *plant) recipe(r *polyscanv1.Recipe) {
 	c := p.dial()
 	defer c.Close()
-	region := clients.Polygon("all", 0, 0, proofWidth, 0, proofWidth, proofLines, 0, proofLines)
-	region.Limits = []string{"mean >= 100"}
 	for deadline := time.Now().Add(time.Minute); ; {
-		_, err := c.PutRecipe(context.Background(), &polyscanv1.Recipe{
-			Name: "line", RegionSet: &polyscanv1.RegionSet{Regions: []*polyscanv1.Region{region}},
-		}, nil)
+		_, err := c.PutRecipe(context.Background(), r, nil)
 		if err == nil {
 			return
 		}
@@ -205,16 +241,22 @@ func (p *plant) shoot(ctx context.Context) {
 			}
 		}
 	}()
+	rate := float64(proofRate * p.part.lines)
+	if p.part.period > 0 {
+		rate = float64(p.part.lines/p.part.strips) / p.part.period.Seconds()
+	}
 	open := &polyscanv1.ScanOpen{
-		Inspection: clients.UseRecipe("line", 0), LineRate: proofRate * proofLines, PartLines: proofLines,
-		Layout:  &polyscanv1.FrameLayout{Width: proofWidth, Height: proofLines, PixelFormat: clients.Gray8},
+		Inspection: clients.UseRecipe("line", 0), LineRate: rate,
+		PartLines: uint32(p.part.lines), Layout: &polyscanv1.FrameLayout{
+			Width: uint32(p.part.width), Height: uint32(p.part.lines / p.part.strips), PixelFormat: clients.Gray8},
 		Trigger: &polyscanv1.ScanOpen_Marked{Marked: &polyscanv1.MarkedTrigger{}},
 	}
 	open.Inspection.Name = "camera"
 	c := p.dial()
 	defer c.Close()
 	for ctx.Err() == nil {
-		scan, err := c.OpenScan(ctx, open, clients.ScanOptions{Outage: -1, Stall: 500 * time.Millisecond})
+		scan, err := c.OpenScan(ctx, open, clients.ScanOptions{
+			Outage: -1, Stall: 500 * time.Millisecond, SharedMemory: p.part.shared})
 		if err != nil {
 			select {
 			case <-ctx.Done():
@@ -243,10 +285,8 @@ func (p *plant) shoot(ctx context.Context) {
 					scan.Close()
 					return
 				}
-				pixels := bytes.Repeat([]byte{proofLevel(id)}, proofWidth*proofLines)
-				strip := clients.Strip{Pixels: pixels, PartStarts: []int{0}, PartIDs: []string{fmt.Sprintf("P%d", id)}}
-				at := time.Now()
-				if _, err := scan.Send(ctx, strip); err != nil {
+				at, err := p.expose(ctx, scan, id)
+				if err != nil {
 					alive = false
 				} else if p.logLevel == "info" {
 					p.mu.Lock()
@@ -258,6 +298,24 @@ func (p *plant) shoot(ctx context.Context) {
 		scan.Close()
 		<-broken
 	}
+}
+
+// expose sends a part as a camera exposes it, and returns when its last line was in memory.
+func (p *plant) expose(ctx context.Context, scan *clients.Scan, id uint32) (at time.Time, err error) {
+	began := time.Now()
+	pixels := bytes.Repeat([]byte{proofLevel(id)}, p.part.width*p.part.lines/p.part.strips)
+	for k := range p.part.strips {
+		strip := clients.Strip{Pixels: pixels}
+		if k == 0 {
+			strip.PartStarts, strip.PartIDs = []int{0}, []string{fmt.Sprintf("P%d", id)}
+		}
+		time.Sleep(time.Until(began.Add(time.Duration(k) * p.part.period)))
+		at = time.Now()
+		if _, err = scan.Send(ctx, strip); err != nil {
+			break
+		}
+	}
+	return at, err
 }
 
 // drive runs the PLC once, to its end or until it is killed, and adds up what it says.
@@ -305,9 +363,9 @@ func (p *plant) drive(count int64, rate int, how string) {
 	}
 }
 
-// harm does something to something.
-func (p *plant) harm(r *rand.Rand) string {
-	name := []string{"server", "gateway", "plc"}[r.IntN(3)]
+// harm does something to one of several programs.
+func (p *plant) harm(r *rand.Rand, names ...string) string {
+	name := names[r.IntN(len(names))]
 	if r.IntN(2) == 0 {
 		p.kill(name)
 		if name != "plc" { // which is started by who drives it
@@ -333,7 +391,7 @@ func TestProof(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := newPlant(t, "warn")
+	p := newProof(t, "warn", smallPart)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var running sync.WaitGroup
@@ -355,7 +413,7 @@ func TestProof(t *testing.T) {
 				p.kill("plc")
 				return
 			case <-time.After(time.Duration(500+r.IntN(5000)) * time.Millisecond):
-				faults[p.harm(r)]++
+				faults[p.harm(r, "server", "gateway", "plc")]++
 			}
 		}
 	})
@@ -408,10 +466,20 @@ func (p *plant) mbpoll() {
 // last line in the camera's memory to that. Answers that waited for a trigger before theirs which was late are left out, and
 // counted: a machine that does more than this has such, and their time is that trigger's deadline.
 func BenchmarkLatency(b *testing.B) {
-	if exec.Command("pkg-config", "--exists", "libmodbus").Run() != nil {
+	if os.Getenv("PLC_PROGRAMS") == "" && exec.Command("pkg-config", "--exists", "libmodbus").Run() != nil {
 		b.Skip("no libmodbus here")
 	}
-	p := newPlant(b, "info")
+	b.Run("small", func(b *testing.B) { benchmarkLatency(b, smallPart) })
+	b.Run("2.1GBps", func(b *testing.B) {
+		if os.Getenv("PLC_DEVICE") == "" {
+			b.Skip("it is for a GPU, which PLC_DEVICE names")
+		}
+		benchmarkLatency(b, largePart)
+	})
+}
+
+func benchmarkLatency(b *testing.B, part partShape) {
+	p := newProof(b, "info", part)
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.shoot(ctx) })
@@ -432,7 +500,8 @@ func BenchmarkLatency(b *testing.B) {
 		verdict, line = p.latencies()
 	}
 	if len(verdict) == 0 {
-		b.Fatalf("no part was measured: %v", p.counts)
+		log, _ := os.ReadFile(filepath.Join(p.dir, "server.log"))
+		b.Fatalf("no part was measured: %v\nserver: %s", p.counts, log[max(0, len(log)-2000):])
 	}
 	for name, of := range map[string][]float64{"verdict-to-PLC": verdict, "line-to-PLC": line} {
 		slices.Sort(of)

@@ -3,6 +3,7 @@ package main
 // plcgateway simulate: the ladder of a PLC, to commission a gateway without one.
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	other "github.com/simonvetter/modbus"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/modbus"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
 )
@@ -27,17 +29,19 @@ type simulateCmd struct {
 	WordOrder string `enum:"high-first,low-first" default:"high-first"`
 	// Recipe slot to prepare first; 0 leaves the one that is prepared.
 	Recipe uint16 `placeholder:"SLOT"`
-	// Parts to trigger.
-	Count int `default:"10"`
+	// Parts to trigger (default: 10, and with --parts - all that are named).
+	Count *int `placeholder:"N"`
 	// Time from one trigger to the next.
 	Every time.Duration `default:"100ms"`
 	// Time between polls.
 	Poll time.Duration `default:"2ms"`
-	// Name the parts PREFIX0, PREFIX1, ...; without it each trigger takes the next part.
+	// Name the parts PREFIX0, PREFIX1, ...; without it each trigger takes the next part. With - standard input is a
+	// light barrier: each line names a part that passes now, as conveyor --barrier writes it.
 	Parts string `placeholder:"PREFIX"`
 	// First trigger id.
 	FirstID uint32 `default:"1"`
-	// How long to wait for the gateway, and for an answer, before the part counts as lost.
+	// Time from the barrier to the gate: a part that has no answer by then is ejected. Also how long to wait for the
+	// gateway.
 	Patience time.Duration `default:"5s"`
 	// Print each edge of the handshake.
 	Edges bool
@@ -47,7 +51,9 @@ type simulateCmd struct {
 type plc struct {
 	cmd    *simulateCmd
 	client *other.ModbusClient
+	stdin  io.Reader
 	out    io.Writer
+	count  int // parts to trigger
 	begin  time.Time
 	image  [24]uint16
 	in     []uint16 // input registers 0 to 111, as last polled
@@ -65,8 +71,23 @@ const (
 
 var errPatience = errors.New("the gateway did not answer in time")
 
+// What becomes of a part that has no verdict. It is ejected.
+const (
+	refused = "REFUSED" // the gateway did not take the trigger
+	lost    = "LOST"    // it took the trigger, and gave no answer
+	missed  = "MISSED"  // it answered, or the PLC could trigger, when the part had passed the gate
+	noLink  = "NO LINK"
+)
+
 func (c *simulateCmd) Run(e *env) (err error) {
-	if c.Count < 1 || c.Every <= 0 || c.Poll <= 0 || c.FirstID == 0 || c.Patience <= 0 {
+	count := 10
+	if c.Parts == barrier {
+		count = math.MaxInt
+	}
+	if c.Count != nil {
+		count = *c.Count
+	}
+	if count < 1 || c.Every <= 0 || c.Poll <= 0 || c.FirstID == 0 || c.Patience <= 0 {
 		return usage("--count, --every, --poll, --first-id and --patience must be above 0")
 	}
 	client, err := other.NewClient(&other.ClientConfiguration{URL: "tcp://" + c.Addr, Timeout: c.Patience})
@@ -79,8 +100,8 @@ func (c *simulateCmd) Run(e *env) (err error) {
 	if err := client.Open(); err != nil {
 		return fmt.Errorf("%w; is the gateway running there?", err)
 	}
-	defer func() { err = errors.Join(err, client.Close()) }()
-	p := &plc{cmd: c, client: client, out: e.stdout, begin: time.Now()}
+	defer client.Close() // an error here is that of a link which is not there
+	p := &plc{cmd: c, client: client, stdin: e.stdin, out: e.stdout, count: count, begin: time.Now()}
 	err = p.run(e.ctx)
 	switch {
 	case errors.Is(err, other.ErrGWTargetFailedToRespond):
@@ -91,44 +112,127 @@ func (c *simulateCmd) Run(e *env) (err error) {
 	return err
 }
 
-// run acknowledges the gateway, triggers parts, and reports.
+// barrier is what --parts is where standard input names the parts.
+const barrier = "-"
+
+// passing is a part that passes the barrier.
+type passing struct {
+	name string
+	at   time.Time
+}
+
+// waiting is how many parts may have passed the barrier before the PLC triggers them.
+const waiting = 1024
+
+// read follows the light barrier. The channel is closed behind the last part.
+func (p *plc) read(ctx context.Context) <-chan passing {
+	c := make(chan passing, waiting)
+	go func() {
+		defer close(c)
+		for lines := bufio.NewScanner(p.stdin); lines.Scan(); {
+			select {
+			case c <- passing{strings.TrimSpace(lines.Text()), time.Now()}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// run acknowledges the gateway, triggers parts, and reports. A link that breaks is made again, as a PLC does.
 func (p *plc) run(ctx context.Context) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
 	// The reason is last: that of a refusal takes 24 columns, which makes 80.
 	fmt.Fprintln(p.out, "TIME         TRIGGER   ACK RESULT LATENCY VERDICT EJECT REASON    (times in ms)")
+	var named <-chan passing
+	if p.cmd.Parts == barrier {
+		named = p.read(ctx)
+	}
 	counts := map[string]int{}
-	wrong := 0
-	for i := range p.cmd.Count {
-		next := p.begin.Add(time.Since(p.begin)).Add(p.cmd.Every)
-		verdict, err := p.part(ctx, p.cmd.FirstID+uint32(i), i)
+	n, due := 0, time.Now()
+	for ; n < p.count; n++ {
+		var part passing
+		more := true
+		err := p.until(ctx, func() bool {
+			if named == nil {
+				part.at = time.Now()
+				return !part.at.Before(due)
+			}
+			select {
+			case part, more = <-named:
+				return true
+			default:
+				return false
+			}
+		}, math.MaxInt64)
+		if !more {
+			break
+		}
+		if err == nil {
+			due = part.at.Add(p.cmd.Every)
+			if named == nil && p.cmd.Parts != "" {
+				part.name = fmt.Sprintf("%s%d", p.cmd.Parts, n)
+			}
+			var verdict string
+			if verdict, err = p.part(ctx, p.cmd.FirstID+uint32(n), part); verdict != "" {
+				counts[verdict]++
+			} else {
+				n-- // there was no part
+			}
+		} else {
+			n--
+		}
 		if err != nil {
-			return err
-		}
-		if counts[verdict]++; verdict == "LOST" {
-			wrong++
-		}
-		if err := p.until(ctx, func() bool { return !time.Now().Before(next) }, math.MaxInt64); err != nil {
-			return err
+			if err := p.relink(ctx, err); err != nil {
+				return err
+			}
 		}
 	}
 	var parts []string
-	for _, v := range []string{"PASS", "FAIL", "REJECT", "REFUSED", "LOST"} {
+	for _, v := range []string{"PASS", "FAIL", "REJECT", refused, lost, missed, noLink} {
 		if counts[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
 		}
 	}
-	fmt.Fprintf(p.out, "%d parts: %s\n", p.cmd.Count, strings.Join(parts, ", "))
+	fmt.Fprintf(p.out, "%d parts: %s\n", n, strings.Join(parts, ", "))
 	p.image[hrControl] = 0
 	if err := p.write(); err != nil {
 		return err
 	}
-	if wrong > 0 {
-		return fmt.Errorf("%d triggers were accepted and got no answer", wrong)
+	if counts[lost] > 0 {
+		return fmt.Errorf("%d triggers were accepted and got no answer", counts[lost])
 	}
 	return nil
 }
+
+// relink makes the link again, and begins anew, as often as it takes.
+func (p *plc) relink(ctx context.Context, why error) error {
+	for said := ""; ctx.Err() == nil; {
+		if said != why.Error() {
+			said = why.Error()
+			fmt.Fprintf(p.out, "%s link: %s\n", time.Now().Format(clock), said)
+		}
+		p.client.Close()
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+		if why = p.client.Open(); why != nil {
+			continue
+		}
+		p.image = [len(p.image)]uint16{hrBeat: p.image[hrBeat]}
+		if why = p.start(ctx); why == nil {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// clock is how times are printed.
+const clock = "15:04:05.000"
 
 // start acknowledges that the gateway is new, empties what another PLC left, and prepares the recipe.
 func (p *plc) start(ctx context.Context) error {
@@ -182,89 +286,113 @@ func (p *plc) command(ctx context.Context, cmd station.Command, slot uint16) err
 	return fmt.Errorf("command %v: %s", cmd, code.String())
 }
 
-// part is the handshake of one part, and a line about it. A part is ejected unless all of it is there and says PASS.
-func (p *plc) part(ctx context.Context, id uint32, i int) (string, error) {
-	p.put(p.image[hrID:], id)
-	name := ""
-	if p.cmd.Parts != "" {
-		name = fmt.Sprintf("%s%d", p.cmd.Parts, i)
+// part is the handshake of one part, and a line about it. A part is ejected unless all of it is there and says PASS
+// before the part is at the gate. An error ends the link.
+func (p *plc) part(ctx context.Context, id uint32, part passing) (verdict string, err error) {
+	row := row{id: id, part: part}
+	defer func() {
+		if row.verdict = verdict; verdict == "" {
+			row.verdict, row.reason = noLink, "broke"
+		}
+		if ctx.Err() == nil {
+			verdict = row.verdict
+			p.line(row)
+		}
+	}()
+	if time.Since(part.at) >= p.cmd.Patience {
+		row.reason = "passed before its trigger"
+		return missed, nil
 	}
+	p.put(p.image[hrID:], id)
 	for k := range 16 {
 		p.image[hrPart+k] = 0
 		for b := range 2 {
-			if 2*k+b < len(name) {
-				p.image[hrPart+k] |= uint16(name[2*k+b]) << (8 - 8*b)
+			if 2*k+b < len(part.name) {
+				p.image[hrPart+k] |= uint16(part.name[2*k+b]) << (8 - 8*b)
 			}
 		}
 	}
 	p.image[hrControl] = 1 | 2
 	begin := time.Now()
-	p.edge("trigger 1, id %d %s", id, name)
+	p.edge("trigger 1, id %d %s", id, part.name)
 	if err := p.write(); err != nil {
 		return "", err
-	}
-	line := func(ack, result time.Duration, verdict, reason string, latency time.Duration) {
-		text := func(d time.Duration) string {
-			if d == 0 {
-				return "-"
-			}
-			return fmt.Sprintf("%.2f", float64(d.Microseconds())/1e3)
-		}
-		eject := "eject"
-		if verdict == station.Pass.String() {
-			eject = ""
-		}
-		fmt.Fprintf(p.out, "%s %7d %5s %6s %7s %-7s %-5s %s\n", begin.Format("15:04:05.000"), id, text(ack), text(result),
-			text(latency), verdict, eject, reason)
 	}
 	// The acknowledgement comes with the next poll, or the trigger was refused.
 	if err := p.poll(); err != nil {
 		return "", err
 	}
 	if p.bits()&station.TriggerAck == 0 {
-		code := station.Code(p.in[irError])
-		line(0, 0, "REFUSED", code.String(), 0)
+		row.reason = station.Code(p.in[irError]).String()
 		p.image[hrControl] = 1
-		return "REFUSED", p.write()
+		return refused, p.write()
 	}
-	ack := time.Since(begin)
+	row.ack = time.Since(begin)
 	p.image[hrControl] = 1
 	p.edge("trigger 0")
 	if err := p.write(); err != nil {
 		return "", err
 	}
-	err := p.until(ctx, func() bool {
+	err = p.until(ctx, func() bool {
 		return p.bits()&station.ResultsValid != 0 && p.get(irSequence) == p.get(irLast) && p.get(irID) == id
 	}, p.cmd.Patience)
 	if errors.Is(err, errPatience) {
-		line(ack, 0, "LOST", "no answer", 0)
-		return "LOST", nil
+		row.reason = "no answer"
+		return lost, err
 	} else if err != nil {
 		return "", err
 	}
-	result := time.Since(begin)
-	verdict := station.Verdict(p.in[irVerdict])
+	row.result, row.latency = time.Since(begin), time.Duration(p.get(irLatency))*time.Microsecond
+	word := station.Verdict(p.in[irVerdict])
 	if p.in[irVerdict+1] != ^p.in[irVerdict] {
-		verdict = station.Reject
+		word = station.Reject
 	}
-	reason := station.Reason(p.in[irReason]).String()
+	verdict, row.reason = word.String(), station.Reason(p.in[irReason]).String()
 	if n := p.in[irFailed]; n == 1 {
-		reason += ", 1 region"
+		row.reason += ", 1 region"
 	} else if n > 1 {
-		reason += fmt.Sprintf(", %d regions", n)
+		row.reason += fmt.Sprintf(", %d regions", n)
 	}
-	line(ack, result, verdict.String(), reason, time.Duration(p.get(irLatency))*time.Microsecond)
+	if time.Since(part.at) >= p.cmd.Patience {
+		verdict, row.reason = missed, "passed before its answer"
+	}
 	p.image[hrControl] = 1 | 4
 	p.edge("results_ack 1")
 	if err := p.write(); err != nil {
-		return "", err
+		return verdict, err
 	}
 	if err := p.until(ctx, func() bool { return p.bits()&station.ResultsValid == 0 }, p.cmd.Patience); err != nil {
-		return "", fmt.Errorf("results_ack: %w", err)
+		return verdict, fmt.Errorf("results_ack: %w", err)
 	}
 	p.image[hrControl] = 1
 	p.edge("results_ack 0")
-	return verdict.String(), p.write()
+	return verdict, p.write()
+}
+
+// row is the line about a part.
+type row struct {
+	part                 passing
+	id                   uint32
+	ack, result, latency time.Duration
+	verdict, reason      string
+}
+
+func (p *plc) line(r row) {
+	text := func(d time.Duration) string {
+		if d == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f", float64(d.Microseconds())/1e3)
+	}
+	eject := "eject"
+	if r.verdict == station.Pass.String() {
+		eject = ""
+	}
+	if p.cmd.Parts == barrier {
+		r.reason += " [" + cli.Printable(r.part.name) + "]"
+	}
+	fmt.Fprintf(p.out, "%s %7d %5s %6s %7s %-7s %-5s %s\n", r.part.at.Format(clock), r.id, text(r.ack), text(r.result),
+		text(r.latency), r.verdict, eject, r.reason)
 }
 
 // until polls until done, or no longer than patience.

@@ -47,13 +47,16 @@ func runNode(t *testing.T, into any, asked func(), script string, args ...string
 	var all bytes.Buffer
 	var last string
 	lines := bufio.NewScanner(io.TeeReader(out, &all))
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 64<<20) // a fast machine does thousands of jobs in a test's time
 	for lines.Scan() {
 		last = lines.Text()
 		if strings.HasPrefix(last, `{"say":`) {
 			asked()
 			fmt.Fprintln(in, "done")
 		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Errorf("%s: %v", script, err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", script, err, all.Bytes(), errs.Bytes())
@@ -130,6 +133,7 @@ type saw struct {
 	Stop                 *int32
 	Stale                *uint16
 	AfterRestart         *int32
+	Renewed              int
 }
 
 func line(t *testing.T, want map[string]any, asked func()) saw {
@@ -197,33 +201,41 @@ func judge(t *testing.T, got saw) {
 }
 
 func TestLine(t *testing.T) {
-	client := identityOf(t, "line")
+	client, operator := identityOf(t, "line"), identityOf(t, "operator")
 	parts := []string{"a2", "b3", "c4", "d5x", "e6", "f1"}
 	for _, c := range []struct {
 		name, policy, mode string
-		lifetime           int
 		user               bool
 	}{
-		{"no security", "None", "None", 0, false},
-		{"password without security", "None", "None", 0, true},
-		{"signed", "Basic256Sha256", "Sign", 0, true},
-		{"encrypted", "Basic256Sha256", "SignAndEncrypt", 0, true},
-		{"aes 128", "Aes128_Sha256_RsaOaep", "SignAndEncrypt", 0, true},
-		{"aes 256", "Aes256_Sha256_RsaPss", "SignAndEncrypt", 0, true},
+		{"no security", "None", "None", false},
+		{"password without security", "None", "None", true},
+		{"signed", "Basic256Sha256", "Sign", true},
+		{"encrypted", "Basic256Sha256", "SignAndEncrypt", true},
+		{"aes 128", "Aes128_Sha256_RsaOaep", "SignAndEncrypt", true},
+		{"aes 256", "Aes256_Sha256_RsaPss", "SignAndEncrypt", true},
+		{"certificate", "Basic256Sha256", "SignAndEncrypt", false},
+		{"certificate, aes 256", "Aes256_Sha256_RsaPss", "SignAndEncrypt", false},
+		{"certificate without security", "None", "None", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := Config{Policies: PolicyNames, Anonymous: !c.user, ApplicationURI: "urn:test:plcgateway",
+			person := strings.HasPrefix(c.name, "certificate")
+			cfg := Config{Policies: PolicyNames, Anonymous: !c.user && !person, ApplicationURI: "urn:test:plcgateway",
 				Trusted: trust(t, client)}
 			server := identityOf(t, "plcgateway")
 			cfg.Certificate, cfg.Key = server.cert, server.key
 			if c.user {
 				cfg.Users = users(t)
 			}
-			s := serve(t, cfg, "127.0.0.1:0", newStation(t, 5*time.Second))
-			want := map[string]any{"url": s.url, "policy": c.policy, "mode": c.mode, "do": "line", "parts": parts}
+			want := map[string]any{"policy": c.policy, "mode": c.mode, "do": "line", "parts": parts}
 			if c.user {
 				want["user"], want["password"] = "plc", "secret"
 			}
+			if person {
+				cfg.UserTrusted = trust(t, operator)
+				want["userCertificate"], want["userKey"] = operator.certFile, operator.keyFile
+			}
+			s := serve(t, cfg, "127.0.0.1:0", newStation(t, 5*time.Second))
+			want["url"] = s.url
 			if c.mode != "None" {
 				want["certificate"], want["key"] = client.certFile, client.keyFile
 			}
@@ -272,10 +284,34 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// TestRenew has a client renew its security tokens, each good for ten seconds at least, while it triggers.
+func TestRenew(t *testing.T) {
+	client, server := identityOf(t, "line"), identityOf(t, "plcgateway")
+	for _, mode := range []string{"None", "SignAndEncrypt"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, Config{Policies: PolicyNames, Anonymous: true, ApplicationURI: "urn:test:plcgateway",
+				Trusted: trust(t, client), Certificate: server.cert, Key: server.key}, "127.0.0.1:0", newStation(t, 5*time.Second))
+			want := map[string]any{"url": s.url, "do": "renew", "parts": []string{"a2"}, "lifetime": 1}
+			if mode != "None" {
+				want["policy"], want["mode"], want["certificate"], want["key"] = "Basic256Sha256", mode, client.certFile,
+					client.keyFile
+			}
+			got := line(t, want, nil)
+			judge(t, got)
+			if got.Renewed < 2 || len(got.Jobs) < 20 || len(got.Log) > 0 {
+				t.Errorf("%d renewals under %d jobs: %v", got.Renewed, len(got.Jobs), got.Log)
+			}
+			t.Logf("%d renewals under %d jobs", got.Renewed, len(got.Jobs))
+		})
+	}
+}
+
 func TestRefused(t *testing.T) {
 	known, stranger, server := identityOf(t, "line"), identityOf(t, "stranger"), identityOf(t, "plcgateway")
+	operator := identityOf(t, "operator")
 	s := serve(t, Config{Policies: PolicyNames, Users: users(t), ApplicationURI: "urn:test:plcgateway",
-		Trusted:     trust(t, known),
+		Trusted: trust(t, known), UserTrusted: trust(t, operator),
 		Certificate: server.cert, Key: server.key}, "127.0.0.1:0", newStation(t, time.Minute))
 	for _, c := range []struct {
 		name           string
@@ -298,6 +334,25 @@ func TestRefused(t *testing.T) {
 					c.who.certFile, c.who.keyFile
 			}
 			if got := line(t, want, nil); got.Connected == c.refused {
+				t.Fatalf("connected %v, refused with %q", got.Connected, got.Refused)
+			}
+		})
+	}
+	for _, c := range []struct {
+		name      string
+		cert, key *identity
+		refused   bool
+	}{
+		{"a user's certificate", operator, operator, false},
+		{"a user's certificate that is not trusted", stranger, stranger, true},
+		{"the certificate of a program", known, known, true},
+		{"another one's key", operator, stranger, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := line(t, map[string]any{"url": s.url, "do": "refused", "policy": "Basic256Sha256", "mode": "SignAndEncrypt",
+				"certificate": known.certFile, "key": known.keyFile,
+				"userCertificate": c.cert.certFile, "userKey": c.key.keyFile}, nil)
+			if got.Connected == c.refused {
 				t.Fatalf("connected %v, refused with %q", got.Connected, got.Refused)
 			}
 		})

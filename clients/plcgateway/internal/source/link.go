@@ -45,6 +45,8 @@ type Link struct {
 	log     *slog.Logger
 	sources []*Source
 	up      atomic.Bool
+	server  string         // the id of the process that was heard last
+	checks  sync.WaitGroup // of recipes, beside the watch
 }
 
 // Dial makes a link; Run connects it.
@@ -128,6 +130,7 @@ func (s *Source) Attach(st *station.Station) { s.station = st }
 // Run watches the server until ctx ends, and closes the connection.
 func (l *Link) Run(ctx context.Context) {
 	defer l.client.Close()
+	defer l.checks.Wait()
 	req := &polyscanv1.WatchRequest{
 		Kinds:     []polyscanv1.WatchKind{polyscanv1.WatchKind_WATCH_KIND_DEVICE},
 		Heartbeat: durationpb.New(heartbeat),
@@ -180,8 +183,17 @@ func (l *Link) lost(err error) {
 func (l *Link) message(ctx context.Context, m *polyscanv1.WatchResponse) {
 	switch {
 	case m.GetStarted() != nil:
+		// Behind a silence the server is the one that it was, and so are its recipes. One that was deleted meanwhile judges
+		// nothing, as verdicts name theirs, so that it can be looked for beside what goes on.
+		same := m.GetStarted().GetServerId() == l.server
+		l.server = m.GetStarted().GetServerId()
 		for _, s := range l.sources {
-			s.recheck(ctx)
+			l.checks.Go(func() { s.recheck(ctx) })
+		}
+		if !same {
+			l.checks.Wait()
+		}
+		for _, s := range l.sources {
 			s.station.Link(true)
 		}
 		if !l.up.Swap(true) {
@@ -216,13 +228,17 @@ func (s *Source) gap() {
 func (s *Source) recheck(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recheck)
 	defer cancel()
+	var slots sync.WaitGroup
 	for slot, r := range s.station.Prepared() {
-		if _, err := s.Prepare(ctx, r); errors.Is(err, station.UnknownRecipe) {
-			s.link.log.Warn("the server has a prepared recipe no more", "station", s.station.Config().Name, "recipe", r.Name,
-				"version", r.Version)
-			s.station.Forget(slot)
-		}
+		slots.Go(func() {
+			if _, err := s.Prepare(ctx, r); errors.Is(err, station.UnknownRecipe) {
+				s.link.log.Warn("the server has a prepared recipe no more", "station", s.station.Config().Name, "recipe", r.Name,
+					"version", r.Version)
+				s.station.Forget(slot)
+			}
+		})
 	}
+	slots.Wait()
 	if len(s.station.Prepared()) == 0 {
 		s.station.Start(func(r station.CommandResult) {
 			if r.Code != station.NoError {
@@ -239,6 +255,9 @@ func (s *Source) judge(v *polyscanv1.WatchVerdict, m *polyscanv1.WatchResponse) 
 		PartID: v.GetPartId(), Recipe: v.GetRecipe(), RecipeVersion: v.GetRecipeVersion(),
 		FailedRegions: int(v.GetFailedRegions()), Values: valuesOf(s.cfg.Values, v.GetResults()),
 		Steps: station.Steps{Received: time.Now(), Judged: m.GetAt().AsTime()},
+	}
+	if v.GetStreamId() != 0 {
+		o.Origin = fmt.Sprintf("%s, stream %d, part %d from line %d", v.GetName(), v.GetStreamId(), v.GetPartNumber(), v.GetFirstLine())
 	}
 	o.FirstFailed, _ = firstFailed(v.GetResults())
 	o.Steps.LastLine = o.Steps.Judged.Add(-v.GetLatency().AsDuration())

@@ -23,17 +23,25 @@ type monitor struct {
 	polyscanv1.UnimplementedRecipeServiceServer
 	stuck    atomic.Bool
 	verdicts chan *polyscanv1.WatchVerdict
+	id       atomic.Pointer[string]
+	began    atomic.Int64 // watches
+	slow     atomic.Int64 // how long a recipe takes
 }
 
 func (m *monitor) GetRecipe(_ context.Context, r *polyscanv1.GetRecipeRequest) (*polyscanv1.GetRecipeResponse, error) {
+	time.Sleep(time.Duration(m.slow.Load()))
 	return &polyscanv1.GetRecipeResponse{Recipe: &polyscanv1.Recipe{Name: r.GetRecipe().GetName(), Version: 1}}, nil
 }
 
 func (m *monitor) Watch(_ *polyscanv1.WatchRequest, out grpc.ServerStreamingServer[polyscanv1.WatchResponse]) error {
 	started := &polyscanv1.WatchResponse{Event: &polyscanv1.WatchResponse_Started{Started: &polyscanv1.WatchStarted{ServerId: "a"}}}
+	if id := m.id.Load(); id != nil {
+		started.GetStarted().ServerId = *id
+	}
 	if err := out.Send(started); err != nil {
 		return err
 	}
+	m.began.Add(1)
 	t := time.NewTicker(heartbeat)
 	defer t.Stop()
 	for {
@@ -60,17 +68,8 @@ func (m *monitor) Watch(_ *polyscanv1.WatchRequest, out grpc.ServerStreamingServ
 func TestServerLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &monitor{verdicts: make(chan *polyscanv1.WatchVerdict)}
-		l := bufconn.Listen(1 << 16)
-		srv := grpc.NewServer()
-		polyscanv1.RegisterMonitorServiceServer(srv, m)
-		polyscanv1.RegisterRecipeServiceServer(srv, m)
-		go func() { _ = srv.Serve(l) }()
-		defer srv.Stop()
-		link, err := Dial("hall", "passthrough:///hall", slog.New(slog.DiscardHandler), clients.WithDialOptions(
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })))
-		if err != nil {
-			t.Fatal(err)
-		}
+		link, stopServer := serveLink(t, m)
+		defer stopServer()
 		src, err := link.Add(Config{Parts: "camera"})
 		if err != nil {
 			t.Fatal(err)
@@ -152,4 +151,102 @@ func TestServerLost(t *testing.T) {
 			t.Errorf("behind the loss: %+v", r)
 		}
 	})
+}
+
+// Recipes are looked for side by side when a server is back, and do not keep the stations waiting where it is the one
+// that it was.
+func TestRecheck(t *testing.T) {
+	const stations, slots, slow = 6, 3, 20 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		m := &monitor{verdicts: make(chan *polyscanv1.WatchVerdict)}
+		link, stop := serveLink(t, m)
+		defer stop()
+		var all []*station.Station
+		recipes := map[uint16]station.Recipe{}
+		for slot := range uint16(slots) {
+			recipes[slot+1] = station.Recipe{Slot: slot + 1, Name: "board"}
+		}
+		for range stations {
+			src, err := link.Add(Config{Parts: "camera"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := station.New(station.Config{Name: "gate", HeartbeatTimeout: time.Hour, Slots: recipes}, src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			src.Attach(s)
+			all = append(all, s)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			link.Run(ctx)
+		}()
+		defer func() {
+			cancel()
+			<-done
+		}()
+		time.Sleep(time.Second)
+		for _, s := range all {
+			c, err := s.Acquire("plc")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for slot := range uint16(slots) {
+				for _, cmd := range []station.Command{station.AckError, station.PrepareRecipe} {
+					if _, err := c.Do(t.Context(), cmd, station.CommandArgs{Slot: slot + 1}); err != nil {
+						t.Fatal(cmd, err)
+					}
+				}
+			}
+		}
+		m.slow.Store(int64(slow))
+		// ready says how long it takes, from when the server speaks again, until all stations have it.
+		ready := func(id string) time.Duration {
+			t.Helper()
+			m.stuck.Store(true)
+			for link.Up() {
+				time.Sleep(time.Millisecond)
+			}
+			m.stuck.Store(false)
+			m.id.Store(&id)
+			began := m.began.Load()
+			for m.began.Load() == began {
+				time.Sleep(time.Millisecond)
+			}
+			from := time.Now()
+			for _, s := range all {
+				for s.Snapshot().Bits&station.ServerLost != 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			took := time.Since(from)
+			time.Sleep(time.Second)
+			return took
+		}
+		if took := ready("a"); took > time.Millisecond {
+			t.Errorf("behind a silence: %v until the stations had their server", took)
+		}
+		if took := ready("b"); took > slow+time.Millisecond {
+			t.Errorf("with another server: %v until the stations had it, a recipe takes %v", took, slow)
+		}
+	})
+}
+
+// serveLink runs a server, and makes the link to it.
+func serveLink(t *testing.T, m *monitor) (link *Link, stop func()) {
+	l := bufconn.Listen(1 << 16)
+	srv := grpc.NewServer()
+	polyscanv1.RegisterMonitorServiceServer(srv, m)
+	polyscanv1.RegisterRecipeServiceServer(srv, m)
+	go func() { _ = srv.Serve(l) }()
+	link, err := Dial("hall", "passthrough:///hall", slog.New(slog.DiscardHandler), clients.WithDialOptions(
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link, srv.Stop
 }

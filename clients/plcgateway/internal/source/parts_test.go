@@ -42,7 +42,10 @@ func TestParts(t *testing.T) {
 		"gap":                 {"t1 gap v0:A+ t2 v1:B+ reset t3 v2:C+", "3+C"},
 		"gap, nobody waits":   {"gap t1 v7:A+", "1+A"},
 		"gap while owed":      {"t1 late gap t2 v1:B+", "1!late 2!other_part"},
-		"other stream":        {"t1 v0:A+ t2 w0:B+ t3=C w1:C+", "1+A 2!other_part 3+C"},
+		"other stream":        {"t1 v0:A+ t2 w0:B+ reset t3=C w1:C+", "3+C"},
+		"mixed":               {"t1 r2=B v0:A+ v1:B+ t3 v2:C-", "1+A 3-C"},
+		"mixed, too early":    {"t1 v0:A+ r2=B t3 v1:B+ v2:C-", "1+A 3!other_part"},
+		"mixed, named":        {"t1=A r2 v0:A+ v1:B+ t3=C v2:C-", "1+A 3-C"},
 		// Parts come whether their triggers were inspected or not.
 		"overrun": {"t1 t2 t3 t4 t5 t6 t7 t8 v0:A+ v1:A+ v2:A+ v3:A+ v4:A+ v5:A+ v6:A+ v7:A+ t9 ack ack t10 v8:B+ v9:C-",
 			"3+A 4+A 5+A 6+A 7+A 8+A 9!overrun 10-C"},
@@ -95,8 +98,10 @@ func TestParts(t *testing.T) {
 							do(station.Continuous)
 							break
 						}
+						part := ""
+						word, part, _ = strings.Cut(word, "=")
 						fmt.Sscanf(word, "r%d", &id)
-						if _, err := c.Trigger(id, ""); err == nil {
+						if _, err := c.Trigger(id, part); err == nil {
 							t.Fatal(word, "was accepted")
 						}
 					case 'v', 'w':

@@ -34,6 +34,23 @@ var statistics = map[string]func(*polyscanv1.ChannelStatistics) (float64, bool){
 	"distinct": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
 		return float64(c.GetDistinct()), c.Distinct != nil
 	},
+	"skewness": func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetSkewness(), c.Skewness != nil },
+	"kurtosis": func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetKurtosis(), c.Kurtosis != nil },
+	"entropy":  func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetEntropy(), c.Entropy != nil },
+	"mad": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return c.GetMeanAbsoluteDeviation(), c.MeanAbsoluteDeviation != nil
+	},
+	"ks": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return c.GetKolmogorovSmirnov(), c.KolmogorovSmirnov != nil
+	},
+	"wasserstein": func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetWasserstein(), c.Wasserstein != nil },
+	"js": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return c.GetJensenShannon(), c.JensenShannon != nil
+	},
+	"chisquare": func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetChiSquare(), c.ChiSquare != nil },
+	"iqr": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return c.GetInterquartileRange(), c.InterquartileRange != nil
+	},
 }
 
 // ofRegion are the statistics of a region that have no channel.

@@ -8,12 +8,15 @@
 // after it was accepted: PASS or FAIL as the source says, or REJECT with a [Reason]. An answer never changes once it was
 // given. An id that is repeated gets the same answer, under the same sequence number, and never a second inspection; the
 // last [History] answers are remembered for that. An id that is remembered and comes with another part, from another
-// holder, or behind a reset, is refused: it is no repetition, and what it means can't be known.
+// holder, or behind a reset, is refused: it is no repetition, and what it means can't be known. Where the source relies
+// on the order of parts, all triggers from one reset to the next name their parts, or none does; others are refused.
 //
 // Answers wait in a queue in the order of their triggers until the PLC acknowledges them; the first is presented in
-// [Snapshot.Result]. As all triggers of a station have the same deadline, waiting for the one before makes none late. While
-// [Queue] triggers are unanswered or unacknowledged, another one is accepted and answered REJECT overrun, without an
-// inspection; while twice as many are, it is refused.
+// [Snapshot.Result]. As all triggers of a station have the same deadline, waiting for the one before makes none late.
+// The order holds where triggers name their parts, too: a PLC may count answers along its belt, and what could be had
+// without it is less than a deadline, behind a trigger that is late. While [Queue] triggers are unanswered or
+// unacknowledged, another one is accepted and answered REJECT overrun, without an inspection; while twice as many are,
+// it is refused.
 //
 // # States
 //

@@ -101,6 +101,7 @@ func (c *Session) Enable(on bool) { c.hold(func(s *Station, _ time.Time) { s.ena
 // Trigger starts an inspection of a part, or of the next one where part is empty. The error is a Code. The trigger ack bit
 // stays until TriggerOff.
 func (c *Session) Trigger(id uint32, part string) (Disposition, error) {
+	defer c.station.inTurn()()
 	var d Disposition
 	var job *Job
 	code := NotHolder
@@ -116,6 +117,14 @@ func (c *Session) trigger(id uint32, part string, now time.Time) (Disposition, *
 	d, job, code := c.station.trigger(id, part, now)
 	c.station.ackBit = code == NoError
 	return d, job, code
+}
+
+// inTurn keeps others from triggering until the source has heard of a trigger: it must hear of them in the order in
+// which they were accepted, as that alone may bind parts to triggers. The lock of the station can't do that, as sources
+// answer jobs under it.
+func (s *Station) inTurn() (done func()) {
+	s.turn.Lock()
+	return s.turn.Unlock
 }
 
 func (s *Station) inspect(j *Job) {
@@ -171,6 +180,7 @@ func (c *Session) Answer(id uint32) (a *Answer) {
 // Write takes the image of a cyclic protocol. What it asks for is shown by Snapshot. It reports false where the session
 // has lost the station.
 func (c *Session) Write(o Outputs) bool {
+	defer c.station.inTurn()()
 	var job *Job
 	var after func()
 	held := c.hold(func(s *Station, now time.Time) {
@@ -203,8 +213,10 @@ func (c *Session) Write(o Outputs) bool {
 	return held
 }
 
-// Start begins a command and calls done with its result, once; all but the recipe commands are done at once.
+// Start begins a command and calls done with its result, once; all but the recipe commands are done at once. done must
+// not call the session.
 func (c *Session) Start(cmd Command, args CommandArgs, done func(CommandResult)) {
+	defer c.station.inTurn()()
 	var after func()
 	if !c.hold(func(s *Station, now time.Time) { after = s.start(cmd, args, done) }) {
 		done(CommandResult{cmd, NotHolder, Recipe{}})
@@ -249,6 +261,7 @@ func (s *Station) start(cmd Command, args CommandArgs, done func(CommandResult))
 		s.abort(now)
 		s.clear(now)
 		s.halted, s.overrun, s.ackBit, reset = false, false, false, true
+		s.naming = unknown
 		s.epoch++ // an id from before the reset is no repetition
 	case Stop, Abort:
 		if r.Code = NotAcknowledged; s.acked {

@@ -3,7 +3,10 @@ package station
 import (
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // ordered is a source that relies on the order of parts. told is what it heard, in order: an id, negative where the trigger
@@ -44,21 +47,23 @@ func TestSkipped(t *testing.T) {
 		if _, err := c.Trigger(2, ""); !errors.Is(err, IsBusy) {
 			t.Fatal(err)
 		}
-		if _, err := c.Trigger(2, "A"); !errors.Is(err, IsBusy) { // its name says which it is
-			t.Fatal(err)
-		}
 		s.Link(false)
 		trigger(t, c, 3, "")
-		trigger(t, c, 4, "B")
 		s.Link(true)
 		if _, err := c.Do(t.Context(), Continuous, CommandArgs{}); err != nil {
 			t.Fatal(err)
 		}
-		for id := range uint32(Queue - 3) {
-			trigger(t, c, 5+id, "C")
+		if _, err := c.Trigger(4, "B"); !errors.Is(err, BadPartID) { // B would be taken for the next trigger's
+			t.Fatal(err)
+		}
+		if _, err := c.Trigger(0, ""); !errors.Is(err, BadTriggerID) {
+			t.Fatal(err)
+		}
+		for id := range uint32(Queue - 2) {
+			trigger(t, c, 5+id, "")
 		}
 		trigger(t, c, 20, "") // an overrun
-		if want := []int{101, -2, 3, 105, 106, 107, 108, 109, 20}; !slices.Equal(o.told, want) {
+		if want := []int{101, -2, 3, -4, 0, 105, 106, 107, 108, 109, 110, 20}; !slices.Equal(o.told, want) {
 			t.Errorf("the source was told %v, want %v", o.told, want)
 		}
 
@@ -68,5 +73,77 @@ func TestSkipped(t *testing.T) {
 		if want := []int{0, 130}; !slices.Equal(o.told, want) {
 			t.Errorf("reset and trigger: the source was told %v, want %v", o.told, want)
 		}
+
+		// Names are what is lost behind a trigger with one; a reset, or another holder, decides anew.
+		do := func(cmd Command) {
+			t.Helper()
+			if _, err := c.Do(t.Context(), cmd, CommandArgs{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do(Reset)
+		do(Continuous)
+		o.told = nil
+		trigger(t, c, 40, "A")
+		s.Link(false)
+		trigger(t, c, 41, "B") // its name says which it is
+		s.Link(true)
+		if _, err := c.Trigger(42, ""); !errors.Is(err, BadPartID) {
+			t.Fatal(err)
+		}
+		c.Release()
+		c = hold(t, s)
+		trigger(t, c, 43, "")
+		if want := []int{140, 143}; !slices.Equal(o.told, want) {
+			t.Errorf("with names the source was told %v, want %v", o.told, want)
+		}
 	})
+}
+
+// instant is a source that gives its verdict at once, and knows in which order it was asked.
+type instant struct {
+	fake
+	last atomic.Uint32
+	t    *testing.T
+}
+
+func (i *instant) Inspect(j *Job) {
+	if last := i.last.Swap(j.Sequence); j.Sequence != last+1 {
+		i.t.Errorf("trigger number %d was inspected behind number %d", j.Sequence, last)
+	}
+	j.Answer(pass(j))
+}
+
+func (i *instant) Skipped(uint32, bool) {}
+
+// Triggers that overlap are inspected in the order in which they were accepted, whichever goroutine is faster.
+func TestInTurn(t *testing.T) {
+	o := &instant{t: t}
+	s, err := New(Config{Name: "s", Deadline: time.Minute, HeartbeatTimeout: time.Hour,
+		Slots: map[uint16]Recipe{1: {Slot: 1, Name: "board"}}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Link(true)
+	c := hold(t, s)
+	if _, err := c.Do(t.Context(), Continuous, CommandArgs{}); err != nil {
+		t.Fatal(err)
+	}
+	var ids atomic.Uint32
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range 2000 {
+				if _, err := c.Trigger(ids.Add(1), ""); err != nil {
+					t.Error(err)
+					return
+				}
+				for s.Snapshot().Waiting > Queue-4 { // four may come before the next look
+					_ = c.Acknowledge(0)
+				}
+			}
+		})
+	}
+	callers.Wait()
 }

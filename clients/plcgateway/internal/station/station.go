@@ -22,6 +22,7 @@ type Station struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 
+	turn      sync.Mutex // taken before mu
 	mu        sync.Mutex
 	closed    bool
 	session   *Session
@@ -48,8 +49,9 @@ type Station struct {
 	byID       map[uint32]*entry
 	remembered []*entry // acknowledged, oldest first
 	presented  *entry
-	ackHigh    bool // the PLC has not taken its acknowledgement back
-	ackBit     bool // trigger ack
+	ackHigh    bool   // the PLC has not taken its acknowledgement back
+	ackBit     bool   // trigger ack
+	naming     naming // whether triggers have named their parts since the last reset
 	acceptedID uint32
 	sequence   uint32
 	counters   Counters
@@ -433,16 +435,21 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 		}
 		code = BadTriggerID
 	}
+	_, ordered := s.source.(Ordered)
+	mixed := ordered && s.naming != unknown && s.naming != namingOf(part)
 	if code == NoError {
-		code = s.refusal(now)
+		if code = s.refusal(now); code == NoError && mixed {
+			code = BadPartID
+		}
 	}
 	if code != NoError {
 		var j *Job
-		if id != 0 && part == "" && s.acked && s.enabled {
+		if s.acked && s.enabled && (s.naming == unnamed || s.naming == unknown && part == "") {
 			j = &Job{TriggerID: id, skipped: true} // its part comes all the same
 		}
 		return 0, j, s.miss(code)
 	}
+	s.naming = namingOf(part)
 	s.counters.Accepted++
 	if s.sequence++; s.sequence == 0 {
 		s.sequence = 1 // 0 stands for no answer
@@ -479,6 +486,24 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 	}
 	j.timer = time.AfterFunc(s.cfg.Deadline, s.changed)
 	return Accepted, j, NoError
+}
+
+// naming is how triggers say which part they are about. Where a source relies on the order of parts, a station has one
+// way until it is reset or held anew: a part that a trigger named would else be taken for that of the next trigger
+// without a name.
+type naming int
+
+const (
+	unknown naming = iota
+	named
+	unnamed
+)
+
+func namingOf(part string) naming {
+	if part == "" {
+		return unnamed
+	}
+	return named
 }
 
 // miss counts a refused trigger.
@@ -519,7 +544,7 @@ func (s *Station) decide(e *entry, o Outcome, now time.Time) {
 	case pass && (o.Recipe != j.Recipe.Name || o.RecipeVersion != j.Recipe.Version):
 		o.Reason = ReasonNoRecipe
 	}
-	a.Reason, a.Detail = o.Reason, o.Detail
+	a.Reason, a.Origin, a.Detail = o.Reason, o.Origin, o.Detail
 	switch o.Reason {
 	case ReasonPass:
 		a.Verdict = Pass
@@ -606,7 +631,7 @@ func (s *Station) dropHolder(now time.Time) {
 	}
 	s.clear(now)
 	s.session, s.acked, s.enabled, s.endless = nil, false, false, false
-	s.ackHigh, s.ackBit = false, false
+	s.ackHigh, s.ackBit, s.naming = false, false, unknown
 }
 
 // ValidPartID says whether a server takes a part id: empty, or letters, digits, spaces and any of . _ : / @ # + -, a

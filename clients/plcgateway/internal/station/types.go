@@ -57,8 +57,8 @@ type Source interface {
 
 // Ordered is a Source that relies on the order of parts.
 type Ordered interface {
-	// Skipped says that a trigger which names no part was accepted and answered without an inspection, or was refused. Its
-	// part may come all the same, and is not that of the next trigger.
+	// Skipped says that a trigger was accepted and answered without an inspection, or was refused, where triggers name no
+	// parts. Its part may come all the same, and is not that of the next trigger.
 	Skipped(id uint32, accepted bool)
 }
 
@@ -75,6 +75,8 @@ type Outcome struct {
 	FailedRegions, FirstFailed int
 	// Values are in the order of Config.Values; NaN where there is none. Missing ones are NaN.
 	Values []float32
+	// Origin says where the part is from, such as the lines of a camera, for the log.
+	Origin string
 	// Steps are those times that the source knows.
 	Steps Steps
 	// Detail is a text for the log.
@@ -123,7 +125,8 @@ type Answer struct {
 	Latency time.Duration
 	Values  [MaxValues]float32 // NaN where there is none
 	Steps   Steps
-	Detail  string
+	// Origin and Detail are as in Outcome.
+	Origin, Detail string
 }
 
 // Complement is the word that stands beside the verdict.

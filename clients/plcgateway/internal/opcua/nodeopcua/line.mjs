@@ -1,10 +1,11 @@
 // A line's program as an OPC UA client, by node-opcua: it holds a station, triggers and reads results.
 //
 //   node line.mjs '{"url": ..., "policy": "None", "mode": "None", "certificate": FILE, "key": FILE, "user": ..., "password": ...,
-//                   "do": "refused" | "line" | "restart", "parts": [...]}'
+//                   "userCertificate": FILE, "userKey": FILE, "lifetime": ms of security tokens,
+//                   "do": "refused" | "line" | "restart" | "renew", "parts": [...]}'
 //
 // The last line that it prints is JSON: what it saw. It judges nothing; the test that runs it knows the truth.
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -16,10 +17,8 @@ import {
 
 const want = JSON.parse(process.argv[2]);
 const seen = { states: [], results: [], jobs: [], started: [], log: [] };
-const finish = (code) => {
-  console.log(JSON.stringify(seen));
-  process.exit(code);
-};
+// finish never returns. A program that exits while a pipe is full would lose the rest.
+const finish = (code) => new Promise(() => process.stdout.write(JSON.stringify(seen) + '\n', () => process.exit(code)));
 const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const input = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const say = (word) => console.log(JSON.stringify({ say: word }));
@@ -38,22 +37,28 @@ const options = {
 if (want.certificate) Object.assign(options, { certificateFile: want.certificate, privateKeyFile: want.key });
 const client = OPCUAClient.create(options);
 const identity = want.user ? { type: UserTokenType.UserName, userName: want.user, password: want.password }
-  : want.userCertificate ? { type: UserTokenType.Certificate, certificateData: want.userCertificateData && Buffer.from(want.userCertificateData, 'base64'), privateKey: want.userKeyText }
+  : want.userCertificate ? {
+    type: UserTokenType.Certificate,
+    certificateData: Buffer.from(readFileSync(want.userCertificate, 'latin1').replace(/-----[^-]+-----|\s/g, ''), 'base64'),
+    privateKey: readFileSync(want.userKey, 'latin1'),
+  }
     : { type: UserTokenType.Anonymous };
 
+seen.renewed = 0;
+client.on('security_token_renewed', () => { seen.renewed++; });
 let session;
 try {
   await client.connect(want.url);
   session = await client.createSession(identity);
 } catch (err) {
   seen.refused = err.message;
-  finish(0);
+  await finish(0);
 }
 seen.connected = true;
 if (want.do === 'refused') {
   await session.close();
   await client.disconnect();
-  finish(0);
+  await finish(0);
 }
 
 // The server's own objects are found by browsing, as a program has to that was not written for this server.
@@ -221,6 +226,12 @@ try {
       await later(10);
     }
   }
+  // Jobs go on while security tokens are renewed under them.
+  for (let i = 0; want.do === 'renew' && seen.renewed < 2; i++) {
+    if (i > 6000) throw new Error(`${seen.renewed} renewals`);
+    await job(String(1000 + i), `r${i % 10}`);
+    await later(20);
+  }
   if (want.do === 'restart') {
     const back = new Promise((resolve) => client.once('connection_reestablished', resolve));
     say('restart');
@@ -243,6 +254,5 @@ try {
   await client.disconnect();
 } catch (err) {
   seen.failed = err.stack;
-  finish(1);
 }
-finish(0);
+await finish(seen.failed ? 1 : 0);
