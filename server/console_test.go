@@ -12,8 +12,10 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"google.golang.org/grpc/codes"
@@ -141,9 +143,11 @@ func TestCallsOverHTTP(t *testing.T) {
 	if code != 404 || !strings.Contains(text, `"not_found"`) || !strings.Contains(text, "UNKNOWN_RECIPE") {
 		t.Errorf("an unknown recipe: %d %s", code, text)
 	}
-	code, text = b.post(t, getDevice, `{"nothing":1}`)
-	if code == 200 || !strings.Contains(text, "nothing") {
-		t.Errorf("an unknown field: %d %s", code, text)
+	for what, body := range map[string]string{"an unknown field": `{"nothing":1}`, "no end": `{"nothing":`, "no object": `7`} {
+		code, text = b.post(t, getDevice, body)
+		if code != 400 || !strings.Contains(text, `"invalid_argument"`) || body[0] == '{' && !strings.Contains(text, "nothing") {
+			t.Errorf("%s: %d %s", what, code, text)
+		}
 	}
 	for name, c := range map[string]struct {
 		body   string
@@ -172,6 +176,75 @@ func TestCallsOverHTTP(t *testing.T) {
 	}
 	if got := metric(t, s, "polyscan_http_calls_total", "protocol", "grpc-web"); got != 1 {
 		t.Errorf("%v calls by gRPC-Web", got)
+	}
+}
+
+// A text that turns out to be none after its call has ended changes nothing any more: the process goes on.
+func TestBadJSONAfterItsCall(t *testing.T) {
+	s := start(t, Config{Console: true})
+	b := newBrowser(t, s.serveHTTP(t))
+	turn, err := s.work.Enter(t.Context()) // so that the text waits to be read
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave := []func(){turn.Leave}
+	for range runtime.GOMAXPROCS(0) - 2 {
+		more, err := s.work.Enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave = append(leave, more.Leave)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", b.base+reduce,
+		strings.NewReader(`{"inspection":`+strings.Repeat(" ", 100_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	done := make(chan error, 1)
+	go func() {
+		res, err := b.Do(req)
+		if err == nil {
+			res.Body.Close()
+		}
+		done <- err
+	}()
+	for deadline := time.Now().Add(patience); s.work.Waiting() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the text does not wait")
+		}
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("a call that was cancelled has an answer")
+	}
+	time.Sleep(100 * time.Millisecond) // a handler that doesn't wait for its text has returned
+	for _, f := range leave {
+		f()
+	}
+	if code, text := b.post(t, getDevice, "{}"); code != 200 {
+		t.Errorf("afterwards: %d %s", code, text)
+	}
+}
+
+// A text of many small parts takes far more memory as a message than on the wire: that counts before it is read, and
+// comes back.
+func TestPartsOfJSON(t *testing.T) {
+	s := start(t, Config{Console: true, MaxMessageBytes: 4 << 20, HostBytes: 16 << 20})
+	b := newBrowser(t, s.serveHTTP(t))
+	text := func(regions int) string {
+		return `{"inspection":{"regionSet":{"regions":[` + strings.Repeat("{},", regions-1) + `{}]}}}`
+	}
+	if code, text := b.post(t, reduce, text(500_000)); code != 429 || !strings.Contains(text, "parts of this request") {
+		t.Errorf("half a million regions: %d %.200s", code, text)
+	}
+	if code, text := b.post(t, reduce, text(50_000)); code != 400 {
+		t.Errorf("fewer: %d %.200s", code, text)
+	}
+	if n := metric(t, s, "polyscan_host_memory_bytes", "kind", "http"); n != 0 {
+		t.Errorf("%v bytes are left", n)
 	}
 }
 
@@ -550,6 +623,34 @@ func TestShutdownOverHTTP(t *testing.T) {
 	}
 	if code, text := b.post(t, getDevice, "{}"); code != 503 || !strings.Contains(text, codeName(codes.Unavailable)) {
 		t.Errorf("after it: %d %s", code, text)
+	}
+}
+
+// A socket on which nobody has said anything is no call in flight: it is told, and a server that shuts down doesn't
+// wait for it.
+func TestShutdownEndsSilentSockets(t *testing.T) {
+	s := start(t, Config{Console: true})
+	b := newBrowser(t, s.serveHTTP(t))
+	var silent []*websocket.Conn
+	for _, path := range []string{"MonitorService/Watch", "DiffusionService/Edit", "InspectionService/StreamFrames"} {
+		for range 4 {
+			silent = append(silent, b.dial(t, "/socket/polyscan.v1."+path))
+		}
+	}
+	spoken := b.dial(t, "/socket/polyscan.v1.MonitorService/Watch")
+	send(t, spoken, &pb.WatchRequest{})
+	halfClose(t, spoken)
+	receiveMessage(t, spoken, &pb.WatchResponse{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	for _, c := range silent {
+		if kind, text, err := c.Read(ctx); err != nil || kind != websocket.MessageText ||
+			!strings.Contains(string(text), codeName(codes.Unavailable)) {
+			t.Errorf("%v %s, %v", kind, text, err)
+		}
 	}
 }
 

@@ -106,6 +106,9 @@ func TestBrowserHistory(t *testing.T) {
 		t.Errorf("%v", facts)
 	}
 	b.axeAll("history-parts")
+	if eval[bool](b, `!!document.querySelector(".pair a")`) {
+		t.Error("who may only look on is led to the page Recipe")
+	}
 
 	bars := b.bars()
 	c.CloseSend()
@@ -114,8 +117,8 @@ func TestBrowserHistory(t *testing.T) {
 	s.stop()
 	again := serve(t, tokens, history...).tab(t)
 	again.goTo("/")
-	again.login("viewtoken")
-	again.has(".who", "lead, view")
+	again.login("admintoken")
+	again.has(".who", "boss, admin")
 	again.searched("", good+3)
 	if got := again.bars(); got != bars {
 		t.Errorf("after the restart, Pareto: %s, want %s", got, bars)
@@ -125,4 +128,16 @@ func TestBrowserHistory(t *testing.T) {
 		t.Errorf("after the restart: %q, want %q", got, want[1:2])
 	}
 	again.pair("B-1")
+	// The frame of a reject, as it was inspected, is drawn on.
+	again.run(chromedp.Click(chromedp.CSS(".pair a")))
+	e := editor{again}
+	e.await(`document.querySelector(".framecard .help")?.textContent.includes("B-1, 64")`)
+	e.press("Rectangle")
+	e.drag(4, 8, 28, 40)
+	e.await(`document.querySelectorAll(".list .regions button").length === 1`)
+	for name, want := range map[string]string{"min": "30", "max": "36"} {
+		if got := e.awaitValue(func() string { return e.number(name) }, want); got != want {
+			t.Errorf("%s of B-1: %q, want %s", name, got, want)
+		}
+	}
 }

@@ -222,6 +222,49 @@ func TestBrowserKeyboard(t *testing.T) {
 	p.has("h2", "Queues")
 }
 
+// A reject of which there is no picture says so, in the strip and where it is shown large. Pictures of calls belong to
+// parts by their ids, and this call has none.
+func TestBrowserRejectWithoutPicture(t *testing.T) {
+	s := serve(t, "")
+	p := s.tab(t)
+	p.goTo("/")
+	p.has(".empty", "Nothing runs yet")
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for deadline := time.Now().Add(patience); !eval[bool](p, `!!document.querySelector(".film button")`); {
+		if _, err := pb.NewInspectionServiceClient(conn).Reduce(t.Context(), badCall("by hand")); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(p.said(fmt.Errorf("no reject is shown")))
+		}
+	}
+	p.has(".detail h2", "by hand")
+	if got := eval[string](p, `document.querySelector(".film .thumb").innerText`); got != "No picture of this part" {
+		t.Errorf("in the strip: %q", got)
+	}
+	p.run(chromedp.Click(chromedp.CSS(".film button")))
+	p.await(`document.querySelector(".stage").innerText === "No picture of this part" &&
+		document.querySelector(".stage canvas").hidden`)
+	p.axe("reject without a picture")
+	p.shot("live-no-picture")
+	p.press("Follow the last part")
+	p.await(`document.querySelector(".stage").innerText !== "No picture of this part"`)
+}
+
+// badCall is a call whose only region fails.
+func badCall(name string) *pb.ReduceRequest {
+	return &pb.ReduceRequest{
+		Inspection: &pb.Inspection{Name: name, Regions: &pb.Inspection_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{{
+			Name: "pad", Rings: []*pb.Ring{{Xy: []float64{0, 0, 8, 0, 8, 8, 0, 8}}}, Limits: []string{"mean in [90, 140]"}}}}}},
+		Frame: &pb.Frame{Layout: &pb.FrameLayout{Width: 8, Height: 8, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+			Source: &pb.Frame_Data{Data: make([]byte, 64)}},
+	}
+}
+
 // axe finds nothing on any page, in light and dark, on a screen and on a tablet.
 func TestBrowserAxe(t *testing.T) {
 	p := open(t, tokens)

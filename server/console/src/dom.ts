@@ -61,3 +61,15 @@ export function onFrame(f: () => void): () => void {
 export function color(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
+
+/** field is a labelled input. */
+export function field<T extends HTMLElement>(label: string, input: T, extra?: string): HTMLElement {
+  return h("label", { class: extra ? `field ${extra}` : "field" }, h("span", null, label), input);
+}
+
+/** download gives the user a file. */
+export function download(content: Blob, name: string): void {
+  const url = URL.createObjectURL(content);
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

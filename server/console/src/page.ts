@@ -8,5 +8,6 @@ export const pages: Record<string, () => Promise<{ default: Page }>> = {
   live: () => import("./pages/live"),
   recipe: () => import("./pages/recipe"),
   history: () => import("./pages/history"),
+  studio: () => import("./pages/studio"),
   device: () => import("./pages/device"),
 };

@@ -221,9 +221,12 @@ export function drawHistogram(canvas: HTMLCanvasElement, bins: Bins, bounds: Bou
   c.font = `${13 * scale}px system-ui, sans-serif`;
   c.textBaseline = "bottom";
   c.textAlign = "left";
-  c.fillText(short(lower), 2 * scale, height - 1);
+  // The numbers of the ends give way to those of limits, which would be drawn over them.
+  const ends = [bounds.low, bounds.high].filter((b) => b !== undefined).map(at);
+  const room = 60 * scale;
+  if (!ends.some((x) => x < room)) c.fillText(short(lower), 2 * scale, height - 1);
   c.textAlign = "right";
-  c.fillText(short(upper), width - 2 * scale, height - 1);
+  if (!ends.some((x) => x > width - room)) c.fillText(short(upper), width - 2 * scale, height - 1);
   c.strokeStyle = c.fillStyle = color("fail");
   c.textAlign = "center";
   c.lineWidth = 2 * scale;

@@ -3,8 +3,9 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { client, errorText, openStream } from "../api";
+import { client, errorText, may, openStream } from "../api";
 import { h, set, text as put } from "../dom";
+import { evidence } from "../evidence";
 import { bytes, short, time } from "../format";
 import { ChartKind, EvidenceKind, ExportFormat, ExportRows, HistoryService, PartFilterSchema, PartMark, type ControlChart, type GetSeriesResponse, type HistoryPart, type PartFilter } from "../gen/polyscan/v1/history_pb";
 import { RegionNumbers } from "../gen/polyscan/v1/monitor_pb";
@@ -20,6 +21,13 @@ const t = text.history;
 const calls = client(HistoryService);
 
 const markOf = (p: HistoryPart): Mark => (p.error ? "error" : p.verdict === Verdict.PASS ? "pass" : p.verdict === Verdict.FAIL ? "fail" : "none");
+
+/** drawOn is the page Recipe with the frame of a part, and with its recipe where it had one. */
+function drawOn(p: HistoryPart): string {
+  const query = new URLSearchParams({ evidence: String(p.id), part: p.partId || p.frameId || String(p.partNumber || p.resultNumber) });
+  if (p.recipe) query.set("recipe", p.recipe);
+  return `/recipe?${query}`;
+}
 
 const spans: [string, number][] = [
   [t.spans.hour, 3600e3],
@@ -187,7 +195,7 @@ const page: Page = async (root, query) => {
   };
 
   const figure = (p: HistoryPart, label: string): HTMLElement =>
-    h("figure", { class: "figure" }, h("figcaption", null, badge(markOf(p)), ` ${label}: ${p.partId || p.frameId || `#${p.partNumber || p.resultNumber}`}`), h("div", { class: "frame" }, h("p", { class: "empty" }, p.evidence ? text.loading : t.noPicture)));
+    h("figure", { class: "figure" }, h("figcaption", null, badge(markOf(p)), ` ${label}: ${p.partId || p.frameId || `#${p.partNumber || p.resultNumber}`} `, p.evidence && may("run") && h("a", { href: drawOn(p) }, t.draw)), h("div", { class: "frame" }, h("p", { class: "empty" }, p.evidence ? text.loading : t.noPicture)));
 
   const fill = async (f: HTMLElement, p: HistoryPart): Promise<void> => {
     const frame = f.querySelector(".frame")!;
@@ -274,23 +282,6 @@ function select(id: string, options: [string, string][], value: string): HTMLSel
   const s = h("select", { id }, options.map(([v, label]) => h("option", { value: v }, label)));
   s.value = value;
   return s;
-}
-
-/** evidence is a file that was kept of a part. */
-function evidence(id: bigint, kind: EvidenceKind): Promise<Blob> {
-  return new Promise((done, fail) => {
-    const data: Uint8Array<ArrayBuffer>[] = [];
-    let type = "";
-    const s = openStream(HistoryService.method.getEvidence, {
-      message: (m) => {
-        if (m.info) type = m.info.mediaType;
-        if (m.data.length) data.push(m.data as Uint8Array<ArrayBuffer>);
-      },
-      end: (err) => (err ? fail(err) : done(new Blob(data, { type }))),
-    });
-    s.send({ id, kind, maxPixels: kind === EvidenceKind.PREVIEW ? 1 << 20 : 0 });
-    s.halfClose();
-  });
 }
 
 export default page;

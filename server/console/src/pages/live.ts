@@ -81,6 +81,7 @@ interface Reject {
   verdict: WatchVerdict;
   element: HTMLElement;
   canvas: HTMLCanvasElement;
+  none: HTMLElement; // says that there is no picture
   picture: Picture | null;
 }
 
@@ -195,13 +196,14 @@ class Detail {
   private reject(v: WatchVerdict): void {
     const failed = v.results.filter((r) => r.verdict === Verdict.FAIL).map((r) => r.name || `#${r.index}`);
     const canvas = h("canvas", { hidden: true, "aria-hidden": "true" });
+    const none = h("span", { class: "none" }, t.noPictureOfPart);
     const name = v.partId || v.frameId || `#${v.partNumber || v.resultNumber}`;
-    const r: Reject = { verdict: v, canvas, picture: null, element: h("li") };
+    const r: Reject = { verdict: v, canvas, none, picture: null, element: h("li") };
     r.element.append(
       h(
         "button",
         { onclick: () => this.pin(r), "data-part": name },
-        h("span", { class: "thumb" }, canvas, symbol(markOf(v))),
+        h("span", { class: "thumb" }, none, canvas, symbol(markOf(v))),
         h("span", { class: "part" }, name),
         h("span", { class: "why" }, v.error ? v.error.message : failed.join(", ")),
         h("time", null, new Date().toLocaleTimeString("en-GB")),
@@ -231,6 +233,11 @@ class Detail {
   private addPicture(r: Reject, picture: Picture): void {
     r.picture = picture;
     r.canvas.hidden = false;
+    r.none.hidden = true;
+    if (r === this.pinned) {
+      this.shown = picture;
+      this.drawShown();
+    }
     const scale = Math.min(1, 320 / picture.image.width, 220 / picture.image.height);
     r.canvas.width = Math.max(1, picture.image.width * scale);
     r.canvas.height = Math.max(1, picture.image.height * scale);
@@ -238,7 +245,6 @@ class Detail {
   }
 
   private pin(r: Reject): void {
-    if (!r.picture) return;
     this.pinned = r;
     this.shown = r.picture;
     this.followButton.hidden = false;
@@ -250,12 +256,15 @@ class Detail {
     this.pinned = null;
     this.followButton.hidden = true;
     for (const o of this.rejects) o.element.firstElementChild!.removeAttribute("aria-pressed");
+    this.shown = this.recent[0]?.[1] ?? this.shown;
+    this.drawShown();
   }
 
   private drawShown(): void {
+    this.canvas.hidden = !this.shown;
+    this.noPicture.hidden = !!this.shown;
+    put(this.noPicture, this.pinned ? t.noPictureOfPart : t.noPicture);
     if (!this.shown) return;
-    this.canvas.hidden = false;
-    this.noPicture.hidden = true;
     drawPicture(this.canvas, this.shown, this.chosenByUser ? this.chosen : -1, Math.max(220, window.innerHeight * 0.5));
   }
 
@@ -364,7 +373,9 @@ function seriesOf(r: RegionResult): Value[] {
   return r.limits.map((l) => ({ y: l.value ?? NaN, failed: l.verdict === Verdict.FAIL }));
 }
 
-const ofChannel: (keyof ChannelStatistics & string)[] = ["mean", "stddev", "min", "max", "median", "sum", "variance", "mode", "distinct"];
+const ofChannel: (keyof ChannelStatistics & string)[] = ["mean", "stddev", "min", "max", "median", "sum", "variance", "mode", "distinct",
+  "skewness", "kurtosis", "entropy", "meanAbsoluteDeviation", "interquartileRange",
+  "kolmogorovSmirnov", "wasserstein", "jensenShannon", "chiSquare"];
 
 function numbersOf(r: RegionResult): [string, string][] {
   const out: [string, string][] = [

@@ -3,8 +3,10 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { client, errorText, may } from "../api";
-import { h, set, text as put } from "../dom";
+import { download, field, h, set, text as put } from "../dom";
+import { evidence } from "../evidence";
 import { short } from "../format";
+import { EvidenceKind } from "../gen/polyscan/v1/history_pb";
 import { InspectionService, type FrameResult } from "../gen/polyscan/v1/inspection_pb";
 import { RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
 import { Statistic, type ChannelStatistics, type LimitResult, type RegionResult, type Reductions } from "../gen/polyscan/v1/region_pb";
@@ -34,13 +36,10 @@ const page: Page = (root, query) => {
   const e = new Editor(root);
   const [name, version] = (query.get("recipe") ?? "").split("@");
   if (name) void e.open(name, BigInt(version || 0));
+  const kept = query.get("evidence") ?? "";
+  if (/^\d+$/.test(kept)) void e.openKept(BigInt(kept), query.get("part") ?? kept);
   return () => e.end();
 };
-
-/** field is a labelled input. */
-function field<T extends HTMLElement>(label: string, input: T, extra?: string): HTMLElement {
-  return h("label", { class: extra ? `field ${extra}` : "field" }, h("span", null, label), input);
-}
 
 class Editor {
   private readonly model = new Model();
@@ -193,13 +192,12 @@ class Editor {
   }
 
   private left(): HTMLElement {
-    const zoom = (label: string, sign: string, f: () => void): HTMLElement => h("button", { class: "icon", "aria-label": label, title: label, onclick: f }, sign);
     return h(
       "div",
       { class: "left" },
       h("section", { class: "card framecard", "aria-label": t.frame },
         h("div", { class: "head" }, this.verdict, this.frameInfo,
-          h("div", { class: "zoom" }, zoom(t.zoomOut, "−", () => this.stage.zoom(0.8)), zoom(t.zoomIn, "+", () => this.stage.zoom(1.25)), zoom(t.fit, "⤢", () => this.stage.fit()))),
+          this.stage.zoomButtons()),
         this.message,
         this.stage.element,
         h("details", { class: "keys" }, h("summary", null, t.keysTitle), h("p", { id: "stage-keys" }, t.keys), h("p", null, t.mouse))),
@@ -240,6 +238,15 @@ class Editor {
   }
 
   // The frame.
+
+  /** openKept shows the frame that the history has of a part, as it was inspected. */
+  async openKept(id: bigint, part: string): Promise<void> {
+    try {
+      await this.load(new File([await evidence(id, EvidenceKind.FRAME)], part, { type: "image/png" }));
+    } catch (err) {
+      this.fail(err);
+    }
+  }
 
   private async load(file: File): Promise<void> {
     this.tell("");
@@ -485,9 +492,7 @@ class Editor {
   }
 
   private export(): void {
-    const url = URL.createObjectURL(new Blob([write(this.recipeName.value, this.model.shapes)], { type: "application/json" }));
-    h("a", { href: url, download: `${this.recipeName.value || "regions"}.json` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    download(new Blob([write(this.recipeName.value, this.model.shapes)], { type: "application/json" }), `${this.recipeName.value || "regions"}.json`);
   }
 
   // Teach and try.

@@ -8,6 +8,7 @@ interface Own {
   rings?: [number, number][][];
   fill?: string;
   limits?: string[];
+  reference?: Shape["reference"];
 }
 
 interface LabelMe {
@@ -45,6 +46,7 @@ export function read(content: string): { name: string; shapes: Shape[] } {
         rings: (r.rings ?? []).map((g) => g.flat()),
         evenOdd: (r.fill ?? whole.fill) === "evenodd",
         limits: r.limits ?? [],
+        reference: r.reference,
       }))),
     };
   }
@@ -69,7 +71,7 @@ export function read(content: string): { name: string; shapes: Shape[] } {
 export function write(name: string, shapes: Shape[]): string {
   const lines = shapes.map((s) => {
     const rings = s.rings.map((xy) => Array.from({ length: xy.length / 2 }, (_, i) => [xy[2 * i], xy[2 * i + 1]]));
-    return JSON.stringify({ name: s.name, rings, fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}) });
+    return JSON.stringify({ name: s.name, rings, fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference });
   });
   return `{\n"name": ${JSON.stringify(name)},\n"regions": [\n${lines.join(",\n")}\n]\n}\n`;
 }

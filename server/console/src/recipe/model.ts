@@ -2,6 +2,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import { FillRule, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet } from "../gen/polyscan/v1/region_pb";
+import { Undo } from "../undo";
 
 /** Shape is a region. Rings are x0, y0, x1, y1, ... in pixels. */
 export interface Shape {
@@ -9,6 +10,8 @@ export interface Shape {
   rings: number[][];
   evenOdd: boolean;
   limits: string[];
+  /** What the distribution is compared with; kept as it came. */
+  reference?: { region?: string; counts?: number[][] };
 }
 
 /** Vertex is the i-th of a ring of the chosen shape. */
@@ -16,8 +19,6 @@ export interface Vertex {
   ring: number;
   i: number;
 }
-
-const mostUndo = 200;
 
 /** grid rounds to what the server rounds to. */
 export const grid = (v: number): number => Math.round(v * 256) / 256;
@@ -85,41 +86,23 @@ export function circle(x: number, y: number, r: number): number[] {
   return Array.from({ length: n }, (_, i) => (2 * Math.PI * i) / n).flatMap((a) => [grid(x + r * Math.cos(a)), grid(y + r * Math.sin(a))]);
 }
 
-export class Model {
+export class Model extends Undo {
   shapes: Shape[] = [];
   chosen = -1;
   vertex: Vertex | null = null;
-  /** Counts changes of shapes. */
-  revision = 0;
-  /** Called when anything has changed; moving says that the user still drags. */
-  changed: (moving: boolean) => void = () => {};
-  private past: string[] = [];
-  private future: string[] = [];
-  private before: string | null = null;
-
   get shape(): Shape | undefined {
     return this.shapes[this.chosen];
   }
 
-  get canUndo(): boolean {
-    return this.past.length > 0;
-  }
-
-  get canRedo(): boolean {
-    return this.future.length > 0;
-  }
-
-  private snapshot(): string {
+  protected override snapshot(): string {
     return JSON.stringify({ shapes: this.shapes, chosen: this.chosen });
   }
 
-  private restore(s: string): void {
+  protected override restore(s: string): void {
     const { shapes, chosen } = JSON.parse(s) as { shapes: Shape[]; chosen: number };
     this.shapes = shapes;
     this.chosen = chosen;
     this.vertex = null;
-    this.revision++;
-    this.changed(false);
   }
 
   /** replace is for what was loaded: there is nothing to undo. */
@@ -127,55 +110,7 @@ export class Model {
     this.shapes = shapes;
     this.chosen = shapes.length ? 0 : -1;
     this.vertex = null;
-    this.past = [];
-    this.future = [];
-    this.revision++;
-    this.changed(false);
-  }
-
-  /** begin is called before a drag, whose steps are one to undo. */
-  begin(): void {
-    this.before ??= this.snapshot();
-  }
-
-  /** move is a step of a drag. */
-  move(f: () => void): void {
-    f();
-    this.revision++;
-    this.changed(true);
-  }
-
-  /** commit ends a drag. */
-  commit(): void {
-    if (this.before !== null && this.before !== this.snapshot()) {
-      this.past.push(this.before);
-      if (this.past.length > mostUndo) this.past.shift();
-      this.future = [];
-    }
-    this.before = null;
-    this.changed(false);
-  }
-
-  /** edit is a change at once. */
-  edit(f: () => void): void {
-    this.begin();
-    f();
-    this.revision++;
-    this.commit();
-  }
-
-  undo(): void {
-    const s = this.past.pop();
-    if (s === undefined) return;
-    this.future.push(this.snapshot());
-    this.restore(s);
-  }
-
-  redo(): void {
-    const s = this.future.pop();
-    if (s === undefined) return;
-    this.past.push(this.snapshot());
-    this.restore(s);
+    this.forget();
   }
 
   choose(i: number, vertex: Vertex | null = null): void {
@@ -304,6 +239,7 @@ export function toRegion(s: Shape): Region {
     rings: s.rings.map((xy) => create(RingSchema, { xy })),
     fillRule: s.evenOdd ? FillRule.EVEN_ODD : FillRule.NON_ZERO,
     limits: s.limits,
+    reference: s.reference && { region: s.reference.region, counts: s.reference.counts?.map((counts) => ({ counts })) },
   });
 }
 
@@ -312,7 +248,10 @@ export function toRegionSet(shapes: Shape[]): RegionSet {
 }
 
 export function fromRegions(regions: Region[]): Shape[] {
-  return regions.map((r) => ({ name: r.name, rings: r.rings.map((g) => [...g.xy]), evenOdd: r.fillRule === FillRule.EVEN_ODD, limits: [...r.limits] }));
+  return regions.map((r) => ({
+    name: r.name, rings: r.rings.map((g) => [...g.xy]), evenOdd: r.fillRule === FillRule.EVEN_ODD, limits: [...r.limits],
+    reference: r.reference && (r.reference.region ? { region: r.reference.region } : { counts: r.reference.counts.map((c) => [...c.counts]) }),
+  }));
 }
 
 /** Difference is what makes another version of a recipe of one. */

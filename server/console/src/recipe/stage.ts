@@ -1,19 +1,17 @@
 // The stage: the frame with its regions over it, drawn and edited by mouse, pen, finger and keyboard.
 
-import { h, onFrame, set } from "../dom";
+import { h } from "../dom";
 import { text } from "../text";
+import { near, View } from "../view";
 import { boxOf, circle, coarse, grid, inShape, rectangle, type Model, type Vertex } from "./model";
 
 export type Tool = "select" | "polygon" | "rectangle" | "circle";
 export type Use = "new" | "hole" | "join";
 
 const t = text.recipe;
-const near = 12; // CSS pixels within which a vertex is meant
-const mostPixels = 64e6; // of a picture in full; a larger one is shown smaller
 
 /** Stage is the picture and what is drawn on it. */
-export class Stage {
-  readonly element: HTMLElement;
+export class Stage extends View {
   tool: Tool = "select";
   use: Use = "new";
   /** Verdicts of regions by index, for their colours. */
@@ -21,67 +19,20 @@ export class Stage {
   /** Called with what a screen reader should say. */
   say: (what: string) => void = () => {};
   toolChanged: () => void = () => {};
-  width = 0;
-  height = 0;
-  private picture: ImageBitmap | null = null;
-  private readonly canvas = h("canvas", { "aria-hidden": "true" });
-  private readonly overlay = h("svg", {
-    tabindex: 0, role: "application", "aria-label": t.stage, "aria-describedby": "stage-keys", "aria-roledescription": t.editor, preserveAspectRatio: "none",
-  }) as SVGSVGElement;
-  // What of the picture is seen: its pixel at the upper left, and CSS pixels for one of its pixels.
-  private left = 0;
-  private top = 0;
-  private scale = 1;
   private draft: number[] = []; // the polygon that is drawn; with the place of the pointer behind
   private pointer: [number, number] = [0, 0];
   private begun: [number, number] | null = null; // where a rectangle or circle begins that is drawn by keys
   private drag: { kind: "pan" | "move" | "rectangle" | "circle"; x: number; y: number; id: number } | null = null;
-  private readonly render = onFrame(() => this.draw());
-  private readonly observer = new ResizeObserver(() => {
-    this.fit();
-  });
-  private readonly retheme = (): void => this.render();
 
   constructor(private readonly model: Model) {
-    this.element = h("div", { class: "editor" }, this.canvas, this.overlay);
-    const o = this.overlay;
-    o.addEventListener("pointerdown", (e) => this.down(e));
-    o.addEventListener("pointermove", (e) => this.moved(e));
-    o.addEventListener("pointerup", (e) => this.up(e));
-    o.addEventListener("pointercancel", (e) => this.up(e));
-    o.addEventListener("dblclick", () => this.close());
-    o.addEventListener("keydown", (e) => this.key(e));
-    o.addEventListener("wheel", (e) => {
-      e.preventDefault();
-      const [x, y] = this.place(e);
-      this.zoom(Math.exp(-e.deltaY / 400), x, y);
-    }, { passive: false });
-    o.addEventListener("contextmenu", (e) => e.preventDefault());
-    this.observer.observe(this.element);
-    window.addEventListener("theme", this.retheme);
-  }
-
-  end(): void {
-    this.observer.disconnect();
-    window.removeEventListener("theme", this.retheme);
-    this.picture?.close();
+    super(t.stage, t.editor, "stage-keys");
+    this.overlay.addEventListener("dblclick", () => this.close());
   }
 
   /** show sets the frame. */
-  async show(file: Blob): Promise<void> {
-    let picture = await createImageBitmap(file);
-    this.width = picture.width;
-    this.height = picture.height;
-    if (picture.width * picture.height > mostPixels) {
-      const shrink = Math.sqrt(mostPixels / (picture.width * picture.height));
-      const small = await createImageBitmap(picture, { resizeWidth: Math.round(picture.width * shrink), resizeQuality: "medium" });
-      picture.close();
-      picture = small;
-    }
-    this.picture?.close();
-    this.picture = picture;
+  override async show(file: Blob): Promise<void> {
+    await super.show(file);
     this.pointer = [coarse(this.width / 2), coarse(this.height / 2)];
-    this.fit();
   }
 
   setTool(tool: Tool): void {
@@ -93,66 +44,8 @@ export class Stage {
     this.render();
   }
 
-  focus(): void {
-    this.overlay.focus();
-  }
-
-  /** fit shows all of the picture. */
-  fit(): void {
-    const { clientWidth: w, clientHeight: c } = this.element;
-    if (!this.width || !w || !c) return;
-    this.scale = Math.min(w / this.width, c / this.height);
-    this.left = (this.width - w / this.scale) / 2;
-    this.top = (this.height - c / this.scale) / 2;
-    this.render();
-  }
-
-  /** zoom keeps a place of the picture where it is; by default the middle. */
-  zoom(by: number, x = this.left + this.element.clientWidth / 2 / this.scale, y = this.top + this.element.clientHeight / 2 / this.scale): void {
-    if (!this.width) return;
-    const least = Math.min(this.element.clientWidth / this.width, this.element.clientHeight / this.height) / 2;
-    const scale = Math.min(64, Math.max(least, this.scale * by));
-    this.left = x - ((x - this.left) * this.scale) / scale;
-    this.top = y - ((y - this.top) * this.scale) / scale;
-    this.scale = scale;
-    this.render();
-  }
-
-  update(): void {
-    this.render();
-  }
-
-  private place(e: MouseEvent): [number, number] {
-    const r = this.overlay.getBoundingClientRect();
-    return [this.left + (e.clientX - r.left) / this.scale, this.top + (e.clientY - r.top) / this.scale];
-  }
-
-  private draw(): void {
-    const { clientWidth: w, clientHeight: c } = this.element;
-    const ratio = devicePixelRatio;
-    if (this.canvas.width !== Math.round(w * ratio) || this.canvas.height !== Math.round(c * ratio)) {
-      this.canvas.width = Math.round(w * ratio);
-      this.canvas.height = Math.round(c * ratio);
-    }
-    const g = this.canvas.getContext("2d")!;
-    g.setTransform(1, 0, 0, 1, 0, 0);
-    g.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    if (this.picture) {
-      // Only what is seen is drawn, whatever the size of the picture.
-      const k = this.picture.width / this.width;
-      const x0 = Math.max(0, this.left);
-      const y0 = Math.max(0, this.top);
-      const x1 = Math.min(this.width, this.left + w / this.scale);
-      const y1 = Math.min(this.height, this.top + c / this.scale);
-      if (x1 > x0 && y1 > y0) {
-        const s = this.scale * ratio;
-        g.imageSmoothingEnabled = this.scale < 3;
-        g.drawImage(this.picture, x0 * k, y0 * k, (x1 - x0) * k, (y1 - y0) * k, (x0 - this.left) * s, (y0 - this.top) * s, (x1 - x0) * s, (y1 - y0) * s);
-      }
-    }
-    this.overlay.setAttribute("viewBox", `${this.left} ${this.top} ${w / this.scale} ${c / this.scale}`);
+  protected override drawn(size: number): Element[] {
     const children: Element[] = [];
-    const size = 1 / this.scale;
     this.model.shapes.forEach((_, i) => {
       if (i !== this.model.chosen) children.push(...this.shape(i));
     });
@@ -176,7 +69,7 @@ export class Stage {
       const [x, y] = this.pointer;
       children.push(h("path", { class: "cross", d: `M${x - 14 * size} ${y}h${28 * size}M${x} ${y - 14 * size}v${28 * size}` }));
     }
-    set(this.overlay as unknown as HTMLElement, children);
+    return children;
   }
 
   private shape(i: number): Element[] {
@@ -246,7 +139,7 @@ export class Stage {
     return best;
   }
 
-  private down(e: PointerEvent): void {
+  protected override down(e: PointerEvent): void {
     if (!this.width) return;
     this.overlay.focus({ preventScroll: true });
     const [x, y] = this.place(e);
@@ -292,13 +185,12 @@ export class Stage {
     this.drag = { kind, x, y, id: e.pointerId };
   }
 
-  private moved(e: PointerEvent): void {
+  protected override moved(e: PointerEvent): void {
     const [x, y] = this.place(e);
     const d = this.drag;
     if (d && d.id !== e.pointerId) return;
     if (d?.kind === "pan") {
-      this.left += d.x - x;
-      this.top += d.y - y;
+      this.pan(d.x - x, d.y - y);
     } else if (d?.kind === "move") {
       const [dx, dy] = [coarse(x - d.x), coarse(y - d.y)];
       if (dx || dy) {
@@ -320,7 +212,7 @@ export class Stage {
     return tool === "circle" ? circle(x, y, Math.hypot(px - x, py - y)) : rectangle(x, y, px, py);
   }
 
-  private up(e: PointerEvent): void {
+  protected override up(e: PointerEvent): void {
     const d = this.drag;
     if (!d || d.id !== e.pointerId) return;
     this.drag = null;
@@ -369,7 +261,7 @@ export class Stage {
     this.setTool("select");
   }
 
-  private key(e: KeyboardEvent): void {
+  protected override key(e: KeyboardEvent): void {
     if (!this.width) return;
     const step = e.shiftKey ? 10 : e.altKey ? 1 / 8 : 1;
     const arrows: Record<string, [number, number]> = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
@@ -404,11 +296,7 @@ export class Stage {
     } else if (e.key === "]" || e.key === "[") {
       this.model.stepShape(e.key === "]" ? 1 : -1);
       if (this.model.shape) this.say(this.model.shape.name);
-    } else if (e.key === "+" || e.key === "-") {
-      this.zoom(e.key === "+" ? 1.25 : 0.8);
-    } else if (e.key === "0") {
-      this.fit();
-    } else {
+    } else if (!this.zoomKey(e.key)) {
       const tool = ({ p: "polygon", r: "rectangle", c: "circle", v: "select" } as Record<string, Tool>)[e.key.toLowerCase()];
       if (!tool) return;
       this.setTool(tool);

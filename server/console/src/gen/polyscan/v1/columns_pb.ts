@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/columns.proto.
  */
 export const file_polyscan_v1_columns: GenFile = /*@__PURE__*/
-  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkIoQFCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMiKAoKVGV4dENvbHVtbhIMCgR0ZXh0GAEgASgMEgwKBGVuZHMYAiABKAwiegoQSGlzdG9ncmFtQ29sdW1ucxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBEgwKBGZ1bGwYBCABKAgSDgoGY291bnRzGAUgASgMEg0KBWJlbG93GAYgASgMEg0KBWFib3ZlGAcgASgMIqMBCgxMaW1pdENvbHVtbnMSDAoEZW5kcxgBIAEoDBIrCgpleHByZXNzaW9uGAIgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhIPCgd2ZXJkaWN0GAMgASgMEg0KBXZhbHVlGAQgASgMEg8KB2NoYW5uZWwYBSABKAwSJwoGcmVhc29uGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbipYCgpSZXN1bHRGb3JtEhsKF1JFU1VMVF9GT1JNX1VOU1BFQ0lGSUVEEAASFAoQUkVTVUxUX0ZPUk1fUk9XUxABEhcKE1JFU1VMVF9GT1JNX0NPTFVNTlMQAipeCgxSZWdpb25DaG9pY2USHQoZUkVHSU9OX0NIT0lDRV9VTlNQRUNJRklFRBAAEhUKEVJFR0lPTl9DSE9JQ0VfQUxMEAESGAoUUkVHSU9OX0NIT0lDRV9GQUlMRUQQAiqOAgoLUmVnaW9uRmllbGQSHAoYUkVHSU9OX0ZJRUxEX1VOU1BFQ0lGSUVEEAASGAoUUkVHSU9OX0ZJRUxEX1ZFUkRJQ1QQARIVChFSRUdJT05fRklFTERfTkFNRRACEhYKElJFR0lPTl9GSUVMRF9DT1VOVBADEhUKEVJFR0lPTl9GSUVMRF9BUkVBEAQSGQoVUkVHSU9OX0ZJRUxEX0NPVkVSQUdFEAUSFwoTUkVHSU9OX0ZJRUxEX0JPVU5EUxAGEhkKFVJFR0lPTl9GSUVMRF9DRU5UUk9JRBAHEhkKFVJFR0lPTl9GSUVMRF9DSEFOTkVMUxAIEhcKE1JFR0lPTl9GSUVMRF9MSU1JVFMQCUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame, file_polyscan_v1_region]);
+  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkItQGCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEAoIc2tld25lc3MYHCABKAwSEAoIa3VydG9zaXMYHSABKAwSDwoHZW50cm9weRgeIAEoDBIfChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgfIAEoDBIbChNpbnRlcnF1YXJ0aWxlX3JhbmdlGCAgASgMEhoKEmtvbG1vZ29yb3Zfc21pcm5vdhghIAEoDBITCgt3YXNzZXJzdGVpbhgiIAEoDBIWCg5qZW5zZW5fc2hhbm5vbhgjIAEoDBISCgpjaGlfc3F1YXJlGCQgASgMIigKClRleHRDb2x1bW4SDAoEdGV4dBgBIAEoDBIMCgRlbmRzGAIgASgMInoKEEhpc3RvZ3JhbUNvbHVtbnMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoARIMCgRmdWxsGAQgASgIEg4KBmNvdW50cxgFIAEoDBINCgViZWxvdxgGIAEoDBINCgVhYm92ZRgHIAEoDCKjAQoMTGltaXRDb2x1bW5zEgwKBGVuZHMYASABKAwSKwoKZXhwcmVzc2lvbhgCIAEoCzIXLnBvbHlzY2FuLnYxLlRleHRDb2x1bW4SDwoHdmVyZGljdBgDIAEoDBINCgV2YWx1ZRgEIAEoDBIPCgdjaGFubmVsGAUgASgMEicKBnJlYXNvbhgGIAEoCzIXLnBvbHlzY2FuLnYxLlRleHRDb2x1bW4qWAoKUmVzdWx0Rm9ybRIbChdSRVNVTFRfRk9STV9VTlNQRUNJRklFRBAAEhQKEFJFU1VMVF9GT1JNX1JPV1MQARIXChNSRVNVTFRfRk9STV9DT0xVTU5TEAIqXgoMUmVnaW9uQ2hvaWNlEh0KGVJFR0lPTl9DSE9JQ0VfVU5TUEVDSUZJRUQQABIVChFSRUdJT05fQ0hPSUNFX0FMTBABEhgKFFJFR0lPTl9DSE9JQ0VfRkFJTEVEEAIqjgIKC1JlZ2lvbkZpZWxkEhwKGFJFR0lPTl9GSUVMRF9VTlNQRUNJRklFRBAAEhgKFFJFR0lPTl9GSUVMRF9WRVJESUNUEAESFQoRUkVHSU9OX0ZJRUxEX05BTUUQAhIWChJSRUdJT05fRklFTERfQ09VTlQQAxIVChFSRUdJT05fRklFTERfQVJFQRAEEhkKFVJFR0lPTl9GSUVMRF9DT1ZFUkFHRRAFEhcKE1JFR0lPTl9GSUVMRF9CT1VORFMQBhIZChVSRUdJT05fRklFTERfQ0VOVFJPSUQQBxIZChVSRUdJT05fRklFTERfQ0hBTk5FTFMQCBIXChNSRUdJT05fRklFTERfTElNSVRTEAlCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame, file_polyscan_v1_region]);
 
 /**
  * ResultOptions says what of a result comes back, and how. A server that doesn't know this message answers with all
@@ -59,7 +59,7 @@ export const ResultOptionsSchema: GenMessage<ResultOptions> = /*@__PURE__*/
  * What follows from other columns has none of its own: a mean is sum / count, the variance
  * (count * sum_of_squares - sum^2) / count^2. So MEAN brings count and sum, and VARIANCE and STDDEV bring count, sum and
  * sum_of_squares. Where the histogram comes with one bin a value, the median, the mode, the number of distinct values
- * and the percentiles follow from it.
+ * and the percentiles follow from it. CUMULATIVE brings the histogram.
  *
  * In a region without pixels, count 0, whatever has no value is NaN in columns of float64 and 0 in all others.
  *
@@ -247,6 +247,55 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
    * @generated from field: repeated polyscan.v1.Statistic statistics = 27;
    */
   statistics: Statistic[];
+
+  /**
+   * float64[R][C], as are those that follow; NaN where all samples are equal.
+   *
+   * @generated from field: bytes skewness = 28;
+   */
+  skewness: Uint8Array;
+
+  /**
+   * @generated from field: bytes kurtosis = 29;
+   */
+  kurtosis: Uint8Array;
+
+  /**
+   * @generated from field: bytes entropy = 30;
+   */
+  entropy: Uint8Array;
+
+  /**
+   * @generated from field: bytes mean_absolute_deviation = 31;
+   */
+  meanAbsoluteDeviation: Uint8Array;
+
+  /**
+   * @generated from field: bytes interquartile_range = 32;
+   */
+  interquartileRange: Uint8Array;
+
+  /**
+   * NaN where there is nothing to compare, as are the three below.
+   *
+   * @generated from field: bytes kolmogorov_smirnov = 33;
+   */
+  kolmogorovSmirnov: Uint8Array;
+
+  /**
+   * @generated from field: bytes wasserstein = 34;
+   */
+  wasserstein: Uint8Array;
+
+  /**
+   * @generated from field: bytes jensen_shannon = 35;
+   */
+  jensenShannon: Uint8Array;
+
+  /**
+   * @generated from field: bytes chi_square = 36;
+   */
+  chiSquare: Uint8Array;
 };
 
 /**

@@ -26,7 +26,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/diffusion.proto.
  */
 export const file_polyscan_v1_diffusion: GenFile = /*@__PURE__*/
-  fileDesc("Chtwb2x5c2Nhbi92MS9kaWZmdXNpb24ucHJvdG8SC3BvbHlzY2FuLnYxIqQBChBEaWZmdXNpb25PcHRpb25zEhEKCXRvbGVyYW5jZRgBIAEoAhISCgptYXhfY3ljbGVzGAIgASgNEiwKBm1ldGhvZBgDIAEoDjIcLnBvbHlzY2FuLnYxLkRpZmZ1c2lvbk1ldGhvZBIWCgl0aHJlc2hvbGQYBCABKAJIAIgBARIVCg1tZWFzdXJlX2Vycm9yGAUgASgIQgwKCl90aHJlc2hvbGQiQQoJQ29sb3JTdG9wEgoKAmF0GAEgASgBEgsKA3JlZBgCIAEoAhINCgVncmVlbhgDIAEoAhIMCgRibHVlGAQgASgCIiUKCEJsdXJTdG9wEgoKAmF0GAEgASgBEg0KBXNpZ21hGAIgASgCIqIBCgVDdXJ2ZRIKCgJpZBgBIAEoCRIKCgJ4eRgCIAMoARIkCgRsZWZ0GAMgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiUKBXJpZ2h0GAQgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiMKBGJsdXIYBSADKAsyFS5wb2x5c2Nhbi52MS5CbHVyU3RvcBIPCgdiYXJyaWVyGAYgASgIIkwKCkdpdmVuUGl4ZWwSCQoBeBgBIAEoDRIJCgF5GAIgASgNEgsKA3JlZBgDIAEoAhINCgVncmVlbhgEIAEoAhIMCgRibHVlGAUgASgCInUKB0RyYXdpbmcSDQoFd2lkdGgYASABKA0SDgoGaGVpZ2h0GAIgASgNEiIKBmN1cnZlcxgDIAMoCzISLnBvbHlzY2FuLnYxLkN1cnZlEicKBnBpeGVscxgEIAMoCzIXLnBvbHlzY2FuLnYxLkdpdmVuUGl4ZWwi7AEKDFNvbHZlUmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEi4KB29wdGlvbnMYAiABKAsyHS5wb2x5c2Nhbi52MS5EaWZmdXNpb25PcHRpb25zEicKCGVuY29kaW5nGAMgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSJQoHZHJhd2luZxgEIAEoCzIULnBvbHlzY2FuLnYxLkRyYXdpbmcSDQoFZWRnZXMYBSABKAwSIQoFZnJhbWUYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZSKrAwoNU29sdmVSZXNwb25zZRIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmN5Y2xlcxgFIAEoDRIRCgljb252ZXJnZWQYBiABKAgSEAoIZXN0aW1hdGUYByABKAISEAoIcmVzaWR1YWwYCCABKAISFAoMZ2l2ZW5fcGl4ZWxzGAkgASgEEhMKC3ZvaWRfcGl4ZWxzGAogASgEEhIKCnNldHVwX2tlcHQYCyABKAgSKwoHc3RvcHBlZBgMIAEoDjIaLnBvbHlzY2FuLnYxLkRpZmZ1c2lvblN0b3ASFQoNZXJyb3JfdW5rbm93bhgNIAEoCBIZChFnbG9iYWxfZGlmZmVyZW5jZRgOIAEoARIjCgdwaWN0dXJlGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWUiRwoZU29sdmVQcm9ncmVzc2l2ZWx5UmVxdWVzdBIqCgdyZXF1ZXN0GAEgASgLMhkucG9seXNjYW4udjEuU29sdmVSZXF1ZXN0IlYKGlNvbHZlUHJvZ3Jlc3NpdmVseVJlc3BvbnNlEioKBnJlc3VsdBgBIAEoCzIaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2USDAoEbGFzdBgCIAEoCCKlAwoLRWRpdFJlcXVlc3QSKQoEb3BlbhgBIAEoCzIZLnBvbHlzY2FuLnYxLlNvbHZlUmVxdWVzdEgAEicKCXB1dF9jdXJ2ZRgCIAEoCzISLnBvbHlzY2FuLnYxLkN1cnZlSAASLAoKbW92ZV9jdXJ2ZRgDIAEoCzIWLnBvbHlzY2FuLnYxLk1vdmVDdXJ2ZUgAEjIKDXJlY29sb3JfY3VydmUYBCABKAsyGS5wb2x5c2Nhbi52MS5SZWNvbG9yQ3VydmVIABIWCgxyZW1vdmVfY3VydmUYBSABKAlIABIuCgpwdXRfcGl4ZWxzGAYgASgLMhgucG9seXNjYW4udjEuR2l2ZW5QaXhlbHNIABIxCg1yZW1vdmVfcGl4ZWxzGAcgASgLMhgucG9seXNjYW4udjEuUGl4ZWxQbGFjZXNIABIuCgttb3ZlX3BpeGVscxgIIAEoCzIXLnBvbHlzY2FuLnYxLk1vdmVQaXhlbHNIABIqCglwdXRfZWRnZXMYCSABKAsyFS5wb2x5c2Nhbi52MS5QdXRFZGdlc0gAQgkKB21lc3NhZ2UiLwoJTW92ZUN1cnZlEgoKAmlkGAEgASgJEgoKAmR4GAIgASgBEgoKAmR5GAMgASgBIowBCgxSZWNvbG9yQ3VydmUSCgoCaWQYASABKAkSJAoEbGVmdBgCIAMoCzIWLnBvbHlzY2FuLnYxLkNvbG9yU3RvcBIlCgVyaWdodBgDIAMoCzIWLnBvbHlzY2FuLnYxLkNvbG9yU3RvcBIjCgRibHVyGAQgAygLMhUucG9seXNjYW4udjEuQmx1clN0b3AiNgoLR2l2ZW5QaXhlbHMSJwoGcGl4ZWxzGAEgAygLMhcucG9seXNjYW4udjEuR2l2ZW5QaXhlbCIZCgtQaXhlbFBsYWNlcxIKCgJ4eRgBIAMoDSIwCgpNb3ZlUGl4ZWxzEgoKAnh5GAEgAygNEgoKAmR4GAIgASgREgoKAmR5GAMgASgRIjMKCFB1dEVkZ2VzEicKBnBpeGVscxgBIAMoCzIXLnBvbHlzY2FuLnYxLlBpeGVsRWRnZXMiMQoKUGl4ZWxFZGdlcxIJCgF4GAEgASgNEgkKAXkYAiABKA0SDQoFZWRnZXMYAyABKA0ijwEKDEVkaXRSZXNwb25zZRINCgVlZGl0cxgBIAEoBBIsCgZyZXN1bHQYAiABKAsyGi5wb2x5c2Nhbi52MS5Tb2x2ZVJlc3BvbnNlSAASIwoFZXJyb3IYAyABKAsyEi5nb29nbGUucnBjLlN0YXR1c0gAEhIKCnNldHVwX2tlcHQYBCABKAhCCQoHb3V0Y29tZSKFAQoNUGljdHVyZU91dHB1dBInCghlbmNvZGluZxgBIAEoDjIVLnBvbHlzY2FuLnYxLkVuY29kaW5nEgwKBGtlZXAYAiABKAgSLwoMaWRsZV90aW1lb3V0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBG9taXQYBCABKAgi7wIKCkZpbGxSZXBvcnQSDwoHYmFja2VuZBgBIAEoCRIpCgZkZWNvZGUYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFcXVldWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKgoHY29tcHV0ZRgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZjeWNsZXMYBSABKA0SEQoJY29udmVyZ2VkGAYgASgIEhAKCGVzdGltYXRlGAcgASgCEhAKCHJlc2lkdWFsGAggASgCEhUKDWZpbGxlZF9waXhlbHMYCSABKAQSEgoKc2V0dXBfa2VwdBgKIAEoCBIrCgdzdG9wcGVkGAsgASgOMhoucG9seXNjYW4udjEuRGlmZnVzaW9uU3RvcBIVCg1lcnJvcl91bmtub3duGAwgASgIEhkKEWdsb2JhbF9kaWZmZXJlbmNlGA0gASgBItwCChBGaWxsSG9sZXNSZXF1ZXN0EioKCndvcmtfY2xhc3MYASABKA4yFi5wb2x5c2Nhbi52MS5Xb3JrQ2xhc3MSLgoHb3B0aW9ucxgCIAEoCzIdLnBvbHlzY2FuLnYxLkRpZmZ1c2lvbk9wdGlvbnMSLAoKcmVnaW9uX3NldBgDIAEoCzIWLnBvbHlzY2FuLnYxLlJlZ2lvblNldEgAEigKBnJlY2lwZRgEIAEoCzIWLnBvbHlzY2FuLnYxLlJlY2lwZVJlZkgAEg4KBG1hc2sYBSABKAxIABIsCgttYXNrX21ldGhvZBgGIAEoDjIXLnBvbHlzY2FuLnYxLk1hc2tNZXRob2QSKgoGb3V0cHV0GAcgASgLMhoucG9seXNjYW4udjEuUGljdHVyZU91dHB1dBIhCgVmcmFtZRgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lQgcKBWhvbGVzIosBChFGaWxsSG9sZXNSZXNwb25zZRInCgZyZXBvcnQYASABKAsyFy5wb2x5c2Nhbi52MS5GaWxsUmVwb3J0EigKBGtlcHQYAiABKAsyGi5wb2x5c2Nhbi52MS5SZXNpZGVudEZyYW1lEiMKB3BpY3R1cmUYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZSKUAwoRQmFja2dyb3VuZFJlcXVlc3QSKgoKd29ya19jbGFzcxgBIAEoDjIWLnBvbHlzY2FuLnYxLldvcmtDbGFzcxIuCgdvcHRpb25zGAIgASgLMh0ucG9seXNjYW4udjEuRGlmZnVzaW9uT3B0aW9ucxIsCgpyZWdpb25fc2V0GAMgASgLMhYucG9seXNjYW4udjEuUmVnaW9uU2V0SAASKAoGcmVjaXBlGAQgASgLMhYucG9seXNjYW4udjEuUmVjaXBlUmVmSAASDgoEbWFzaxgFIAEoDEgAEiwKC21hc2tfbWV0aG9kGAYgASgOMhcucG9seXNjYW4udjEuTWFza01ldGhvZBIuCgpiYWNrZ3JvdW5kGAcgASgLMhoucG9seXNjYW4udjEuUGljdHVyZU91dHB1dBIsCghyZXNpZHVhbBgIIAEoCzIaLnBvbHlzY2FuLnYxLlBpY3R1cmVPdXRwdXQSIQoFZnJhbWUYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZUIMCgpmb3JlZ3JvdW5kIvMBChJCYWNrZ3JvdW5kUmVzcG9uc2USJwoGcmVwb3J0GAEgASgLMhcucG9seXNjYW4udjEuRmlsbFJlcG9ydBIzCg9rZXB0X2JhY2tncm91bmQYAiABKAsyGi5wb2x5c2Nhbi52MS5SZXNpZGVudEZyYW1lEjEKDWtlcHRfcmVzaWR1YWwYAyABKAsyGi5wb2x5c2Nhbi52MS5SZXNpZGVudEZyYW1lEiYKCmJhY2tncm91bmQYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZRIkCghyZXNpZHVhbBgQIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lKuIBCg9EaWZmdXNpb25NZXRob2QSIAocRElGRlVTSU9OX01FVEhPRF9VTlNQRUNJRklFRBAAEh4KGkRJRkZVU0lPTl9NRVRIT0RfTVVMVElHUklEEAESGgoWRElGRlVTSU9OX01FVEhPRF9OQUlWRRACEiUKIURJRkZVU0lPTl9NRVRIT0RfUFlSQU1JRF9DQVVUSU9VUxADEiMKH0RJRkZVU0lPTl9NRVRIT0RfUFlSQU1JRF9HUkVFRFkQBBIlCiFESUZGVVNJT05fTUVUSE9EX1ZBUklBQkxFX1NURU5DSUwQBSqnAQoNRGlmZnVzaW9uU3RvcBIeChpESUZGVVNJT05fU1RPUF9VTlNQRUNJRklFRBAAEhwKGERJRkZVU0lPTl9TVE9QX1RPTEVSQU5DRRABEhwKGERJRkZVU0lPTl9TVE9QX1RIUkVTSE9MRBACEh0KGURJRkZVU0lPTl9TVE9QX01BWF9DWUNMRVMQAxIbChdESUZGVVNJT05fU1RPUF9ST1VORElORxAEMpcDChBEaWZmdXNpb25TZXJ2aWNlEj4KBVNvbHZlEhkucG9seXNjYW4udjEuU29sdmVSZXF1ZXN0GhoucG9seXNjYW4udjEuU29sdmVSZXNwb25zZRJnChJTb2x2ZVByb2dyZXNzaXZlbHkSJi5wb2x5c2Nhbi52MS5Tb2x2ZVByb2dyZXNzaXZlbHlSZXF1ZXN0GicucG9seXNjYW4udjEuU29sdmVQcm9ncmVzc2l2ZWx5UmVzcG9uc2UwARI/CgRFZGl0EhgucG9seXNjYW4udjEuRWRpdFJlcXVlc3QaGS5wb2x5c2Nhbi52MS5FZGl0UmVzcG9uc2UoATABEkoKCUZpbGxIb2xlcxIdLnBvbHlzY2FuLnYxLkZpbGxIb2xlc1JlcXVlc3QaHi5wb2x5c2Nhbi52MS5GaWxsSG9sZXNSZXNwb25zZRJNCgpCYWNrZ3JvdW5kEh4ucG9seXNjYW4udjEuQmFja2dyb3VuZFJlcXVlc3QaHy5wb2x5c2Nhbi52MS5CYWNrZ3JvdW5kUmVzcG9uc2VCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_rpc_status, file_polyscan_v1_frame, file_polyscan_v1_inspection, file_polyscan_v1_recipe, file_polyscan_v1_region, file_polyscan_v1_resident]);
+  fileDesc("Chtwb2x5c2Nhbi92MS9kaWZmdXNpb24ucHJvdG8SC3BvbHlzY2FuLnYxIqQBChBEaWZmdXNpb25PcHRpb25zEhEKCXRvbGVyYW5jZRgBIAEoAhISCgptYXhfY3ljbGVzGAIgASgNEiwKBm1ldGhvZBgDIAEoDjIcLnBvbHlzY2FuLnYxLkRpZmZ1c2lvbk1ldGhvZBIWCgl0aHJlc2hvbGQYBCABKAJIAIgBARIVCg1tZWFzdXJlX2Vycm9yGAUgASgIQgwKCl90aHJlc2hvbGQiQQoJQ29sb3JTdG9wEgoKAmF0GAEgASgBEgsKA3JlZBgCIAEoAhINCgVncmVlbhgDIAEoAhIMCgRibHVlGAQgASgCIiUKCEJsdXJTdG9wEgoKAmF0GAEgASgBEg0KBXNpZ21hGAIgASgCIqIBCgVDdXJ2ZRIKCgJpZBgBIAEoCRIKCgJ4eRgCIAMoARIkCgRsZWZ0GAMgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiUKBXJpZ2h0GAQgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiMKBGJsdXIYBSADKAsyFS5wb2x5c2Nhbi52MS5CbHVyU3RvcBIPCgdiYXJyaWVyGAYgASgIIkwKCkdpdmVuUGl4ZWwSCQoBeBgBIAEoDRIJCgF5GAIgASgNEgsKA3JlZBgDIAEoAhINCgVncmVlbhgEIAEoAhIMCgRibHVlGAUgASgCInUKB0RyYXdpbmcSDQoFd2lkdGgYASABKA0SDgoGaGVpZ2h0GAIgASgNEiIKBmN1cnZlcxgDIAMoCzISLnBvbHlzY2FuLnYxLkN1cnZlEicKBnBpeGVscxgEIAMoCzIXLnBvbHlzY2FuLnYxLkdpdmVuUGl4ZWwi7AEKDFNvbHZlUmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEi4KB29wdGlvbnMYAiABKAsyHS5wb2x5c2Nhbi52MS5EaWZmdXNpb25PcHRpb25zEicKCGVuY29kaW5nGAMgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSJQoHZHJhd2luZxgEIAEoCzIULnBvbHlzY2FuLnYxLkRyYXdpbmcSDQoFZWRnZXMYBSABKAwSIQoFZnJhbWUYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZSKrAwoNU29sdmVSZXNwb25zZRIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmN5Y2xlcxgFIAEoDRIRCgljb252ZXJnZWQYBiABKAgSEAoIZXN0aW1hdGUYByABKAISEAoIcmVzaWR1YWwYCCABKAISFAoMZ2l2ZW5fcGl4ZWxzGAkgASgEEhMKC3ZvaWRfcGl4ZWxzGAogASgEEhIKCnNldHVwX2tlcHQYCyABKAgSKwoHc3RvcHBlZBgMIAEoDjIaLnBvbHlzY2FuLnYxLkRpZmZ1c2lvblN0b3ASFQoNZXJyb3JfdW5rbm93bhgNIAEoCBIZChFnbG9iYWxfZGlmZmVyZW5jZRgOIAEoARIjCgdwaWN0dXJlGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWUiRwoZU29sdmVQcm9ncmVzc2l2ZWx5UmVxdWVzdBIqCgdyZXF1ZXN0GAEgASgLMhkucG9seXNjYW4udjEuU29sdmVSZXF1ZXN0IlYKGlNvbHZlUHJvZ3Jlc3NpdmVseVJlc3BvbnNlEioKBnJlc3VsdBgBIAEoCzIaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2USDAoEbGFzdBgCIAEoCCLXAwoLRWRpdFJlcXVlc3QSKQoEb3BlbhgBIAEoCzIZLnBvbHlzY2FuLnYxLlNvbHZlUmVxdWVzdEgAEicKCXB1dF9jdXJ2ZRgCIAEoCzISLnBvbHlzY2FuLnYxLkN1cnZlSAASLAoKbW92ZV9jdXJ2ZRgDIAEoCzIWLnBvbHlzY2FuLnYxLk1vdmVDdXJ2ZUgAEjIKDXJlY29sb3JfY3VydmUYBCABKAsyGS5wb2x5c2Nhbi52MS5SZWNvbG9yQ3VydmVIABIWCgxyZW1vdmVfY3VydmUYBSABKAlIABIuCgpwdXRfcGl4ZWxzGAYgASgLMhgucG9seXNjYW4udjEuR2l2ZW5QaXhlbHNIABIxCg1yZW1vdmVfcGl4ZWxzGAcgASgLMhgucG9seXNjYW4udjEuUGl4ZWxQbGFjZXNIABIuCgttb3ZlX3BpeGVscxgIIAEoCzIXLnBvbHlzY2FuLnYxLk1vdmVQaXhlbHNIABIqCglwdXRfZWRnZXMYCSABKAsyFS5wb2x5c2Nhbi52MS5QdXRFZGdlc0gAEjAKDHNldF9hY2N1cmFjeRgKIAEoCzIYLnBvbHlzY2FuLnYxLlNldEFjY3VyYWN5SABCCQoHbWVzc2FnZSI0CgtTZXRBY2N1cmFjeRIRCgl0b2xlcmFuY2UYASABKAISEgoKbWF4X2N5Y2xlcxgCIAEoDSIvCglNb3ZlQ3VydmUSCgoCaWQYASABKAkSCgoCZHgYAiABKAESCgoCZHkYAyABKAEijAEKDFJlY29sb3JDdXJ2ZRIKCgJpZBgBIAEoCRIkCgRsZWZ0GAIgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiUKBXJpZ2h0GAMgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiMKBGJsdXIYBCADKAsyFS5wb2x5c2Nhbi52MS5CbHVyU3RvcCI2CgtHaXZlblBpeGVscxInCgZwaXhlbHMYASADKAsyFy5wb2x5c2Nhbi52MS5HaXZlblBpeGVsIhkKC1BpeGVsUGxhY2VzEgoKAnh5GAEgAygNIjAKCk1vdmVQaXhlbHMSCgoCeHkYASADKA0SCgoCZHgYAiABKBESCgoCZHkYAyABKBEiMwoIUHV0RWRnZXMSJwoGcGl4ZWxzGAEgAygLMhcucG9seXNjYW4udjEuUGl4ZWxFZGdlcyIxCgpQaXhlbEVkZ2VzEgkKAXgYASABKA0SCQoBeRgCIAEoDRINCgVlZGdlcxgDIAEoDSKPAQoMRWRpdFJlc3BvbnNlEg0KBWVkaXRzGAEgASgEEiwKBnJlc3VsdBgCIAEoCzIaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2VIABIjCgVlcnJvchgDIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzSAASEgoKc2V0dXBfa2VwdBgEIAEoCEIJCgdvdXRjb21lIoUBCg1QaWN0dXJlT3V0cHV0EicKCGVuY29kaW5nGAEgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSDAoEa2VlcBgCIAEoCBIvCgxpZGxlX3RpbWVvdXQYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEb21pdBgEIAEoCCLvAgoKRmlsbFJlcG9ydBIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmN5Y2xlcxgFIAEoDRIRCgljb252ZXJnZWQYBiABKAgSEAoIZXN0aW1hdGUYByABKAISEAoIcmVzaWR1YWwYCCABKAISFQoNZmlsbGVkX3BpeGVscxgJIAEoBBISCgpzZXR1cF9rZXB0GAogASgIEisKB3N0b3BwZWQYCyABKA4yGi5wb2x5c2Nhbi52MS5EaWZmdXNpb25TdG9wEhUKDWVycm9yX3Vua25vd24YDCABKAgSGQoRZ2xvYmFsX2RpZmZlcmVuY2UYDSABKAEi3AIKEEZpbGxIb2xlc1JlcXVlc3QSKgoKd29ya19jbGFzcxgBIAEoDjIWLnBvbHlzY2FuLnYxLldvcmtDbGFzcxIuCgdvcHRpb25zGAIgASgLMh0ucG9seXNjYW4udjEuRGlmZnVzaW9uT3B0aW9ucxIsCgpyZWdpb25fc2V0GAMgASgLMhYucG9seXNjYW4udjEuUmVnaW9uU2V0SAASKAoGcmVjaXBlGAQgASgLMhYucG9seXNjYW4udjEuUmVjaXBlUmVmSAASDgoEbWFzaxgFIAEoDEgAEiwKC21hc2tfbWV0aG9kGAYgASgOMhcucG9seXNjYW4udjEuTWFza01ldGhvZBIqCgZvdXRwdXQYByABKAsyGi5wb2x5c2Nhbi52MS5QaWN0dXJlT3V0cHV0EiEKBWZyYW1lGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWVCBwoFaG9sZXMiiwEKEUZpbGxIb2xlc1Jlc3BvbnNlEicKBnJlcG9ydBgBIAEoCzIXLnBvbHlzY2FuLnYxLkZpbGxSZXBvcnQSKAoEa2VwdBgCIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSIwoHcGljdHVyZRgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lIpQDChFCYWNrZ3JvdW5kUmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEi4KB29wdGlvbnMYAiABKAsyHS5wb2x5c2Nhbi52MS5EaWZmdXNpb25PcHRpb25zEiwKCnJlZ2lvbl9zZXQYAyABKAsyFi5wb2x5c2Nhbi52MS5SZWdpb25TZXRIABIoCgZyZWNpcGUYBCABKAsyFi5wb2x5c2Nhbi52MS5SZWNpcGVSZWZIABIOCgRtYXNrGAUgASgMSAASLAoLbWFza19tZXRob2QYBiABKA4yFy5wb2x5c2Nhbi52MS5NYXNrTWV0aG9kEi4KCmJhY2tncm91bmQYByABKAsyGi5wb2x5c2Nhbi52MS5QaWN0dXJlT3V0cHV0EiwKCHJlc2lkdWFsGAggASgLMhoucG9seXNjYW4udjEuUGljdHVyZU91dHB1dBIhCgVmcmFtZRgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lQgwKCmZvcmVncm91bmQi8wEKEkJhY2tncm91bmRSZXNwb25zZRInCgZyZXBvcnQYASABKAsyFy5wb2x5c2Nhbi52MS5GaWxsUmVwb3J0EjMKD2tlcHRfYmFja2dyb3VuZBgCIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSMQoNa2VwdF9yZXNpZHVhbBgDIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSJgoKYmFja2dyb3VuZBgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lEiQKCHJlc2lkdWFsGBAgASgLMhIucG9seXNjYW4udjEuRnJhbWUq4gEKD0RpZmZ1c2lvbk1ldGhvZBIgChxESUZGVVNJT05fTUVUSE9EX1VOU1BFQ0lGSUVEEAASHgoaRElGRlVTSU9OX01FVEhPRF9NVUxUSUdSSUQQARIaChZESUZGVVNJT05fTUVUSE9EX05BSVZFEAISJQohRElGRlVTSU9OX01FVEhPRF9QWVJBTUlEX0NBVVRJT1VTEAMSIwofRElGRlVTSU9OX01FVEhPRF9QWVJBTUlEX0dSRUVEWRAEEiUKIURJRkZVU0lPTl9NRVRIT0RfVkFSSUFCTEVfU1RFTkNJTBAFKqcBCg1EaWZmdXNpb25TdG9wEh4KGkRJRkZVU0lPTl9TVE9QX1VOU1BFQ0lGSUVEEAASHAoYRElGRlVTSU9OX1NUT1BfVE9MRVJBTkNFEAESHAoYRElGRlVTSU9OX1NUT1BfVEhSRVNIT0xEEAISHQoZRElGRlVTSU9OX1NUT1BfTUFYX0NZQ0xFUxADEhsKF0RJRkZVU0lPTl9TVE9QX1JPVU5ESU5HEAQylwMKEERpZmZ1c2lvblNlcnZpY2USPgoFU29sdmUSGS5wb2x5c2Nhbi52MS5Tb2x2ZVJlcXVlc3QaGi5wb2x5c2Nhbi52MS5Tb2x2ZVJlc3BvbnNlEmcKElNvbHZlUHJvZ3Jlc3NpdmVseRImLnBvbHlzY2FuLnYxLlNvbHZlUHJvZ3Jlc3NpdmVseVJlcXVlc3QaJy5wb2x5c2Nhbi52MS5Tb2x2ZVByb2dyZXNzaXZlbHlSZXNwb25zZTABEj8KBEVkaXQSGC5wb2x5c2Nhbi52MS5FZGl0UmVxdWVzdBoZLnBvbHlzY2FuLnYxLkVkaXRSZXNwb25zZSgBMAESSgoJRmlsbEhvbGVzEh0ucG9seXNjYW4udjEuRmlsbEhvbGVzUmVxdWVzdBoeLnBvbHlzY2FuLnYxLkZpbGxIb2xlc1Jlc3BvbnNlEk0KCkJhY2tncm91bmQSHi5wb2x5c2Nhbi52MS5CYWNrZ3JvdW5kUmVxdWVzdBofLnBvbHlzY2FuLnYxLkJhY2tncm91bmRSZXNwb25zZUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_rpc_status, file_polyscan_v1_frame, file_polyscan_v1_inspection, file_polyscan_v1_recipe, file_polyscan_v1_region, file_polyscan_v1_resident]);
 
 /**
  * DiffusionOptions say how exactly to solve.
@@ -566,6 +566,15 @@ export type EditRequest = Message<"polyscan.v1.EditRequest"> & {
      */
     value: PutEdges;
     case: "putEdges";
+  } | {
+    /**
+     * How exactly pictures are solved from this change on, in place of what the options of open say: coarsely while something is dragged, and
+     * exactly once it rests. Each picture goes on from the one before, so those that were coarse cost the exact one nothing.
+     *
+     * @generated from field: polyscan.v1.SetAccuracy set_accuracy = 10;
+     */
+    value: SetAccuracy;
+    case: "setAccuracy";
   } | { case: undefined; value?: undefined };
 };
 
@@ -575,6 +584,34 @@ export type EditRequest = Message<"polyscan.v1.EditRequest"> & {
  */
 export const EditRequestSchema: GenMessage<EditRequest> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_diffusion, 10);
+
+/**
+ * SetAccuracy says when the solver stops.
+ *
+ * @generated from message polyscan.v1.SetAccuracy
+ */
+export type SetAccuracy = Message<"polyscan.v1.SetAccuracy"> & {
+  /**
+   * The same as in DiffusionOptions.
+   *
+   * @generated from field: float tolerance = 1;
+   */
+  tolerance: number;
+
+  /**
+   * The same as in DiffusionOptions. After 1 or 2 of MULTIGRID a picture in which one thing has moved is close.
+   *
+   * @generated from field: uint32 max_cycles = 2;
+   */
+  maxCycles: number;
+};
+
+/**
+ * Describes the message polyscan.v1.SetAccuracy.
+ * Use `create(SetAccuracySchema)` to create a new message.
+ */
+export const SetAccuracySchema: GenMessage<SetAccuracy> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_diffusion, 11);
 
 /**
  * MoveCurve moves all points of a curve.
@@ -605,7 +642,7 @@ export type MoveCurve = Message<"polyscan.v1.MoveCurve"> & {
  * Use `create(MoveCurveSchema)` to create a new message.
  */
 export const MoveCurveSchema: GenMessage<MoveCurve> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 11);
+  messageDesc(file_polyscan_v1_diffusion, 12);
 
 /**
  * RecolorCurve replaces the stops of a curve.
@@ -643,7 +680,7 @@ export type RecolorCurve = Message<"polyscan.v1.RecolorCurve"> & {
  * Use `create(RecolorCurveSchema)` to create a new message.
  */
 export const RecolorCurveSchema: GenMessage<RecolorCurve> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 12);
+  messageDesc(file_polyscan_v1_diffusion, 13);
 
 /**
  * GivenPixels are pixels to be given.
@@ -662,7 +699,7 @@ export type GivenPixels = Message<"polyscan.v1.GivenPixels"> & {
  * Use `create(GivenPixelsSchema)` to create a new message.
  */
 export const GivenPixelsSchema: GenMessage<GivenPixels> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 13);
+  messageDesc(file_polyscan_v1_diffusion, 14);
 
 /**
  * PixelPlaces are places of pixels.
@@ -683,7 +720,7 @@ export type PixelPlaces = Message<"polyscan.v1.PixelPlaces"> & {
  * Use `create(PixelPlacesSchema)` to create a new message.
  */
 export const PixelPlacesSchema: GenMessage<PixelPlaces> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 14);
+  messageDesc(file_polyscan_v1_diffusion, 15);
 
 /**
  * MovePixels takes pixels away that were given, those of the frame included, and gives them elsewhere, in place of what is given there.
@@ -716,7 +753,7 @@ export type MovePixels = Message<"polyscan.v1.MovePixels"> & {
  * Use `create(MovePixelsSchema)` to create a new message.
  */
 export const MovePixelsSchema: GenMessage<MovePixels> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 15);
+  messageDesc(file_polyscan_v1_diffusion, 16);
 
 /**
  * PutEdges closes edges of pixels, and opens their others. Those that curves block as barriers are not among them.
@@ -737,7 +774,7 @@ export type PutEdges = Message<"polyscan.v1.PutEdges"> & {
  * Use `create(PutEdgesSchema)` to create a new message.
  */
 export const PutEdgesSchema: GenMessage<PutEdges> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 16);
+  messageDesc(file_polyscan_v1_diffusion, 17);
 
 /**
  * PixelEdges are the closed edges of a pixel.
@@ -768,7 +805,7 @@ export type PixelEdges = Message<"polyscan.v1.PixelEdges"> & {
  * Use `create(PixelEdgesSchema)` to create a new message.
  */
 export const PixelEdgesSchema: GenMessage<PixelEdges> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 17);
+  messageDesc(file_polyscan_v1_diffusion, 18);
 
 /**
  * EditResponse is what has become of changes.
@@ -817,7 +854,7 @@ export type EditResponse = Message<"polyscan.v1.EditResponse"> & {
  * Use `create(EditResponseSchema)` to create a new message.
  */
 export const EditResponseSchema: GenMessage<EditResponse> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 18);
+  messageDesc(file_polyscan_v1_diffusion, 19);
 
 /**
  * PictureOutput says what becomes of a picture that was computed: it is returned, unless it is kept or omitted.
@@ -859,7 +896,7 @@ export type PictureOutput = Message<"polyscan.v1.PictureOutput"> & {
  * Use `create(PictureOutputSchema)` to create a new message.
  */
 export const PictureOutputSchema: GenMessage<PictureOutput> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 19);
+  messageDesc(file_polyscan_v1_diffusion, 20);
 
 /**
  * FillReport is how holes were filled.
@@ -948,7 +985,7 @@ export type FillReport = Message<"polyscan.v1.FillReport"> & {
  * Use `create(FillReportSchema)` to create a new message.
  */
 export const FillReportSchema: GenMessage<FillReport> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 20);
+  messageDesc(file_polyscan_v1_diffusion, 21);
 
 /**
  * FillHolesRequest is a frame with holes.
@@ -1020,7 +1057,7 @@ export type FillHolesRequest = Message<"polyscan.v1.FillHolesRequest"> & {
  * Use `create(FillHolesRequestSchema)` to create a new message.
  */
 export const FillHolesRequestSchema: GenMessage<FillHolesRequest> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 21);
+  messageDesc(file_polyscan_v1_diffusion, 22);
 
 /**
  * FillHolesResponse is the frame without holes.
@@ -1053,7 +1090,7 @@ export type FillHolesResponse = Message<"polyscan.v1.FillHolesResponse"> & {
  * Use `create(FillHolesResponseSchema)` to create a new message.
  */
 export const FillHolesResponseSchema: GenMessage<FillHolesResponse> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 22);
+  messageDesc(file_polyscan_v1_diffusion, 23);
 
 /**
  * BackgroundRequest is a frame, and where there is something in front of its background.
@@ -1124,7 +1161,7 @@ export type BackgroundRequest = Message<"polyscan.v1.BackgroundRequest"> & {
  * Use `create(BackgroundRequestSchema)` to create a new message.
  */
 export const BackgroundRequestSchema: GenMessage<BackgroundRequest> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 23);
+  messageDesc(file_polyscan_v1_diffusion, 24);
 
 /**
  * BackgroundResponse is the background, and what the frame has over it.
@@ -1170,7 +1207,7 @@ export type BackgroundResponse = Message<"polyscan.v1.BackgroundResponse"> & {
  * Use `create(BackgroundResponseSchema)` to create a new message.
  */
 export const BackgroundResponseSchema: GenMessage<BackgroundResponse> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_diffusion, 24);
+  messageDesc(file_polyscan_v1_diffusion, 25);
 
 /**
  * DiffusionMethod is how a picture is solved.

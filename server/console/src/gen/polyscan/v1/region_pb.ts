@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEicgoGUmVnaW9uEgwKBG5hbWUYASABKAkSIAoFcmluZ3MYAiADKAsyES5wb2x5c2Nhbi52MS5SaW5nEigKCWZpbGxfcnVsZRgDIAEoDjIVLnBvbHlzY2FuLnYxLkZpbGxSdWxlEg4KBmxpbWl0cxgEIAMoCSI7Cg1IaXN0b2dyYW1TcGVjEgwKBGJpbnMYASABKA0SDQoFbG93ZXIYAiABKAESDQoFdXBwZXIYAyABKAEitgEKClJlZHVjdGlvbnMSKgoKc3RhdGlzdGljcxgBIAMoDjIWLnBvbHlzY2FuLnYxLlN0YXRpc3RpYxITCgtwZXJjZW50aWxlcxgCIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgDIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSLQoJaGlzdG9ncmFtGAQgASgLMhoucG9seXNjYW4udjEuSGlzdG9ncmFtU3BlYyIxCglSZWdpb25TZXQSJAoHcmVnaW9ucxgBIAMoCzITLnBvbHlzY2FuLnYxLlJlZ2lvbiKdAQoLTGltaXRSZXN1bHQSEgoKZXhwcmVzc2lvbhgBIAEoCRIlCgd2ZXJkaWN0GAIgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgV2YWx1ZRgDIAEoAUgAiAEBEiUKB2NoYW5uZWwYBCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEg4KBnJlYXNvbhgFIAEoCUIICgZfdmFsdWUiNAoPUGVyY2VudGlsZVZhbHVlEhIKCnBlcmNlbnRpbGUYASABKAESDQoFdmFsdWUYAiABKAEiVwoJSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoBBINCgViZWxvdxgEIAEoBBINCgVhYm92ZRgFIAEoBCL7BAoRQ2hhbm5lbFN0YXRpc3RpY3MSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSEgoFY291bnQYAiABKARIAIgBARIQCgNzdW0YAyABKARIAYgBARIbCg5zdW1fb2Zfc3F1YXJlcxgEIAEoBEgCiAEBEhEKBG1lYW4YBSABKAFIA4gBARIVCgh2YXJpYW5jZRgGIAEoAUgEiAEBEhMKBnN0ZGRldhgHIAEoAUgFiAEBEhAKA21pbhgIIAEoDUgGiAEBEhAKA21heBgJIAEoDUgHiAEBEioKBm1pbl9hdBgKIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SKgoGbWF4X2F0GAsgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhITCgZtZWRpYW4YDCABKAFICIgBARIRCgRtb2RlGA0gASgNSAmIAQESFQoIZGlzdGluY3QYDiABKA1ICogBARIxCgtwZXJjZW50aWxlcxgPIAMoCzIcLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVWYWx1ZRIpCgloaXN0b2dyYW0YECABKAsyFi5wb2x5c2Nhbi52MS5IaXN0b2dyYW0SLQoRd2VpZ2h0ZWRfY2VudHJvaWQYESABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludEIICgZfY291bnRCBgoEX3N1bUIRCg9fc3VtX29mX3NxdWFyZXNCBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXZCBgoEX21pbkIGCgRfbWF4QgkKB19tZWRpYW5CBwoFX21vZGVCCwoJX2Rpc3RpbmN0Ir0CCgxSZWdpb25SZXN1bHQSDQoFaW5kZXgYASABKA0SDAoEbmFtZRgCIAEoCRINCgVjb3VudBgDIAEoBBIMCgRhcmVhGAQgASgBEhUKCGNvdmVyYWdlGAUgASgBSACIAQESJgoGYm91bmRzGAYgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAcgASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoIY2hhbm5lbHMYCCADKAsyHi5wb2x5c2Nhbi52MS5DaGFubmVsU3RhdGlzdGljcxIlCgd2ZXJkaWN0GAkgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBIoCgZsaW1pdHMYCiADKAsyGC5wb2x5c2Nhbi52MS5MaW1pdFJlc3VsdEILCglfY292ZXJhZ2UqVQoIRmlsbFJ1bGUSGQoVRklMTF9SVUxFX1VOU1BFQ0lGSUVEEAASFgoSRklMTF9SVUxFX05PTl9aRVJPEAESFgoSRklMTF9SVUxFX0VWRU5fT0REEAIqtgEKCk1hc2tNZXRob2QSGwoXTUFTS19NRVRIT0RfVU5TUEVDSUZJRUQQABIVChFNQVNLX01FVEhPRF9OQUlWRRABEhUKEU1BU0tfTUVUSE9EX1RJTEVEEAISHQoZTUFTS19NRVRIT0RfRURHRV9GSUxURVJFRBADEiMKH01BU0tfTUVUSE9EX1RJTEVEX0VER0VfRklMVEVSRUQQBBIZChVNQVNLX01FVEhPRF9ST1dfU1BBTlMQBSriAgoJU3RhdGlzdGljEhkKFVNUQVRJU1RJQ19VTlNQRUNJRklFRBAAEhMKD1NUQVRJU1RJQ19DT1VOVBABEhEKDVNUQVRJU1RJQ19TVU0QAhIcChhTVEFUSVNUSUNfU1VNX09GX1NRVUFSRVMQAxISCg5TVEFUSVNUSUNfTUVBThAEEhYKElNUQVRJU1RJQ19WQVJJQU5DRRAFEhQKEFNUQVRJU1RJQ19TVERERVYQBhIRCg1TVEFUSVNUSUNfTUlOEAcSEQoNU1RBVElTVElDX01BWBAIEhcKE1NUQVRJU1RJQ19ISVNUT0dSQU0QCRIZChVTVEFUSVNUSUNfUEVSQ0VOVElMRVMQChIUChBTVEFUSVNUSUNfTUVESUFOEAsSEgoOU1RBVElTVElDX01PREUQDBIWChJTVEFUSVNUSUNfRElTVElOQ1QQDRIWChJTVEFUSVNUSUNfQ0VOVFJPSUQQDip3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEinQEKBlJlZ2lvbhIMCgRuYW1lGAEgASgJEiAKBXJpbmdzGAIgAygLMhEucG9seXNjYW4udjEuUmluZxIoCglmaWxsX3J1bGUYAyABKA4yFS5wb2x5c2Nhbi52MS5GaWxsUnVsZRIOCgZsaW1pdHMYBCADKAkSKQoJcmVmZXJlbmNlGAUgASgLMhYucG9seXNjYW4udjEuUmVmZXJlbmNlIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIrYBCgpSZWR1Y3Rpb25zEioKCnN0YXRpc3RpY3MYASADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEwoLcGVyY2VudGlsZXMYAiADKAESOAoRcGVyY2VudGlsZV9tZXRob2QYAyABKA4yHS5wb2x5c2Nhbi52MS5QZXJjZW50aWxlTWV0aG9kEi0KCWhpc3RvZ3JhbRgEIAEoCzIaLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbVNwZWMiMQoJUmVnaW9uU2V0EiQKB3JlZ2lvbnMYASADKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24inQEKC0xpbWl0UmVzdWx0EhIKCmV4cHJlc3Npb24YASABKAkSJQoHdmVyZGljdBgCIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSEgoFdmFsdWUYAyABKAFIAIgBARIlCgdjaGFubmVsGAQgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBIOCgZyZWFzb24YBSABKAlCCAoGX3ZhbHVlIjQKD1BlcmNlbnRpbGVWYWx1ZRISCgpwZXJjZW50aWxlGAEgASgBEg0KBXZhbHVlGAIgASgBIlcKCUhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAQSDQoFYmVsb3cYBCABKAQSDQoFYWJvdmUYBSABKAQirwgKEUNoYW5uZWxTdGF0aXN0aWNzEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEhIKBWNvdW50GAIgASgESACIAQESEAoDc3VtGAMgASgESAGIAQESGwoOc3VtX29mX3NxdWFyZXMYBCABKARIAogBARIRCgRtZWFuGAUgASgBSAOIAQESFQoIdmFyaWFuY2UYBiABKAFIBIgBARITCgZzdGRkZXYYByABKAFIBYgBARIQCgNtaW4YCCABKA1IBogBARIQCgNtYXgYCSABKA1IB4gBARIqCgZtaW5fYXQYCiABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEioKBm1heF9hdBgLIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SEwoGbWVkaWFuGAwgASgBSAiIAQESEQoEbW9kZRgNIAEoDUgJiAEBEhUKCGRpc3RpbmN0GA4gASgNSAqIAQESMQoLcGVyY2VudGlsZXMYDyADKAsyHC5wb2x5c2Nhbi52MS5QZXJjZW50aWxlVmFsdWUSKQoJaGlzdG9ncmFtGBAgASgLMhYucG9seXNjYW4udjEuSGlzdG9ncmFtEi0KEXdlaWdodGVkX2NlbnRyb2lkGBEgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFQoIc2tld25lc3MYEiABKAFIC4gBARIVCghrdXJ0b3NpcxgTIAEoAUgMiAEBEhQKB2VudHJvcHkYFCABKAFIDYgBARIkChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgVIAEoAUgOiAEBEiAKE2ludGVycXVhcnRpbGVfcmFuZ2UYFiABKAFID4gBARISCgpjdW11bGF0aXZlGBcgAygEEh8KEmtvbG1vZ29yb3Zfc21pcm5vdhgYIAEoAUgQiAEBEhgKC3dhc3NlcnN0ZWluGBkgASgBSBGIAQESGwoOamVuc2VuX3NoYW5ub24YGiABKAFIEogBARIXCgpjaGlfc3F1YXJlGBsgASgBSBOIAQFCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmUivQIKDFJlZ2lvblJlc3VsdBINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEg0KBWNvdW50GAMgASgEEgwKBGFyZWEYBCABKAESFQoIY292ZXJhZ2UYBSABKAFIAIgBARImCgZib3VuZHMYBiABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYByABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwCghjaGFubmVscxgIIAMoCzIeLnBvbHlzY2FuLnYxLkNoYW5uZWxTdGF0aXN0aWNzEiUKB3ZlcmRpY3QYCSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EigKBmxpbWl0cxgKIAMoCzIYLnBvbHlzY2FuLnYxLkxpbWl0UmVzdWx0QgsKCV9jb3ZlcmFnZSpVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKqYECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFSp3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -71,6 +71,13 @@ export type Region = Message<"polyscan.v1.Region"> & {
    * @generated from field: repeated string limits = 4;
    */
   limits: string[];
+
+  /**
+   * What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and chisquare.
+   *
+   * @generated from field: polyscan.v1.Reference reference = 5;
+   */
+  reference?: Reference | undefined;
 };
 
 /**
@@ -79,6 +86,55 @@ export type Region = Message<"polyscan.v1.Region"> & {
  */
 export const RegionSchema: GenMessage<Region> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 1);
+
+/**
+ * Reference is a distribution that another is compared with: that of another region, or one that is kept.
+ *
+ * @generated from message polyscan.v1.Reference
+ */
+export type Reference = Message<"polyscan.v1.Reference"> & {
+  /**
+   * The name of another region of the list, which no second one has.
+   *
+   * @generated from field: string region = 1;
+   */
+  region: string;
+
+  /**
+   * Or counts, one for each channel in the order of results, or one for all channels.
+   *
+   * @generated from field: repeated polyscan.v1.ReferenceCounts counts = 2;
+   */
+  counts: ReferenceCounts[];
+};
+
+/**
+ * Describes the message polyscan.v1.Reference.
+ * Use `create(ReferenceSchema)` to create a new message.
+ */
+export const ReferenceSchema: GenMessage<Reference> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 2);
+
+/**
+ * ReferenceCounts are the counts of samples by value, such as those of a histogram with one bin a value.
+ *
+ * @generated from message polyscan.v1.ReferenceCounts
+ */
+export type ReferenceCounts = Message<"polyscan.v1.ReferenceCounts"> & {
+  /**
+   * Of the values 0, 1, 2, ...; at most 65,536. They add up to 1 at least and 4,294,967,295 at most.
+   *
+   * @generated from field: repeated fixed32 counts = 1;
+   */
+  counts: number[];
+};
+
+/**
+ * Describes the message polyscan.v1.ReferenceCounts.
+ * Use `create(ReferenceCountsSchema)` to create a new message.
+ */
+export const ReferenceCountsSchema: GenMessage<ReferenceCounts> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 3);
 
 /**
  * HistogramSpec asks for bins of equal width instead of one bin a value.
@@ -113,7 +169,7 @@ export type HistogramSpec = Message<"polyscan.v1.HistogramSpec"> & {
  * Use `create(HistogramSpecSchema)` to create a new message.
  */
 export const HistogramSpecSchema: GenMessage<HistogramSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 2);
+  messageDesc(file_polyscan_v1_region, 4);
 
 /**
  * Reductions says what to compute. All of it is done in one pass over the pixels.
@@ -151,7 +207,7 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
  * Use `create(ReductionsSchema)` to create a new message.
  */
 export const ReductionsSchema: GenMessage<Reductions> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 3);
+  messageDesc(file_polyscan_v1_region, 5);
 
 /**
  * RegionSet is a list of regions that are looked at together.
@@ -172,7 +228,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  * Use `create(RegionSetSchema)` to create a new message.
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 4);
+  messageDesc(file_polyscan_v1_region, 6);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -219,7 +275,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 5);
+  messageDesc(file_polyscan_v1_region, 7);
 
 /**
  * PercentileValue is one percentile.
@@ -243,7 +299,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 6);
+  messageDesc(file_polyscan_v1_region, 8);
 
 /**
  * Histogram counts samples by value.
@@ -286,7 +342,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 7);
+  messageDesc(file_polyscan_v1_region, 9);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -389,6 +445,66 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
    * @generated from field: polyscan.v1.Point weighted_centroid = 17;
    */
   weightedCentroid?: Point | undefined;
+
+  /**
+   * @generated from field: optional double skewness = 18;
+   */
+  skewness?: number | undefined;
+
+  /**
+   * @generated from field: optional double kurtosis = 19;
+   */
+  kurtosis?: number | undefined;
+
+  /**
+   * @generated from field: optional double entropy = 20;
+   */
+  entropy?: number | undefined;
+
+  /**
+   * @generated from field: optional double mean_absolute_deviation = 21;
+   */
+  meanAbsoluteDeviation?: number | undefined;
+
+  /**
+   * @generated from field: optional double interquartile_range = 22;
+   */
+  interquartileRange?: number | undefined;
+
+  /**
+   * For each bin of the histogram, the samples below its upper end; those below the first bin are among them.
+   *
+   * @generated from field: repeated uint64 cumulative = 23;
+   */
+  cumulative: bigint[];
+
+  /**
+   * Greatest difference of the two cumulative distributions.
+   *
+   * @generated from field: optional double kolmogorov_smirnov = 24;
+   */
+  kolmogorovSmirnov?: number | undefined;
+
+  /**
+   * First Wasserstein distance, in levels: the area between the cumulative distributions.
+   *
+   * @generated from field: optional double wasserstein = 25;
+   */
+  wasserstein?: number | undefined;
+
+  /**
+   * Jensen-Shannon divergence in bits, 0 to 1.
+   *
+   * @generated from field: optional double jensen_shannon = 26;
+   */
+  jensenShannon?: number | undefined;
+
+  /**
+   * Half the sum of (p - q)^2 / (p + q), 0 to 1.
+   *
+   * @generated from field: optional double chi_square = 27;
+   */
+  chiSquare?: number | undefined;
 };
 
 /**
@@ -396,7 +512,7 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 8);
+  messageDesc(file_polyscan_v1_region, 10);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -478,7 +594,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 9);
+  messageDesc(file_polyscan_v1_region, 11);
 
 /**
  * FillRule decides which winding numbers are inside.
@@ -651,6 +767,56 @@ export enum Statistic {
    * @generated from enum value: STATISTIC_CENTROID = 14;
    */
   CENTROID = 14,
+
+  /**
+   * Third standardised moment; unset where all samples are equal.
+   *
+   * @generated from enum value: STATISTIC_SKEWNESS = 15;
+   */
+  SKEWNESS = 15,
+
+  /**
+   * Fourth standardised moment, 3 for a normal distribution; unset where all samples are equal.
+   *
+   * @generated from enum value: STATISTIC_KURTOSIS = 16;
+   */
+  KURTOSIS = 16,
+
+  /**
+   * Shannon entropy of the values, in bits.
+   *
+   * @generated from enum value: STATISTIC_ENTROPY = 17;
+   */
+  ENTROPY = 17,
+
+  /**
+   * Mean distance of the samples from their mean.
+   *
+   * @generated from enum value: STATISTIC_MEAN_ABSOLUTE_DEVIATION = 18;
+   */
+  MEAN_ABSOLUTE_DEVIATION = 18,
+
+  /**
+   * 75th percentile less the 25th, by the percentile method.
+   *
+   * @generated from enum value: STATISTIC_INTERQUARTILE_RANGE = 19;
+   */
+  INTERQUARTILE_RANGE = 19,
+
+  /**
+   * The histogram summed up from below.
+   *
+   * @generated from enum value: STATISTIC_CUMULATIVE = 20;
+   */
+  CUMULATIVE = 20,
+
+  /**
+   * How far the distribution is from that of the region's reference; unset for a region that has none, and where one of
+   * the two has no samples.
+   *
+   * @generated from enum value: STATISTIC_DISTANCES = 21;
+   */
+  DISTANCES = 21,
 }
 
 /**

@@ -1,0 +1,251 @@
+// A picture that is zoomed and moved, and what is drawn over it.
+
+import { h, onFrame, set } from "./dom";
+import { text } from "./text";
+
+/** near is within how many CSS pixels something is meant. */
+export const near = 12;
+const mostPixels = 64e6; // of a picture in full; a larger one is shown smaller
+
+type Shown = ImageBitmap | HTMLCanvasElement;
+
+/** View is a picture by itself, which the mouse moves; those that draw on it override what it does. */
+export class View {
+  readonly element: HTMLElement;
+  width = 0;
+  height = 0;
+  // What of the picture is seen: its pixel at the upper left, and CSS pixels for one of its pixels.
+  protected left = 0;
+  protected top = 0;
+  protected scale = 1;
+  protected readonly overlay: SVGSVGElement;
+  protected readonly render = onFrame(() => this.draw());
+  private picture: Shown | null = null;
+  private readonly canvas = h("canvas", { "aria-hidden": "true" });
+  private from: [number, number] | null = null; // of the picture, where it is held
+  private readonly observer = new ResizeObserver(() => this.fit());
+  private readonly retheme = (): void => this.render();
+
+  /** keys is the id of what says how to use it. */
+  constructor(label: string, role: string, keys: string) {
+    const o = (this.overlay = h("svg", {
+      tabindex: 0,
+      role: "application",
+      "aria-label": label,
+      "aria-describedby": keys,
+      "aria-roledescription": role,
+      preserveAspectRatio: "none",
+    }) as SVGSVGElement);
+    this.element = h("div", { class: "editor" }, this.canvas, o);
+    o.addEventListener("pointerdown", (e) => this.down(e));
+    o.addEventListener("pointermove", (e) => this.moved(e));
+    o.addEventListener("pointerup", (e) => this.up(e));
+    o.addEventListener("pointercancel", (e) => this.up(e));
+    o.addEventListener("keydown", (e) => this.key(e));
+    o.addEventListener(
+      "wheel",
+      (e) => {
+        e.preventDefault();
+        const [x, y] = this.place(e);
+        this.zoom(Math.exp(-e.deltaY / 400), x, y);
+      },
+      { passive: false },
+    );
+    o.addEventListener("contextmenu", (e) => e.preventDefault());
+    this.observer.observe(this.element);
+    window.addEventListener("theme", this.retheme);
+  }
+
+  end(): void {
+    this.observer.disconnect();
+    window.removeEventListener("theme", this.retheme);
+    this.put(null);
+  }
+
+  private put(picture: Shown | null): void {
+    if (this.picture instanceof ImageBitmap) this.picture.close();
+    this.picture = picture;
+  }
+
+  /** show sets the picture to that of a file. */
+  async show(file: Blob): Promise<void> {
+    let picture = await createImageBitmap(file);
+    const { width, height } = picture;
+    if (width * height > mostPixels) {
+      const shrink = Math.sqrt(mostPixels / (width * height));
+      const small = await createImageBitmap(picture, {
+        resizeWidth: Math.round(width * shrink),
+        resizeQuality: "medium",
+      });
+      picture.close();
+      picture = small;
+    }
+    this.put(picture);
+    this.resize(width, height);
+    this.fit();
+  }
+
+  /** showPixels sets the picture. What of it is seen stays, unless it has another size. */
+  showPixels(pixels: ImageData): void {
+    let c = this.picture;
+    if (!(c instanceof HTMLCanvasElement) || c.width !== pixels.width || c.height !== pixels.height) {
+      c = h("canvas", { width: pixels.width, height: pixels.height });
+      this.put(c);
+    }
+    c.getContext("2d")!.putImageData(pixels, 0, 0);
+    this.resize(pixels.width, pixels.height);
+    this.render();
+  }
+
+  /** resize is of the picture; without one, of what is drawn on. */
+  resize(width: number, height: number): void {
+    if (this.width === width && this.height === height) return;
+    this.width = width;
+    this.height = height;
+    this.fit();
+  }
+
+  /** clear takes the picture away. */
+  clear(): void {
+    this.put(null);
+    this.render();
+  }
+
+  focus(): void {
+    this.overlay.focus();
+  }
+
+  /** fit shows all of the picture. */
+  fit(): void {
+    const { clientWidth: w, clientHeight: c } = this.element;
+    if (!this.width || !w || !c) return;
+    this.scale = Math.min(w / this.width, c / this.height);
+    this.left = (this.width - w / this.scale) / 2;
+    this.top = (this.height - c / this.scale) / 2;
+    this.render();
+  }
+
+  /** zoom keeps a place of the picture where it is; by default the middle. */
+  zoom(
+    by: number,
+    x = this.left + this.element.clientWidth / 2 / this.scale,
+    y = this.top + this.element.clientHeight / 2 / this.scale,
+  ): void {
+    if (!this.width) return;
+    const least = Math.min(this.element.clientWidth / this.width, this.element.clientHeight / this.height) / 2;
+    const scale = Math.min(64, Math.max(least, this.scale * by));
+    this.left = x - ((x - this.left) * this.scale) / scale;
+    this.top = y - ((y - this.top) * this.scale) / scale;
+    this.scale = scale;
+    this.render();
+  }
+
+  /** zoomButtons are those for it. */
+  zoomButtons(): HTMLElement {
+    const t = text.recipe;
+    const b = (label: string, sign: string, f: () => void): HTMLElement =>
+      h("button", { class: "icon", "aria-label": label, title: label, onclick: f }, sign);
+    return h(
+      "div",
+      { class: "zoom" },
+      b(t.zoomOut, "−", () => this.zoom(0.8)),
+      b(t.zoomIn, "+", () => this.zoom(1.25)),
+      b(t.fit, "⤢", () => this.fit()),
+    );
+  }
+
+  update(): void {
+    this.render();
+  }
+
+  protected place(e: MouseEvent): [number, number] {
+    const r = this.overlay.getBoundingClientRect();
+    return [this.left + (e.clientX - r.left) / this.scale, this.top + (e.clientY - r.top) / this.scale];
+  }
+
+  /** pan moves what is seen, by pixels of the picture. */
+  protected pan(dx: number, dy: number): void {
+    this.left += dx;
+    this.top += dy;
+    this.render();
+  }
+
+  /** zoomKey does what a key says, if it is one of those that zoom. */
+  protected zoomKey(key: string): boolean {
+    if (key === "+" || key === "-") this.zoom(key === "+" ? 1.25 : 0.8);
+    else if (key === "0") this.fit();
+    else return false;
+    return true;
+  }
+
+  protected down(e: PointerEvent): void {
+    this.overlay.focus({ preventScroll: true });
+    this.overlay.setPointerCapture(e.pointerId);
+    this.from = this.place(e);
+  }
+
+  protected moved(e: PointerEvent): void {
+    const [x, y] = this.place(e);
+    if (this.from) this.pan(this.from[0] - x, this.from[1] - y);
+  }
+
+  protected up(_: PointerEvent): void {
+    this.from = null;
+  }
+
+  protected key(e: KeyboardEvent): void {
+    const step = 40 / this.scale;
+    const arrows: Record<string, [number, number]> = {
+      ArrowLeft: [-step, 0],
+      ArrowRight: [step, 0],
+      ArrowUp: [0, -step],
+      ArrowDown: [0, step],
+    };
+    const arrow = arrows[e.key];
+    if (arrow) this.pan(...arrow);
+    else if (e.ctrlKey || e.metaKey || !this.zoomKey(e.key)) return;
+    e.preventDefault();
+  }
+
+  /** drawn is what is over the picture; size is that of a CSS pixel in its pixels. */
+  protected drawn(_size: number): Element[] {
+    return [];
+  }
+
+  private draw(): void {
+    const { clientWidth: w, clientHeight: c } = this.element;
+    const ratio = devicePixelRatio;
+    if (this.canvas.width !== Math.round(w * ratio) || this.canvas.height !== Math.round(c * ratio)) {
+      this.canvas.width = Math.round(w * ratio);
+      this.canvas.height = Math.round(c * ratio);
+    }
+    const g = this.canvas.getContext("2d")!;
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    if (this.picture) {
+      // Only what is seen is drawn, whatever the size of the picture.
+      const k = this.picture.width / this.width;
+      const x0 = Math.max(0, this.left);
+      const y0 = Math.max(0, this.top);
+      const x1 = Math.min(this.width, this.left + w / this.scale);
+      const y1 = Math.min(this.height, this.top + c / this.scale);
+      if (x1 > x0 && y1 > y0) {
+        const s = this.scale * ratio;
+        g.imageSmoothingEnabled = this.scale < 3;
+        g.drawImage(
+          this.picture,
+          x0 * k,
+          y0 * k,
+          (x1 - x0) * k,
+          (y1 - y0) * k,
+          (x0 - this.left) * s,
+          (y0 - this.top) * s,
+          (x1 - x0) * s,
+          (y1 - y0) * s,
+        );
+      }
+    }
+    this.overlay.setAttribute("viewBox", `${this.left} ${this.top} ${w / this.scale} ${c / this.scale}`);
+    set(this.overlay, this.drawn(1 / this.scale));
+  }
+}
