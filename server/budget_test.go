@@ -86,6 +86,51 @@ func TestHostMemoryTurns(t *testing.T) {
 	}
 }
 
+// Regions count while a call has them: those of a stream to its end, those of a recipe while it is stored; and what is
+// left in the ledger in the end is that of recipes.
+func TestRegionsInLedger(t *testing.T) {
+	ts := start(t, Config{})
+	ring := make([]float64, 2*20_000)
+	for i := range ring {
+		ring[i] = float64(i * i % 1001)
+	}
+	regions := &pb.RegionSet{Regions: []*pb.Region{{Name: "r", Rings: []*pb.Ring{{Xy: ring}}}}}
+	used := func(kind string) float64 {
+		return gather(t, ts.gatherer).sum(t, "polyscan_host_memory_bytes", "kind", kind)
+	}
+	st := ts.open(t, &pb.Inspection{Regions: &pb.Inspection_RegionSet{RegionSet: regions}})
+	for range 2 { // not the message alone, which the next one takes the place of
+		st.send(smallFrame(1))
+		if r := st.recv(); r.GetResult() == nil {
+			t.Fatal(r)
+		}
+	}
+	if got, least := used("requests"), 16.0*2*20_000; got < least || got > 2*least {
+		t.Errorf("the regions of a stream count as %v bytes, they take %v at least", got, least)
+	}
+	st.end(nil)
+	_, err := ts.recipes.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "r", RegionSet: regions}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, least := used("recipes"), 16.0*2*20_000; got < least || got > 2*least {
+		t.Errorf("a recipe counts as %v bytes, it takes %v at least", got, least)
+	}
+	ts.idleHost(t)
+	for deadline := time.Now().Add(10 * time.Second); used("requests") != 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%v bytes of requests are left", used("requests"))
+		}
+	}
+	if _, err := ts.recipes.DeleteRecipe(t.Context(),
+		&pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: "r"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := used("recipes"); got != 0 {
+		t.Errorf("%v bytes of recipes are left", got)
+	}
+}
+
 // While the heap is full, calls that take much of it are refused, with when to come back; small ones go on.
 func TestFullHeap(t *testing.T) {
 	ts := start(t, Config{})

@@ -31,7 +31,9 @@ type state struct {
 	frames    residents.Stats
 	recipes   int
 	host      *budget.Budget
-	tenants   map[string]*auth.Usage // by label
+
+	sessionBytes, recipeBytes, historyBytes int64
+	tenants                                 map[string]*auth.Usage // by label
 }
 
 // stateMetric is a metric of the state. collect calls emit for each series, with the values of its labels.
@@ -46,7 +48,8 @@ type stateMetric struct {
 const maxLabels = 32
 
 var stateMetrics = func() (all []stateMetric) {
-	add := func(typ prometheus.ValueType, name, help string, labels []string, collect func(*state, func(float64, ...string))) {
+	add := func(typ prometheus.ValueType, name, help string, labels []string,
+		collect func(*state, func(float64, ...string))) {
 		all = append(all, stateMetric{prometheus.NewDesc("polyscan_"+name, help, labels, nil), typ, collect})
 	}
 	gauge := func(name, help string, v func(*state) float64) {
@@ -136,13 +139,21 @@ var stateMetrics = func() (all []stateMetric) {
 	counter("diffusion_setups_evictions_total", "Set-ups that made room for others.",
 		func(st *state) float64 { return float64(st.setups.Evictions) })
 
-	gauges("host_memory_bytes", "Host memory of calls, of what --host-memory bounds: decoding (image files), results (from "+
-		"when they are sized to when they are written), uploads (of points), canvases, watchers, "+
-		"http (messages of calls over HTTP).", "kind",
+	gauges("host_memory_bytes", "Host memory that connections make the server hold. Of what --host-memory bounds: decoding "+
+		"(image files), results (from when they are sized to when they are written), uploads (of points), canvases, "+
+		"watchers, http (messages of calls over HTTP), expected (of messages that have begun to come and are not "+
+		"here yet), received (messages), requests (messages that were read, and what they are compiled to), "+
+		"connections. Of what has bounds of its "+
+		"own: sessions (line-scan: regions, results that wait or may be asked for again), recipes, copies (of resident "+
+		"frames), history (what waits to be written).", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			for k, name := range budget.Kinds {
 				emit(float64(st.host.Used(budget.Kind(k))), name)
 			}
+			emit(float64(st.sessionBytes), "sessions")
+			emit(float64(st.recipeBytes), "recipes")
+			emit(float64(st.frames.Copies), "copies")
+			emit(float64(st.historyBytes), "history")
 		})
 	gauge("heap_live_bytes", "Host memory in use at the last collection of garbage.",
 		func(st *state) float64 { return float64(st.host.Heap.Live()) })
@@ -257,7 +268,8 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 		memory: dev.Memory(), jobs: dev.Sched(),
 		prepared: c.s.inspector.Prepared.Stats(), setups: dev.Memos(), frames: c.s.residents.Totals(),
 		recipes: c.s.recipes.Count(), tenants: c.s.tenantLabels(),
-		host: c.s.host,
+		host: c.s.host, sessionBytes: c.s.lineScan.Bytes(), recipeBytes: c.s.recipes.Bytes(),
+		historyBytes: c.s.history.Waiting(),
 	}
 	for _, m := range stateMetrics {
 		m.collect(st, func(v float64, labels ...string) {

@@ -93,12 +93,13 @@ type Config struct {
 	// It is also how long a client may send no frame before a ConvertFrames call begins anew, as with a first one.
 	// Line-scan sessions and uploads have limits of their own.
 	StreamIdleTimeout time.Duration `name:"stream-idle" default:"10m" group:"Limits"`
-	// Memory for decoding image files, for drawings and for large results. Default: 1GiB, and 4 times --max-message at
-	// least.
+	// Memory of the host for what calls send, for decoding image files, for drawings and for large results. Default: 1GiB,
+	// and 4 times --max-message at least.
 	//
-	// Calls wait for their share. While the heap is nearly full, of all that is counted or as GOMEMLIMIT says, batch work
-	// gets none, and then interactive work. Canvases, which keep it while they are open, may have three quarters, and don't wait.
-	// A line-scan session whose strips under way could take more is refused.
+	// Messages may have half of it, while there is room for them beside all else; small ones and strips find some beyond.
+	// Calls wait for their share of the rest. While the heap is nearly full, of all that is counted or as GOMEMLIMIT says,
+	// batch work gets none, and then interactive work. Canvases, which keep it while they are open, may have three
+	// quarters, and don't wait. A line-scan session whose strips under way could take more is refused.
 	HostBytes int64 `name:"host-memory" type:"size" group:"Limits"`
 	// Memory of the device that keeps regions prepared from frame to frame. Default: a quarter.
 	PreparedBytes int64 `name:"prepared-memory" type:"size" group:"Limits"`
@@ -243,14 +244,16 @@ func (c *Config) bounds() polygon.Bounds {
 	return polygon.Bounds{MaxRegions: c.MaxRegions, MaxVertices: c.MaxVertices, MaxRegionVertices: c.MaxRegionVertices}
 }
 
-// messageBytes is what messages may take that are received or under way.
-func (c *Config) messageBytes() int64 { return max(c.HostBytes, 4*c.MaxMessageBytes) }
+// messageBytes is what large messages may take that are received or under way: half of what there is, and room for two
+// of the largest.
+func (c *Config) messageBytes() int64 { return max(c.HostBytes/2, 2*c.MaxMessageBytes) }
 
 // heapLimit is what all that is counted may take at once, with as much of small things as a busy server has; or what
 // the runtime is told to keep to (GOMEMLIMIT) where that is less.
 func (c *Config) heapLimit() int64 {
 	const rest = 256 << 20
-	return min(c.HostBytes+c.messageBytes()*3/2+c.FrameCopyBytes+c.MaxRecipeBytes+c.historyMemory()+rest, debug.SetMemoryLimit(-1))
+	return min(c.HostBytes+c.messageBytes()*3/2+c.FrameCopyBytes+c.MaxRecipeBytes+c.historyMemory()+rest,
+		debug.SetMemoryLimit(-1))
 }
 
 // historyMemory is what the history may take: nothing where there is none.

@@ -46,7 +46,8 @@
 // the regions, of the request or of a recipe, and takes a lease of the device. frames.Reader finds the pixels, or takes
 // host memory of the budget for both the decoded file and the answer, in one go, and decodes. The reduction itself is
 // package polygon's, with regions that are prepared where they come again; the pixels are freed as soon as they are on
-// the device. The result goes out as a wire.Response: the codec marshals it, gives its memory back, and stops the clock.
+// the device. The result goes out as a wire.Response: the codec marshals it, gives its memory back, and stops the
+// clock.
 //
 // # The way of a strip
 //
@@ -60,8 +61,8 @@
 // # Seams
 //
 // Whatever is to hold for all calls has one place: admission is the registrar's and the interceptors'; host memory is
-// taken from package budget, and most of it by frames.Reader; goroutines that outlive their handler run through host.Go;
-// results reach the transport through wire.Codec, as wire.Response.
+// taken from package budget, and most of it by frames.Reader; goroutines that outlive their handler run through
+// host.Go; results reach the transport through wire.Codec, as wire.Response.
 //
 // # Memory
 //

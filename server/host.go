@@ -29,8 +29,8 @@ func (h host) WaitForDevice(ctx context.Context) (device.Lease, error) { return 
 // Backend is the name of what computes.
 func (h host) Backend() string { return h.s.dev.Info().Backend }
 
-// Validate checks a message by the rules in the schemas.
-func (h host) Validate(m any) error { return h.s.validator.Validate(m) }
+// Validate checks a message by the rules in the schemas, a large one at a place of the pool of host work.
+func (h host) Validate(ctx context.Context, m any) error { return h.s.validate(ctx, m) }
 
 // Go runs f in a goroutine that the server waits for when it ends.
 func (h host) Go(f func()) { h.s.background.Go(f) }

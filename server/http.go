@@ -18,8 +18,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/web"
 )
 
-// maxScrapes is how many answers to /metrics may be under way: each holds half a megabyte until it is read.
-const maxScrapes = 8
+// maxHTTPConnections is far more than those who watch a server need.
+const maxHTTPConnections = 128
 
 // HTTPServer is a server of [Server.Handler] with limits and time-outs that keep whoever connects from harming others.
 // It is to be given connections by [HTTPListener], and to be closed after Shutdown.
@@ -35,9 +35,10 @@ func (s *Server) HTTPServer() *http.Server {
 	return h
 }
 
-// HTTPListener takes the connections of l for a server of [Server.HTTPServer]: TLS where a client begins it and the
-// server has certificates, plain HTTP else, which is all that metrics and health need.
+// HTTPListener takes the connections of l for a server of [Server.HTTPServer], 128 at a time: TLS where a client begins
+// it and the server has certificates, plain HTTP else, which is all that metrics and health need.
 func HTTPListener(l net.Listener, h *http.Server) net.Listener {
+	l = web.Fair(l, maxHTTPConnections)
 	if h.TLSConfig == nil {
 		return l
 	}
@@ -48,8 +49,8 @@ func HTTPListener(l net.Listener, h *http.Server) net.Listener {
 func (s *Server) newWeb() (err error) {
 	s.inside = web.NewInside()
 	s.web, err = web.New(web.Config{
-		Inside: s.inside, Services: slices.Sorted(maps.Keys(s.grpc.GetServiceInfo())), Tenants: s.tenants,
-		TLS: s.certs != nil, Memory: s.host, MaxMessage: s.cfg.MaxMessageBytes, Metrics: s.webMetrics,
+		Inside: s.inside, Draining: s.draining, Services: slices.Sorted(maps.Keys(s.grpc.GetServiceInfo())), Tenants: s.tenants,
+		TLS: s.certs != nil, Memory: s.host, Work: s.work, MaxMessage: s.cfg.MaxMessageBytes, Metrics: s.webMetrics,
 		Files: console.Files(), Version: s.cfg.Version, Log: s.log,
 	})
 	if err == nil {
@@ -63,9 +64,7 @@ func (s *Server) newWeb() (err error) {
 // without, a page at /. The rest asks for no token: listen where only those can reach it who may see this.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{
-		MaxRequestsInFlight: maxScrapes,
-	}))
+	mux.Handle("GET /metrics", newScrapes(promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}), s.work))
 	text := func(w http.ResponseWriter, code int, body string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")

@@ -57,11 +57,14 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 // validate checks a request by the rules in the schemas, at a place of the pool where it is large.
 func (s *Server) validate(ctx context.Context, req any) error {
 	const small = 256 << 10 // takes 0.5 ms
+	if class, _ := kernels.ClassOf(ctx); class == kernels.LineScan {
+		return s.validator.Validate(req)
+	}
 	size := 0
 	if m, ok := req.(proto.Message); ok {
 		size = proto.Size(m)
 	}
-	return s.frames.Work.Do(ctx, size, small, func() error { return s.validator.Validate(req) })
+	return s.work.Do(ctx, size, small, func(func() error) error { return s.validator.Validate(req) })
 }
 
 // streamInterceptors validate nothing: streams do that themselves, because not each bad message ends them.
@@ -104,8 +107,8 @@ func (s *Server) authenticate(ctx context.Context, method string) (_ context.Con
 	return forClient(ctx), done, err
 }
 
-// forClient names the client of a call, by whom time is shared: its tenant, or else its connection. What is kept for next
-// time is for calls of the same tenant.
+// forClient names the client of a call, by whom time is shared: its tenant, or else its connection. What is kept for
+// next time is for calls of the same tenant.
 func forClient(ctx context.Context) context.Context {
 	name := auth.FromContext(ctx).Tenant
 	ctx = kernels.WithOwner(ctx, name)
@@ -118,8 +121,8 @@ func forClient(ctx context.Context) context.Context {
 // refusedKey is where the context of a stream says why it was not admitted.
 type refusedKey struct{}
 
-// admit authenticates streams before all others look at them, so that logs say whose they are, and leaves it to those to
-// end what is refused.
+// admit authenticates streams before all others look at them, so that logs say whose they are, and leaves it to those
+// to end what is refused.
 func (s *Server) admit(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	ctx, done, err := s.authenticate(stream.Context(), i.FullMethod)
 	defer done()
@@ -195,10 +198,12 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
 				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, err })
 			}
+			ctx, forget := r.s.host.WithRequest(ctx)
+			defer forget()
 			// A request that is refused for what it would take in memory goes the same way.
 			var refused error
 			res, err := next(srv, ctx, func(v any) error {
-				g := &wire.Guarded{V: v}
+				g := &wire.Guarded{V: v, Ctx: ctx}
 				if err := dec(g); err != nil {
 					if refused = r.s.intake.Translate(method, err); refused == err {
 						refused = nil
@@ -248,8 +253,8 @@ func logLevel(c codes.Code) logging.Level {
 	return logging.LevelError
 }
 
-// logCall logs calls, so many a second: what clients did wrong must not fill a disk. What is left out is counted, and the
-// next line that is logged says so. Metrics have them all.
+// logCall logs calls, so many a second: what clients did wrong must not fill a disk. What is left out is counted, and
+// the next line that is logged says so. Metrics have them all.
 func (s *Server) logCall() logging.Logger {
 	const rate, burst = 20, 200 // lines
 	var mu sync.Mutex
@@ -279,4 +284,6 @@ func (s *Server) logCall() logging.Logger {
 }
 
 // codec is the codec of this server's messages.
-func (s *Server) codec() wire.Codec { return wire.NewCodec(s.metrics, s.overheadLimit, s.panicked) }
+func (s *Server) codec() wire.Codec {
+	return wire.NewCodec(s.metrics, s.overheadLimit, s.work, s.sets, s.panicked)
+}

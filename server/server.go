@@ -84,6 +84,7 @@ type Server struct {
 
 	events *events.Bus // of what others than the callers see
 	work   *hostwork.Pool
+	sets   *wire.RegionSets // that come again with requests
 
 	overheadLimit int64         // of a request's structs
 	tenants       *auth.Tenants // nil: nobody is asked who they are
@@ -118,6 +119,9 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
+// keptRegionSets is what sets of regions may take that come again with requests: ten of a thousand regions each.
+const keptRegionSets = 16 << 20
+
 // messageLimits are those of methods that take no frames, regions or drawings.
 var messageLimits = map[string]int64{
 	"/" + healthpb.Health_ServiceDesc.ServiceName + "/":   4 << 10, // whoever asks has no token
@@ -148,7 +152,9 @@ func New(cfg Config) (_ *Server, err error) {
 
 		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
+	s.sets = wire.NewRegionSets(keptRegionSets, host{s}.Forget)
 	s.host.Heap = &budget.Heap{Limit: cfg.heapLimit()}
+	s.host.Messages = cfg.messageBytes()
 	if s.validator, err = wire.NewValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)
 	}
@@ -180,7 +186,7 @@ func New(cfg Config) (_ *Server, err error) {
 	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
 	s.recipes, err = recipes.Open(host{s}, recipes.Config{
 		Dir: cfg.RecipeDir, MaxRecipes: cfg.MaxRecipes, MaxBytes: cfg.MaxRecipeBytes, Bounds: cfg.bounds(),
-		Events: s.events, Auditor: s.history,
+		Work: s.work, Events: s.events, Auditor: s.history,
 		Hold: func(tenant string) func() { return s.tenants.Hold(tenant, auth.Recipes, 1) },
 	})
 	if err != nil {
@@ -237,9 +243,9 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	s.newServices()
 	s.intake = intake.New(intake.Config{
-		Bytes: cfg.messageBytes(), Heap: s.host.Heap, MaxMessage: cfg.MaxMessageBytes, Limits: messageLimits,
+		Memory: s.host, MaxMessage: cfg.MaxMessageBytes, Limits: messageLimits,
 		Urgent: "/" + pb.LineScanService_ServiceDesc.ServiceName + "/", StreamWindow: streamWindow,
-		ConnectionWindow: connectionWindow, Log: s.log,
+		ConnectionWindow: connectionWindow, Log: s.log, Calm: s.work.Calm,
 	})
 	if err := s.register(); err != nil {
 		s.intake.Close()
@@ -304,7 +310,8 @@ func (s *Server) newServices() {
 	s.frameService = residents.New(h, s.residents, s.frames, s.metrics)
 	s.inspector = inspect.New(inspect.Config{
 		Host: h, Frames: s.frames, Streams: streams, Memory: s.host, Metrics: s.metrics, Recipes: s.recipes,
-		Events: s.events, Bounds: cfg.bounds(), MaxMessageBytes: cfg.MaxMessageBytes, PreparedBytes: cfg.PreparedBytes,
+		Events: s.events, Sets: s.sets, Bounds: cfg.bounds(), MaxMessageBytes: cfg.MaxMessageBytes,
+		PreparedBytes: cfg.PreparedBytes,
 	})
 	s.lowPoly = mesh.New(mesh.Config{
 		Host: h, Frames: s.frames, Streams: streams, Memory: s.host, Metrics: s.metrics,

@@ -95,7 +95,7 @@ func TestAttacks(t *testing.T) {
 		t.Skip("no -attack")
 	}
 	all := slices.Concat(computeAttacks, memoryAttacks, unreadAttacks, imageAttacks, tokenAttacks,
-		scanAttacks, floodAttacks)
+		scanAttacks, floodAttacks, httpAttacks)
 	slices.SortStableFunc(all, func(a, b attack) int { return a.row - b.row })
 	for _, c := range all {
 		t.Run(fmt.Sprintf("%d/%s", c.row, c.name), func(t *testing.T) {
@@ -140,6 +140,7 @@ func (c attack) try(t *testing.T) (problems []string, counts bool) {
 	defer cancel()
 	var attacking sync.WaitGroup
 	attacking.Go(func() { c.run(ctx, a) })
+	attacking.Go(func() { a.account(ctx, memory) })
 	attacked, cameraAttacked := a.victims(c, *attackTime)
 	cancel()
 	attacking.Wait()
@@ -202,6 +203,27 @@ func (c attack) try(t *testing.T) (problems []string, counts bool) {
 			ms(cameraAttacked.latencies.percentile(99)))
 	}
 	return a.problems, others <= mostOthers || len(a.problems) != a.slow || a.slow == 0
+}
+
+// account compares the resident set with what the metrics say, in the midst of an attack: what they don't tell of is at
+// most a sixth or so of it, beside a constant for stacks, the runtime, and shares that aren't worth counting.
+func (a *attempt) account(ctx context.Context, base int64) {
+	const (
+		ratio    = 0.15
+		constant = 64e6
+	)
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(*attackTime / 2):
+	}
+	rest, resident, ok := a.unaccounted(a.T, base)
+	if ok && float64(rest) > ratio*float64(resident)+constant {
+		a.problem("the metrics do not tell of %d MB of a resident set of %d MB", rest/1e6, resident/1e6)
+	}
+	if ok {
+		a.Logf("metrics tell of all but %d MB of a resident set of %d MB", rest/1e6, resident/1e6)
+	}
 }
 
 func ms(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

@@ -5,6 +5,7 @@ package attack
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,8 +71,12 @@ var built struct {
 	err error
 }
 
-// daemon builds polyscand, once.
+// daemon builds polyscand, once, or takes the one that POLYSCAND names: so the suite can be one file that runs on a
+// machine with a GPU and without Go, beside a daemon of that backend. POLYSCAND_DEVICE is where that computes.
 func daemon() (string, error) {
+	if name := os.Getenv("POLYSCAND"); name != "" {
+		return name, nil
+	}
 	built.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "polyscan-attack"); built.err != nil {
 			return
@@ -100,7 +105,8 @@ func start(t testing.TB, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, stopped: make(chan struct{})}
-	p.cmd = exec.Command(name, append([]string{"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--device", "cpu",
+	p.cmd = exec.Command(name, append([]string{"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--device", cmp.Or(os.Getenv("POLYSCAND_DEVICE"), "cpu"),
 		"--memory", fmt.Sprint(deviceMemory), "--host-memory", fmt.Sprint(hostMemory),
 		"--max-message", fmt.Sprint(maxMessage)}, args...)...)
 	p.cmd.Stderr = &p.log
@@ -227,6 +233,47 @@ func (p *process) client(t testing.TB) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { cc.Close() })
 	return cc
+}
+
+// unaccounted is how much of the resident set beyond base no metric tells of: neither the ledger of host memory, nor
+// the device's memory, nor what the runtime holds back of the heap, garbage included. ok is false where the server
+// doesn't answer.
+func (p *process) unaccounted(t testing.TB, base int64) (rest, resident int64, ok bool) {
+	m := p.samples()
+	if m == nil {
+		return 0, 0, false
+	}
+	resident = p.resident()
+	ledger := 0.0
+	for series, v := range m {
+		if strings.HasPrefix(series, "polyscan_host_memory_bytes{") && !strings.Contains(series, `"expected"`) {
+			ledger += v
+		}
+	}
+	live, found := m["polyscan_heap_live_bytes"]
+	if !found {
+		t.Fatal("the server does not say how much of the heap is live")
+	}
+	held := m["go_memstats_heap_inuse_bytes"] + m["go_memstats_heap_idle_bytes"] - m["go_memstats_heap_released_bytes"]
+	sum := ledger + m[`polyscan_device_memory_bytes{kind="high_water"}`] + max(held-live, 0)
+	return resident - base - int64(sum), resident, true
+}
+
+// samples are all series of the metrics, as the page writes them; nil where the server doesn't answer.
+func (p *process) samples() map[string]float64 {
+	res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + p.web + "/metrics")
+	if err != nil {
+		return nil
+	}
+	defer res.Body.Close()
+	m := map[string]float64{}
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		at := strings.LastIndexByte(lines.Text(), ' ')
+		if v, err := strconv.ParseFloat(lines.Text()[at+1:], 64); err == nil && at > 0 {
+			m[lines.Text()[:at]] = v
+		}
+	}
+	return m
 }
 
 // metric is the sum of a metric over its labels; -1 where the server doesn't answer.

@@ -163,7 +163,7 @@ func shown(f *kong.Flag) any {
 	}
 }
 
-// warn logs settings that work and that few people mean.
+// warn logs settings that work and that few people mean. The listeners are those that take calls.
 func (f *Flags) warn(log *slog.Logger, listeners []net.Listener) {
 	for _, l := range listeners {
 		a, ok := l.Addr().(*net.TCPAddr)

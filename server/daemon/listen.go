@@ -48,8 +48,8 @@ func checkAddress(address string) error {
 }
 
 // listen takes host:port and unix:/path. A socket that a server left behind is taken over; one that is in use is not.
-// A socket gets the mode, whatever the umask. The error of an address that no later try would get is a settingError: one
-// that this user may not use, a folder or host that isn't there, a path that is no path. What is in use now, or an
+// A socket gets the mode, whatever the umask. The error of an address that no later try would get is a settingError:
+// one that this user may not use, a folder or host that isn't there, a path that is no path. What is in use now, or an
 // address that this machine doesn't have yet, may be there later.
 func listen(address string, mode fs.FileMode) (net.Listener, error) {
 	l, err := open(address, mode)

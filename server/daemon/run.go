@@ -12,10 +12,9 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/server"
@@ -72,7 +71,11 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		cfg.SharedMemoryListener = l.(*net.UnixListener)
 		defer l.Close() // where New or Shutdown has not
 	}
-	f.warn(log, listeners)
+	calls := listeners
+	if cfg.Console { // over HTTP, too
+		calls = append(slices.Clip(calls), web)
+	}
+	f.warn(log, calls)
 	s, err := newServer(cfg)
 	if err != nil {
 		closeAll()
@@ -94,8 +97,7 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	httpServer := s.HTTPServer()
 	if web != nil {
 		running.Go(func() {
-			if err := httpServer.Serve(server.HTTPListener(
-				netutil.LimitListener(web, maxHTTPConnections), httpServer)); !errors.Is(err, http.ErrServerClosed) {
+			if err := httpServer.Serve(server.HTTPListener(web, httpServer)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("%s: %w", web.Addr(), err)
 			}
 		})
@@ -179,9 +181,6 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 
 // consoleAddress is where the console is that was asked for without an address.
 const consoleAddress = "localhost:7466"
-
-// maxHTTPConnections is far more than those who watch a server need.
-const maxHTTPConnections = 128
 
 // newServer is replaced by tests that need a device with faults.
 var newServer = server.New

@@ -1,5 +1,9 @@
-// Package budget bounds host memory that calls share. It counts bytes by kind, and knows of calls only their class: when
-// the heap is nearly full, batch work gets none any more, then interactive work.
+// Package budget is the ledger of the host memory that connections make the server hold. It counts bytes by kind, and
+// knows of calls only their class: when the heap is nearly full, batch work gets none any more, then interactive work.
+//
+// Messages are counted as they come, and what they become. They never wait: they are admitted where there is room for
+// them beside all that is out, and refused else. What calls take afterwards, for pictures and results, waits for its
+// share of the whole, and not for messages, because those who wait hold some.
 package budget
 
 import (
@@ -20,24 +24,60 @@ const (
 	Uploads              // of points
 	Canvases
 	Watchers
-	HTTP // messages of calls over HTTP
+	HTTP     // messages of calls over HTTP
+	Expected // of messages that have begun to come and are not here yet
+	Received // messages in the transport's buffers
+	Requests // messages that were read, and what they are compiled to
+	Connections
 
 	numKinds
 )
 
 // Kinds are the names of kinds.
-var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http"}
+var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http", "expected", "received",
+	"requests", "connections"}
 
 // Budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
 type Budget struct {
 	Sem  *semaphore.Weighted
 	Cap  int64
 	Heap *Heap // nil: nobody looks at it
+	// Messages is what large messages may take of Cap, and small and urgent ones half as much again.
+	Messages int64
 
 	used [numKinds]atomic.Int64
 }
 
-func New(bytes int64) *Budget { return &Budget{Sem: semaphore.NewWeighted(bytes), Cap: bytes} }
+// New makes a budget; half of it is for messages.
+func New(bytes int64) *Budget {
+	return &Budget{Sem: semaphore.NewWeighted(bytes), Cap: bytes, Messages: bytes / 2}
+}
+
+// Out is how much is out for all kinds.
+func (b *Budget) Out() (sum int64) {
+	for k := range b.used {
+		sum += b.used[k].Load()
+	}
+	return sum
+}
+
+// Count counts n bytes of messages, which may be negative, whatever is out.
+func (b *Budget) Count(k Kind, n int64) { b.used[k].Add(n) }
+
+// Admit counts n bytes of a message, and says whether there was room for them. Small and urgent ones find room whatever
+// else is out, so that large ones never keep them out.
+func (b *Budget) Admit(k Kind, n int64, urgent bool) bool {
+	b.used[k].Add(n)
+	messages := b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load()
+	ok := messages <= b.Messages && b.Out() <= max(b.Cap, b.Messages)
+	if n <= SmallShare || urgent {
+		ok = messages <= b.Messages/2*3
+	}
+	if !ok {
+		b.used[k].Add(-n)
+	}
+	return ok
+}
 
 // Used is how much is out for a kind.
 func (b *Budget) Used(k Kind) int64 { return b.used[k].Load() }

@@ -122,3 +122,72 @@ func TestHeapIsRead(t *testing.T) {
 }
 
 var garbage []byte
+
+// Messages find room as long as there is some beside all that is out, and small and urgent ones beyond; what waits for
+// its share doesn't wait for messages, since those who wait hold some.
+func TestMessages(t *testing.T) {
+	const mb = 1 << 20
+	b := New(64 * mb)
+	for name, c := range map[string]struct {
+		results, received, n int64
+		urgent, want         bool
+	}{
+		"the first":               {0, 0, 32 * mb, false, true},
+		"more than half":          {0, 0, 33 * mb, false, false},
+		"beside others":           {0, 20 * mb, 12 * mb, false, true},
+		"too much beside others":  {0, 21 * mb, 12 * mb, false, false},
+		"beside results":          {52 * mb, 0, 12 * mb, false, true},
+		"too much beside results": {53 * mb, 0, 12 * mb, false, false},
+		"a small one":             {64 * mb, 32 * mb, mb, false, true},
+		"strips":                  {64 * mb, 32 * mb, 16 * mb, true, true},
+		"too many strips":         {64 * mb, 33 * mb, 16 * mb, true, false},
+	} {
+		release, err := b.Take(t.Context(), Results, c.results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Count(Received, c.received)
+		if got := b.Admit(Expected, c.n, c.urgent); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		} else if got {
+			b.Count(Expected, -c.n)
+		}
+		b.Count(Received, -c.received)
+		release()
+		if n := b.Out(); n != 0 {
+			t.Errorf("%s: %d bytes are out", name, n)
+		}
+	}
+	if !b.Admit(Received, 32*mb, false) {
+		t.Fatal("no room")
+	}
+	release, err := b.Take(t.Context(), Results, 64*mb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
+// A call holds what it has read last, until it ends; what comes then is not counted.
+func TestRequest(t *testing.T) {
+	const mb = 1 << 20
+	b := New(64 * mb)
+	ctx, end := b.WithRequest(t.Context())
+	r := RequestOf(ctx)
+	for _, c := range []struct {
+		n, want int64
+		ok      bool
+	}{{10 * mb, 10 * mb, true}, {30 * mb, 30 * mb, true}, {50 * mb, 0, false}, {5 * mb, 5 * mb, true}, {0, 0, true},
+		{7 * mb, 7 * mb, true}} {
+		if ok := r.Hold(c.n); ok != c.ok || b.Used(Requests) != c.want {
+			t.Errorf("%d bytes: %t, %d are held", c.n, ok, b.Used(Requests))
+		}
+	}
+	end()
+	if ok := r.Hold(mb); !ok || b.Used(Requests) != 0 {
+		t.Errorf("after the end: %t, %d are held", ok, b.Used(Requests))
+	}
+	if !RequestOf(t.Context()).Hold(1 << 40) {
+		t.Error("a call without a ledger is refused")
+	}
+}

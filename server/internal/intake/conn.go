@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -31,9 +32,13 @@ type Conn struct {
 	update   []byte // of it, on its way
 	tokens   float64
 	last     time.Time // that tokens were counted
+	urgent   int       // of its messages
+	bulk     bool      // the last read brought much
 	closed   bool
 	closing  map[int]func()
 	nextID   int
+
+	idle atomic.Int64 // since when it has had no call, ns; 0 while it has one
 }
 
 // message is the message that comes on a stream, or the next one.
@@ -92,12 +97,31 @@ const (
 	controlBurst = 500
 )
 
+// Whoever has done more than patience of that is read slowly, so that a burst of thousands of calls over several
+// connections leaves others their turns: so many bytes, which are a dozen calls, in so long.
+const (
+	patience  = 100
+	slowBytes = 2 << 10
+	slowPause = 10 * time.Millisecond
+)
+
+// A connection that brings much, and no strips, is read behind strips, for so long at most at each read: its messages
+// are work for the host before anything knows their class.
+const (
+	bulkBytes = 16 << 10
+	bulkPause = time.Millisecond
+)
+
 // Messages may come in so many frames of any length, and beyond that in those that hold so many bytes on average. The
 // library takes some 100 bytes beside each.
 const (
 	anyFrames  = 1000
 	frameBytes = 1 << 10
 )
+
+// neverCalled is how much longer than it is there a connection counts as idle that has had no call: it gives way before
+// those of clients that have called.
+const neverCalled = time.Hour
 
 // mostHeaders is how long the headers of a call may be, compressed; the library has a limit for what they become.
 const mostHeaders = 128 << 10
@@ -111,6 +135,7 @@ func (g *Guard) guard(conn net.Conn) *Conn {
 			c.path = f.Value
 		}
 	})
+	c.idle.Store(time.Now().Add(-neverCalled).UnixNano())
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
 	g.mu.Unlock()
@@ -119,8 +144,19 @@ func (g *Guard) guard(conn net.Conn) *Conn {
 
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
+	c.mu.Lock()
+	slow, bulk := controlBurst-c.tokens > patience, c.bulk && c.urgent == 0
+	c.mu.Unlock()
+	if slow {
+		b = b[:min(len(b), slowBytes)]
+		time.Sleep(slowPause)
+	}
+	if bulk && c.g.cfg.Calm != nil {
+		c.g.cfg.Calm(bulkPause)
+	}
 	n, err := c.Conn.Read(b)
 	if n > 0 {
+		c.bulk = n >= bulkBytes
 		if reason, text := c.received(b[:n]); reason != "" {
 			c.abuse(reason, text)
 			return 0, errClosed
@@ -139,9 +175,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	var run []func()
-	if !c.closed {
+	first := !c.closed
+	if first {
 		c.closed = true
-		c.g.promised.Add(-c.promised)
+		c.g.count(-c.promised)
 		c.promised, c.messages = 0, nil
 		for _, f := range c.closing {
 			run = append(run, f)
@@ -153,6 +190,9 @@ func (c *Conn) Close() error {
 	delete(c.g.conns, c)
 	c.g.mu.Unlock()
 	err := c.Conn.Close()
+	if first {
+		c.g.leave()
+	}
 	for _, f := range run {
 		f()
 	}
@@ -340,7 +380,7 @@ func (c *Conn) data(m *message, b []byte) (reason, text string) {
 		m.left -= n
 		b = b[n:]
 		c.promised -= n
-		c.g.promised.Add(-n)
+		c.g.count(-n)
 		if m.left == 0 {
 			m.have = 0
 		}
@@ -359,7 +399,7 @@ func (c *Conn) end() (reason, text string) {
 	case http2.FrameData:
 		if m := c.messages[f.stream()]; m != nil && f.flag(http2.FlagDataEndStream) {
 			c.promised -= m.left
-			c.g.promised.Add(-m.left)
+			c.g.count(-m.left)
 			m.left, m.have, m.ended = 0, 0, true
 		}
 	case http2.FrameHeaders, http2.FrameContinuation:
@@ -374,8 +414,13 @@ func (c *Conn) end() (reason, text string) {
 			return "malformed", "its headers can't be read"
 		}
 		if c.path != "" && c.messages[f.stream()] == nil {
-			c.messages[f.stream()] = &message{limit: c.g.limitOf(c.path), window: c.g.cfg.StreamWindow,
+			m := &message{limit: c.g.limitOf(c.path), window: c.g.cfg.StreamWindow,
 				urgent: c.g.cfg.Urgent != "" && strings.HasPrefix(c.path, c.g.cfg.Urgent)}
+			if m.urgent {
+				c.urgent++
+			}
+			c.messages[f.stream()] = m
+			c.idle.Store(0)
 		}
 	}
 	return "", ""
@@ -398,8 +443,14 @@ func (c *Conn) strip() {
 func (c *Conn) forget(stream uint32) {
 	if m := c.messages[stream]; m != nil {
 		c.promised -= m.left
-		c.g.promised.Add(-m.left)
+		c.g.count(-m.left)
+		if m.urgent {
+			c.urgent--
+		}
 		delete(c.messages, stream)
+		if len(c.messages) == 0 {
+			c.idle.Store(time.Now().UnixNano())
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/polyscan/polyscan/internal/seed"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 const mebibyte = 1 << 20
@@ -31,11 +32,15 @@ type rig struct {
 }
 
 func newRig(t *testing.T, bytes int64) *rig {
-	g := New(Config{Bytes: bytes, MaxMessage: 4 * mebibyte, Limits: map[string]int64{"/small/": 4096}, Urgent: "/scan/",
+	memory := budget.New(2 * bytes) // half of which is for messages
+	g := New(Config{Memory: memory, MaxMessage: 4 * mebibyte, Limits: map[string]int64{"/small/": 4096}, Urgent: "/scan/",
 		StreamWindow: mebibyte, ConnectionWindow: 4 * mebibyte, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(g.Close)
 	a, b := net.Pipe()
 	t.Cleanup(func() { a.Close(); b.Close() })
+	if !g.enter() {
+		t.Fatal("no room for a connection")
+	}
 	r := &rig{Conn: g.guard(a), T: t, random: seed.New(t, 1, 2)}
 	r.frames = http2.NewFramer(&r.wire, nil)
 	r.encoder = hpack.NewEncoder(&r.block)
@@ -77,10 +82,12 @@ func (r *rig) message(stream uint32, n uint32, sent int) {
 	}
 }
 
+func (r *rig) expected() int64 { return r.g.cfg.Memory.Used(budget.Expected) }
+
 func (r *rig) want(promised int64) {
 	r.Helper()
-	if r.promised != promised || r.g.promised.Load() != promised {
-		r.Errorf("%d bytes are promised, %d in all; want %d", r.promised, r.g.promised.Load(), promised)
+	if r.promised != promised || r.expected() != promised {
+		r.Errorf("%d bytes are promised, %d in all; want %d", r.promised, r.expected(), promised)
 	}
 }
 
@@ -116,7 +123,7 @@ func TestPromised(t *testing.T) {
 	ran := make(chan bool, 1)
 	r.onClose(func() { ran <- true })
 	r.Close()
-	if n := r.g.promised.Load(); n != 0 || !<-ran {
+	if n := r.expected(); n != 0 || !<-ran {
 		t.Errorf("%d bytes are promised by a connection that is closed", n)
 	}
 }
@@ -171,7 +178,7 @@ func TestRoom(t *testing.T) {
 	if why := admit(third, "/a/b", mebibyte/2) + admit(third, "/scan/x", 2*mebibyte); why != "" {
 		t.Errorf("small and urgent ones: %q", why)
 	}
-	r.g.held.Add(100 * mebibyte)
+	r.g.cfg.Memory.Count(budget.Received, 100*mebibyte)
 	if why := admit(third, "/scan/x", 10); why != "room" {
 		t.Errorf("all is full: %q", why)
 	}
@@ -300,5 +307,118 @@ func TestSlow(t *testing.T) {
 	r.look()
 	if r.slow(late) {
 		t.Error("a client that waits for the server is slow")
+	}
+}
+
+// A connection that has done much for nothing is read in small pieces, and one that brings much behind strips; one that
+// brings strips is not.
+func TestReadSlowly(t *testing.T) {
+	read := func(t *testing.T, prepare func(r *rig), n int) (calm int, most int) {
+		r := newRig(t, 64*mebibyte)
+		r.g.cfg.Calm = func(time.Duration) { calm++ }
+		r.Conn.Conn = &fixedConn{left: 4 * n}
+		prepare(r)
+		b := make([]byte, n)
+		for {
+			got, err := r.Read(b)
+			most = max(most, got)
+			if err != nil {
+				return calm, most
+			}
+		}
+	}
+	payload := func(r *rig) { // the rest of what comes is one message's
+		r.call(1, "/a/b")
+		r.message(1, 3*mebibyte, 0)
+		r.look()
+		r.in.have, r.in.left = len(r.in.header), 2*mebibyte
+	}
+	if calm, most := read(t, payload, 100<<10); calm != 4 || most != 100<<10 {
+		t.Errorf("a large message: %d times behind strips, %d bytes at once", calm, most)
+	}
+	if calm, _ := read(t, func(r *rig) { r.call(3, "/scan/x"); payload(r) }, 100<<10); calm != 0 {
+		t.Errorf("beside strips: %d times behind strips", calm)
+	}
+	if calm, _ := read(t, payload, 1<<10); calm != 0 {
+		t.Errorf("small pieces: %d times behind strips", calm)
+	}
+	if _, most := read(t, func(r *rig) { payload(r); r.tokens -= patience + 100 }, 100<<10); most != slowBytes {
+		t.Errorf("after a flood of resets: %d bytes at once", most)
+	}
+}
+
+// fixedConn brings so many bytes.
+type fixedConn struct {
+	net.Conn
+	left int
+}
+
+func (c *fixedConn) Read(b []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(b), c.left)
+	clear(b[:n])
+	c.left -= n
+	return n, nil
+}
+
+// Connections are bounded: one more takes the place of the one that has been without a call for longest, and where all
+// have calls there is none.
+func TestConnections(t *testing.T) {
+	r := newRig(t, mebibyte)
+	g := r.g
+	var all []*Conn
+	add := func() *Conn {
+		if !g.enter() {
+			return nil
+		}
+		a, b := net.Pipe()
+		t.Cleanup(func() { b.Close() })
+		c := g.guard(a)
+		c.idle.Store(int64(len(all) + 1))
+		all = append(all, c)
+		return c
+	}
+	for len(all) < leastConnections-1 { // beside the rig's
+		if add() == nil {
+			t.Fatalf("%d connections are too many", len(all))
+		}
+	}
+	if got := g.cfg.Memory.Used(budget.Connections); got != leastConnections*connectionBytes {
+		t.Errorf("%d bytes count for %d connections", got, leastConnections)
+	}
+	all[0].idle.Store(0) // it has a call
+	if add() == nil || all[0].closed || !all[1].closed || all[2].closed || r.closed {
+		t.Error("the wrong one gave way")
+	}
+	r.idle.Store(time.Now().UnixNano()) // it has had a call, long before the others came
+	for _, c := range all {
+		c.idle.Store(0)
+	}
+	last := all[5]
+	last.idle.Store(0)
+	last.Close()
+	a, b := net.Pipe()
+	t.Cleanup(func() { b.Close() })
+	if !g.enter() {
+		t.Fatal("no room although one has ended")
+	}
+	all = append(all, g.guard(a))
+	if add() == nil || r.closed || !all[len(all)-2].closed {
+		t.Error("a connection that has called gave way before one that has not")
+	}
+	for _, c := range append(all, r.Conn) {
+		c.idle.Store(0)
+	}
+	if add() != nil {
+		t.Error("a connection with a call gave way")
+	}
+	for _, c := range append(all, r.Conn) {
+		c.Close()
+		c.Close()
+	}
+	if n := g.cfg.Memory.Used(budget.Connections); n != 0 || g.entered != 0 {
+		t.Errorf("%d bytes count for %d connections after all were closed", n, g.entered)
 	}
 }

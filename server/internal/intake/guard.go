@@ -15,7 +15,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,18 +31,18 @@ import (
 
 // Config says what a guard allows.
 type Config struct {
-	// Bytes of messages that are here or under way, of all connections. Small ones, and those of Urgent methods, may
-	// take half as much again, so that large ones never keep them out.
-	Bytes int64
-	// Heap, where it isn't nil, has no room for large messages while it has none for interactive work.
-	Heap *budget.Heap
-	// MaxMessage is the longest that any method takes; at most Bytes. One connection may have that under way, or half
-	// of Bytes.
+	// Memory is where messages count that are here or under way, of all connections. While its heap has no room for
+	// interactive work, large messages find none.
+	Memory *budget.Budget
+	// MaxMessage is the longest that any method takes; at most what messages may have of Memory. One connection may have
+	// that under way, or half of what all may.
 	MaxMessage int64
 	// Limits are those of methods, by the start of their names, such as "/grpc.health.v1.Health/".
 	Limits map[string]int64
 	// Urgent methods, by the start of their names.
 	Urgent string
+	// Calm waits until no urgent work is to be done, for a time at most; nil: there is none.
+	Calm func(time.Duration)
 	// StreamWindow and ConnectionWindow are those that the server gives.
 	StreamWindow, ConnectionWindow int64
 	Log                            *slog.Logger
@@ -51,16 +50,15 @@ type Config struct {
 
 // Guard watches connections. Make one with [New], and end it with Close.
 type Guard struct {
-	cfg      Config
-	held     atomic.Int64 // bytes in buffers of the transport
-	promised atomic.Int64 // bytes of messages that have begun to come and are not here yet
-	refused  *prometheus.CounterVec
-	closed   *prometheus.CounterVec
-	stop     chan struct{}
-	done     sync.WaitGroup
+	cfg     Config
+	refused *prometheus.CounterVec
+	closed  *prometheus.CounterVec
+	stop    chan struct{}
+	done    sync.WaitGroup
 
 	mu       sync.Mutex
 	conns    map[*Conn]struct{}
+	entered  int64     // connections that count, those in a handshake included
 	lines    float64   // of the log that are left
 	counted  time.Time // that lines were counted
 	unlogged int       // connections that were closed without a line
@@ -85,8 +83,9 @@ func New(cfg Config) *Guard {
 		closed: counters("connections_closed_total",
 			"Connections that the server closed for what their clients did, by reason: crumbs (messages in tiny frames), "+
 				"floods (resets, settings, empty frames), slow (messages that did not come), "+
-				"unread (answers that were not read), malformed.",
-			"crumbs", "floods", "slow", "unread", "malformed"),
+				"unread (answers that were not read), malformed, "+
+				"room (there were too many).",
+			"crumbs", "floods", "slow", "unread", "malformed", "room"),
 	}
 	g.done.Go(g.watch)
 	return g
@@ -122,39 +121,27 @@ func (g *Guard) Close() {
 
 // Collectors are its metrics.
 func (g *Guard) Collectors() []prometheus.Collector {
-	gauge := func(name, help string, n *atomic.Int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "polyscan", Name: name, Help: help},
-			func() float64 { return float64(n.Load()) })
-	}
-	return []prometheus.Collector{g.refused, g.closed,
-		gauge("received_bytes", "Host memory in messages that were received and are in use.", &g.held),
-		gauge("expected_bytes", "Bytes of messages that have begun to come and are not here yet.", &g.promised),
-	}
+	return []prometheus.Collector{g.refused, g.closed}
 }
 
-// smallMessage is how long a message is that large ones don't keep out.
-const smallMessage = 1 << 20
+// count counts bytes that have begun to come and are not here yet.
+func (g *Guard) count(n int64) { g.cfg.Memory.Count(budget.Expected, n) }
 
 // admit says why a message of n bytes must not come; "" where it may. It counts as promised then.
 func (g *Guard) admit(c *Conn, m *message, n int64) (reason string) {
 	if n > m.limit {
 		return "method"
 	}
-	if n > g.cfg.MaxMessage { // the library refuses it
+	if n > g.cfg.MaxMessage { // the library refuses it, and says how long it is
 		m.refuse = true
 		return ""
 	}
-	most := g.cfg.Bytes
-	if n <= smallMessage || m.urgent {
-		most += most / 2
-	}
 	switch {
-	case c.promised+n > max(g.cfg.MaxMessage, g.cfg.Bytes/2):
+	case c.promised+n > max(g.cfg.MaxMessage, g.cfg.Memory.Messages/2):
 		return "connection"
-	case n > smallMessage && !m.urgent && g.cfg.Heap.Admit(kernels.Interactive) != nil:
+	case n > budget.SmallShare && !m.urgent && g.cfg.Memory.Heap.Admit(kernels.Interactive) != nil:
 		return "room"
-	case g.promised.Add(n)+g.held.Load() > most:
-		g.promised.Add(-n)
+	case !g.cfg.Memory.Admit(budget.Expected, n, m.urgent):
 		return "room"
 	}
 	c.promised += n
@@ -162,13 +149,16 @@ func (g *Guard) admit(c *Conn, m *message, n int64) (reason string) {
 }
 
 // The lengths that a refused message is given on its way to the library, which refuses it for them: far more than any
-// limit, and no length that a client's message has, since those are less than MaxMessage or refused.
+// limit, and no length that a client's message has, since those are less than MaxMessage or refused. The client gets
+// the library's words, with such a length in them, because its RecvMsg ends the call itself before anybody else sees
+// the error; logs and metrics have what [Guard.Translate] makes of it.
 const (
 	tooLong = 1<<32 - 1
 	noRoom  = 1<<32 - 2
 )
 
-// Translate is what a client gets for an error of the library about a refused message. It leaves other errors alone.
+// Translate is what logs and metrics get for an error of the library about a refused message. It leaves other errors
+// alone.
 func (g *Guard) Translate(method string, err error) error {
 	s, ok := status.FromError(err)
 	if !ok || s.Code() != codes.ResourceExhausted {
@@ -180,7 +170,7 @@ func (g *Guard) Translate(method string, err error) error {
 			fmt.Sprintf("it is longer than this method takes: the limit is %d bytes", g.limitOf(method)))
 	case strings.Contains(m, fmt.Sprint(noRoom)):
 		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
-			fmt.Sprintf("requests under way leave no room for this one: all of them may take %d bytes", g.cfg.Bytes))
+			fmt.Sprintf("requests under way leave no room for this one: all of them may take %d bytes", g.cfg.Memory.Messages))
 	}
 	return err
 }
@@ -195,21 +185,21 @@ func (g *Guard) limitOf(method string) int64 {
 }
 
 // Pool is where the transport takes its buffers from, which count as held until they are back.
-func (g *Guard) Pool() mem.BufferPool { return pool{mem.DefaultBufferPool(), &g.held} }
+func (g *Guard) Pool() mem.BufferPool { return pool{mem.DefaultBufferPool(), g.cfg.Memory} }
 
 type pool struct {
 	mem.BufferPool
-	held *atomic.Int64
+	memory *budget.Budget
 }
 
 func (p pool) Get(n int) *[]byte {
 	b := p.BufferPool.Get(n)
-	p.held.Add(int64(cap(*b)))
+	p.memory.Count(budget.Received, int64(cap(*b)))
 	return b
 }
 
 func (p pool) Put(b *[]byte) {
-	p.held.Add(-int64(cap(*b)))
+	p.memory.Count(budget.Received, -int64(cap(*b)))
 	p.BufferPool.Put(b)
 }
 
@@ -224,12 +214,67 @@ type guarded struct {
 }
 
 func (c guarded) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if !c.g.enter() {
+		c.g.closed.WithLabelValues("room").Inc()
+		return nil, nil, errNoRoom
+	}
 	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		c.g.leave()
 		return nil, nil, err
 	}
 	guard := c.g.guard(conn)
 	return guard, authInfo{info, guard}, nil
+}
+
+// connectionBytes is what a connection takes: its buffers, and what the library knows of it. All may take a quarter of
+// the memory, and there may always be so many.
+const (
+	connectionBytes  = 256 << 10
+	leastConnections = 256
+)
+
+var errNoRoom = errors.New("intake: there is no room for another connection")
+
+// recently is how long after a call a connection doesn't give way: its client may be about to make the next one.
+const recently = time.Minute
+
+// enter makes room for a connection. Where there is none, the one that has been without a call for longest gives way,
+// and where none has been for long, there is no room.
+func (g *Guard) enter() bool {
+	g.mu.Lock()
+	if g.entered < max(leastConnections, g.cfg.Memory.Cap/4/connectionBytes) {
+		g.entered++
+		g.mu.Unlock()
+		g.cfg.Memory.Count(budget.Connections, connectionBytes)
+		return true
+	}
+	var out *Conn
+	since := time.Now().Add(-recently).UnixNano()
+	for c := range g.conns {
+		if at := c.idle.Load(); at != 0 && at <= since {
+			out, since = c, at
+		}
+	}
+	if out != nil { // its place is the newcomer's
+		delete(g.conns, out)
+		g.entered++
+		g.cfg.Memory.Count(budget.Connections, connectionBytes)
+	}
+	g.mu.Unlock()
+	if out == nil {
+		return false
+	}
+	out.abuse("room", "others have come, and it had no call")
+	return true
+}
+
+// leave gives back what enter took.
+func (g *Guard) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.entered--
+	g.cfg.Memory.Count(budget.Connections, -connectionBytes)
 }
 
 func (c guarded) Clone() credentials.TransportCredentials {

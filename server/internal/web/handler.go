@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,23 +17,29 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"connectrpc.com/vanguard"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 )
 
 // Config is what a handler works with.
 type Config struct {
 	Inside   *Inside
-	Services []string      // full names of those that are called
-	Tenants  *auth.Tenants // nil: nobody is asked who they are
-	TLS      bool          // the server has certificates: calls and logins in the clear are refused
+	Draining <-chan struct{} // closed when the server shuts down
+	Services []string        // full names of those that are called
+	Tenants  *auth.Tenants   // nil: nobody is asked who they are
+	TLS      bool            // the server has certificates: calls and logins in the clear are refused
 	Memory   *budget.Budget
+	Work     *hostwork.Pool // where large texts are read and written
 	// MaxMessage is the longest message that any method takes.
 	MaxMessage int64
 	Metrics    *Metrics
@@ -54,6 +61,9 @@ const (
 	// Of a message there are a text, a message and its bytes at a time.
 	copies = 3
 )
+
+// noCalls is the answer of a server that shuts down.
+const noCalls = "the server takes no calls"
 
 // Handler answers all that package web serves.
 type Handler struct {
@@ -91,17 +101,17 @@ func New(cfg Config) (*Handler, error) {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.Header().Set("Content-Type", "application/grpc")
 			w.Header().Set("Grpc-Status", fmt.Sprint(uint32(codes.Unavailable)))
-			w.Header().Set("Grpc-Message", "the server takes no calls")
+			w.Header().Set("Grpc-Message", noCalls)
 		},
 	}
 	var services []*vanguard.Service
 	for _, name := range cfg.Services {
-		services = append(services, vanguard.NewService(name, proxy))
+		services = append(services, vanguard.NewService(name, through(proxy)))
 	}
 	if h.calls, err = vanguard.NewTranscoder(services, vanguard.WithDefaultServiceOptions(
 		vanguard.WithTargetProtocols(vanguard.ProtocolGRPC), vanguard.WithTargetCodecs(vanguard.CodecProto),
 		vanguard.WithNoTargetCompression(), vanguard.WithMaxMessageBufferBytes(uint32(cfg.MaxMessage)),
-	), vanguard.WithCodec(strictJSON)); err != nil {
+	), vanguard.WithCodec(h.strictJSON)); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
 	h.mux = http.NewServeMux()
@@ -117,10 +127,50 @@ func New(cfg Config) (*Handler, error) {
 }
 
 // strictJSON refuses fields that a message doesn't have, which would be mistakes that nobody notices.
-func strictJSON(types vanguard.TypeResolver) vanguard.Codec {
+func (h *Handler) strictJSON(types vanguard.TypeResolver) vanguard.Codec {
 	c := vanguard.NewJSONCodec(types)
 	c.UnmarshalOptions.DiscardUnknown = false
-	return c
+	return jsonCodec{c, h}
+}
+
+// jsonCodec is a codec that says whose mistake it is where it can't read a message: the transcoder would take it for
+// one of the server. It reads and writes large messages at a place of the pool of host work.
+type jsonCodec struct {
+	*vanguard.JSONCodec
+	h *Handler
+}
+
+// largeJSON is read or written in 1 ms.
+const largeJSON = 32 << 10
+
+// objectBytes is what an object of JSON becomes, in memory.
+const objectBytes = 160
+
+func (c jsonCodec) Unmarshal(data []byte, m proto.Message) error {
+	if n := int64(bytes.Count(data, []byte("{"))) * objectBytes; n > budget.SmallShare {
+		release, ok := c.h.Memory.Try(budget.HTTP, n)
+		if !ok {
+			return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf(
+				"host memory: calls under way leave no room for the %d bytes that the parts of this request take", n))
+		}
+		defer release()
+	}
+	if err := c.do(len(data), func() error { return c.JSONCodec.Unmarshal(data, m) }); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	return nil
+}
+
+// MarshalAppend implements vanguard.Codec.
+func (c jsonCodec) MarshalAppend(base []byte, m proto.Message) (out []byte, err error) {
+	err = c.do(proto.Size(m), func() error { out, err = c.JSONCodec.MarshalAppend(base, m); return err })
+	return out, err
+}
+
+// do runs f at a place that all calls over HTTP share as one client: nothing says whose the text is.
+func (c jsonCodec) do(size int, f func() error) error {
+	ctx := kernels.WithClient(context.Background(), "json")
+	return c.h.Work.Do(ctx, size, largeJSON, func(func() error) error { return f() })
 }
 
 // Pages are the addresses of the console's pages, which are all one file.
@@ -259,7 +309,9 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	timed := &timedWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 	timed.control.SetReadDeadline(time.Now().Add(bodyTime + time.Duration(size>>20)*time.Second))
 	timed.control.SetWriteDeadline(time.Time{}) // until there is an answer
-	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, size), control: timed.control}
+	g := newGate(timed.control)
+	r = r.WithContext(context.WithValue(ctx, gateKey{}, g))
+	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, size), control: timed.control, gate: g}
 	if r.ContentLength == 0 {
 		timed.control.SetReadDeadline(time.Time{})
 	}
@@ -280,11 +332,12 @@ func protocolOf(kind string) string {
 type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
+	gate    *gate
 }
 
 // Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.gate.waiting(func() (int, error) { return b.ReadCloser.Read(p) })
 	if err == io.EOF {
 		b.control.SetReadDeadline(time.Time{})
 	}

@@ -172,7 +172,7 @@ type messages struct {
 	io.ReadCloser
 	conn    io.Closer
 	memory  *budget.Budget
-	prefix  [5]byte
+	prefix  [prefixBytes]byte
 	have    int // bytes of the prefix
 	left    int // bytes of the message that have not come
 	release func()

@@ -205,10 +205,13 @@ func (s *slowness) forgive(network string) {
 	delete(s.until, network)
 }
 
-func networkOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+func networkOf(r *http.Request) string { return network(r.RemoteAddr) }
+
+// network is that of an address.
+func network(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return r.RemoteAddr
+		return addr
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil {

@@ -5,32 +5,42 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // Sockets carry calls whose messages go both ways at a time, which browsers can't have otherwise, and those that stay
 // open: a browser opens six connections to a host and far more sockets. A socket is GET /socket/SERVICE/METHOD with the
-// subprotocol "polyscan"; "csrf.X" beside it is what calls have in a header. Each binary message is one of the call. A
-// text message from the client, whatever it says, half-closes; one from the server is the last and says how the call
-// ended, as an error of Connect, with the code "ok" where it went well.
+// subprotocol "polyscan"; "csrf.X" beside it is what calls have in a header. Each binary message is one of the call,
+// which begins with the first; no method may speak before. A text message from the client, whatever it says,
+// half-closes; one from the server is the last and says how the call ended, as an error of Connect, with the code "ok"
+// where it went well.
 const (
 	socketProtocol = "polyscan"
 	csrfProtocol   = "csrf."
 	// The longest message of a client. What is longer goes over a call of its own.
 	socketMessage = 4 << 20
 	pingInterval  = 20 * time.Second
+	// A client's ping is answered at most that often, and until then nothing else that it sends is read.
+	answerPings = 100 * time.Millisecond
 )
+
+// errSocketRoom ends a call whose message finds no host memory.
+var errSocketRoom = errors.New("web: there is no host memory for the message of a socket")
 
 // socket answers a call over a WebSocket.
 func (h *Handler) socket(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +62,11 @@ func (h *Handler) socket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Accept refuses other origins.
-	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{socketProtocol}})
+	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{socketProtocol},
+		OnPingReceived: func(context.Context, []byte) bool {
+			time.Sleep(answerPings)
+			return true
+		}})
 	if err != nil {
 		h.Metrics.Refused.WithLabelValues("socket").Inc()
 		return
@@ -63,14 +77,15 @@ func (h *Handler) socket(w http.ResponseWriter, r *http.Request) {
 	h.Metrics.Sockets.Inc()
 	defer h.Metrics.Sockets.Dec()
 	// net/http doesn't end the context of a connection that was taken over.
-	ctx, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(r.Context()), clientKey{},
+	ctx, fail := context.WithCancelCause(context.WithValue(context.WithoutCancel(r.Context()), clientKey{},
 		client{r.RemoteAddr, r.TLS}))
+	cancel := func() { fail(nil) }
 	defer cancel()
 	if s != nil {
 		defer h.sessions.hold(s)()
 		defer context.AfterFunc(s.ctx, cancel)()
 	}
-	end := h.bridge(ctx, cancel, c, r)
+	end := h.bridge(ctx, fail, c, r)
 	text, _ := json.Marshal(errorOf(end))
 	last, done := context.WithTimeout(context.Background(), writeTime)
 	defer done()
@@ -80,11 +95,21 @@ func (h *Handler) socket(w http.ResponseWriter, r *http.Request) {
 }
 
 // bridge carries messages until the call or the connection ends.
-func (h *Handler) bridge(ctx context.Context, cancel context.CancelFunc, c *websocket.Conn, r *http.Request) *spb.Status {
+func (h *Handler) bridge(ctx context.Context, fail context.CancelCauseFunc, c *websocket.Conn, r *http.Request) *spb.Status {
 	in, out := io.Pipe()
 	defer in.Close()
-	go receive(ctx, cancel, c, out)
-	go alive(ctx, cancel, c)
+	begun := make(chan struct{})
+	go h.receive(ctx, fail, c, out, sync.OnceFunc(func() { close(begun) }))
+	go alive(ctx, func() { fail(nil) }, c)
+	// The call begins with its first message. A client that opens a socket and then says nothing, as a page does that
+	// is left meanwhile, would else have a call that waits for its request, and a server that shuts down waits for calls.
+	select {
+	case <-begun:
+	case <-h.Draining:
+		return &spb.Status{Code: int32(codes.Unavailable), Message: noCalls}
+	case <-ctx.Done():
+		return endedEarly(ctx)
+	}
 	req := (&http.Request{
 		Method: http.MethodPost,
 		URL:    &url.URL{Scheme: "http", Host: "inside", Path: strings.TrimPrefix(r.URL.Path, "/socket")},
@@ -96,8 +121,10 @@ func (h *Handler) bridge(ctx context.Context, cancel context.CancelFunc, c *webs
 		req.Header.Set("Authorization", a)
 	}
 	res, err := h.transport.RoundTrip(req)
-	if err != nil {
-		return &spb.Status{Code: int32(codes.Unavailable), Message: "the server takes no calls"}
+	if context.Cause(ctx) == errSocketRoom {
+		return endedEarly(ctx)
+	} else if err != nil {
+		return &spb.Status{Code: int32(codes.Unavailable), Message: noCalls}
 	}
 	defer res.Body.Close()
 	for {
@@ -105,7 +132,7 @@ func (h *Handler) bridge(ctx context.Context, cancel context.CancelFunc, c *webs
 		if err == io.EOF {
 			return statusOf(res)
 		} else if err != nil {
-			return &spb.Status{Code: int32(codes.Canceled), Message: "the call ended early"}
+			return endedEarly(ctx)
 		}
 		write, done := context.WithTimeout(ctx, writeTime)
 		err = c.Write(write, websocket.MessageBinary, m)
@@ -118,7 +145,7 @@ func (h *Handler) bridge(ctx context.Context, cancel context.CancelFunc, c *webs
 
 // message reads one.
 func (h *Handler) message(r io.Reader) ([]byte, error) {
-	var prefix [5]byte
+	var prefix [prefixBytes]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
 		return nil, err
 	}
@@ -131,24 +158,70 @@ func (h *Handler) message(r io.Reader) ([]byte, error) {
 	return m, err
 }
 
-// receive passes on what the client sends, until it ends.
-func receive(ctx context.Context, cancel context.CancelFunc, c *websocket.Conn, out *io.PipeWriter) {
-	defer cancel()
+// endedEarly is how a call ended that did not end by itself.
+func endedEarly(ctx context.Context) *spb.Status {
+	if err := context.Cause(ctx); err == errSocketRoom {
+		return &spb.Status{Code: int32(codes.ResourceExhausted), Message: err.Error()}
+	}
+	return &spb.Status{Code: int32(codes.Canceled), Message: "the call ended early"}
+}
+
+// receive passes on what the client sends, until it ends. It calls begin for each message.
+func (h *Handler) receive(ctx context.Context, fail context.CancelCauseFunc, c *websocket.Conn, out *io.PipeWriter,
+	begin func()) {
+	defer fail(nil)
 	for {
-		kind, m, err := c.Read(ctx)
-		switch {
-		case err != nil:
+		kind, r, err := c.Reader(ctx)
+		if err != nil {
 			out.CloseWithError(err)
 			return
-		case kind == websocket.MessageText:
+		}
+		m, release, err := h.read(r)
+		if err != nil {
+			fail(err) // before the call ends for it
+			out.CloseWithError(err)
+			return
+		}
+		begin()
+		if kind == websocket.MessageText {
 			out.Close()
+		} else {
+			binary.BigEndian.PutUint32(m[1:], uint32(len(m)-prefixBytes))
+			// Where that fails the call has ended, or will say why it takes no more. Reading on finds out when the client
+			// goes.
+			out.Write(m)
+		}
+		release()
+	}
+}
+
+// prefixBytes precede a message of gRPC: a flag, and how long it is.
+const prefixBytes = 5
+
+// read reads a message behind the room for its prefix. Until release is called it is counted, with what it was copied
+// from when it grew.
+func (h *Handler) read(r io.Reader) (m []byte, release func(), err error) {
+	m, release = make([]byte, prefixBytes, 4096), func() {}
+	for {
+		n, err := r.Read(m[len(m):cap(m)])
+		if m = m[:len(m)+n]; err == io.EOF {
+			return m, release, nil
+		} else if err != nil {
+			release()
+			return nil, nil, err
+		}
+		if len(m) < cap(m) {
 			continue
 		}
-		prefix := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(m)))
-		if _, err := out.Write(append(prefix, m...)); err != nil {
-			// The call has ended, or will say why it takes no more. Reading on finds out when the client goes.
-			continue
+		release()
+		release = func() {}
+		if n := 3 * int64(cap(m)); n > budget.SmallShare {
+			var ok bool
+			if release, ok = h.Memory.Try(budget.HTTP, n); !ok {
+				return nil, nil, errSocketRoom
+			}
 		}
+		m = append(make([]byte, 0, 2*cap(m)), m...)
 	}
 }
 

@@ -1,0 +1,194 @@
+package attack
+
+// All attacks at once, beside a line at 60 % of what it can do.
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+var togetherTime = flag.Duration("together", 0, "how long all attacks go on at once; by default five times -attack")
+
+// A conveyor's camera: a strip a part, each of one value.
+const (
+	partWidth = 2048
+	partLines = 16
+	// patience is what a part takes at most that did not say that it is late: what the server can't see, such as turns of
+	// its machine, is in it.
+	patience = time.Second
+)
+
+// conveyor is what became of the parts of a line.
+type conveyor struct {
+	sent, got                           int
+	wrong, double, silent, late, behind int
+	err                                 error
+}
+
+func valueOf(i int) byte { return byte(i*7%251 + 1) }
+
+// convey sends parts, one each period (0: as fast as they come back), for a time, and looks at each result. The client
+// keeps to the credit that the server gives.
+func convey(cc *grpc.ClientConn, d, period time.Duration) (c conveyor) {
+	ctx, cancel := context.WithTimeout(context.Background(), d+time.Minute)
+	defer cancel()
+	in := inspect(rectangle("part", partWidth, partLines))
+	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_SUM}}
+	stream, opened, err := beginScan(ctx, cc, &pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Open{Open: &pb.ScanOpen{
+		Inspection: in,
+		Layout:     &pb.FrameLayout{Width: partWidth, Height: partLines, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		PartLines:  partLines, Trigger: &pb.ScanOpen_EveryLines{EveryLines: partLines},
+		LatencyBudget: durationpb.New(cameraBudget),
+	}}})
+	if err != nil {
+		return conveyor{err: err}
+	}
+	var mu sync.Mutex
+	changed := sync.NewCond(&mu)
+	credit, ended := opened.GetCreditLine(), false
+	var exposed []time.Time
+	go func() {
+		defer stream.CloseSend()
+		pixels := make([]byte, partWidth*partLines)
+		begun := time.Now()
+		for i := 0; time.Since(begun) < d; i++ {
+			if period > 0 {
+				time.Sleep(time.Until(begun.Add(time.Duration(i) * period)))
+			}
+			mu.Lock()
+			for waited := false; uint64((i+1)*partLines) > credit && !ended; waited = true {
+				if !waited {
+					c.behind++
+				}
+				changed.Wait()
+			}
+			stop := ended
+			exposed = append(exposed, time.Now())
+			c.sent++
+			mu.Unlock()
+			for k := range pixels {
+				pixels[k] = valueOf(i)
+			}
+			if stop || stream.Send(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
+				Sequence: uint64(i), FirstLine: uint64(i * partLines),
+				Frame: &pb.Frame{Source: &pb.Frame_Data{Data: pixels}},
+			}}}) != nil {
+				return
+			}
+		}
+	}()
+	seen := map[uint64]bool{}
+	for {
+		m, err := stream.Recv()
+		mu.Lock()
+		if err != nil {
+			ended = true
+			changed.Broadcast()
+			mu.Unlock()
+			if err.Error() != "EOF" {
+				c.err = err
+			}
+			return c
+		}
+		if a := m.GetAck(); a != nil {
+			credit = max(credit, a.GetCreditLine())
+			changed.Broadcast()
+		}
+		if p := m.GetPart(); p != nil && p.GetStripSequence() < uint64(len(exposed)) {
+			took := time.Since(exposed[p.GetStripSequence()])
+			c.got++
+			if seen[p.GetResultNumber()] {
+				c.double++
+			}
+			seen[p.GetResultNumber()] = true
+			want := uint64(valueOf(int(p.GetStripSequence()))) * partWidth * partLines
+			if r := p.GetRegions(); p.GetError() != nil || p.GetIncomplete() || len(r) != 1 || len(r[0].GetChannels()) != 1 ||
+				r[0].GetChannels()[0].GetSum() != want {
+				c.wrong++
+			}
+			switch {
+			case p.GetLate():
+				c.late++
+			case took > patience:
+				c.silent++
+			}
+		}
+		mu.Unlock()
+	}
+}
+
+// TestTogether: not one part is wrong, lost, double or silently late, and memory stays within its bound.
+func TestTogether(t *testing.T) {
+	d := *togetherTime
+	if d == 0 {
+		d = 5 * *attackTime
+	}
+	if d == 0 {
+		t.Skip("no -attack, no -together")
+	}
+	if *attackTime == 0 {
+		*attackTime = 3 * time.Second // of each, in turns
+	}
+	a := &attempt{T: t, process: start(t), answers: map[codes.Code]int{}}
+	cc := a.client(t)
+	begun, before := time.Now(), a.sinceBoot(t)
+	alone := convey(cc, time.Second, 0)
+	if alone.err != nil || alone.got == 0 {
+		t.Fatalf("a line alone: %+v", alone)
+	}
+	period := time.Duration(float64(time.Second) / (0.6 * float64(alone.got)))
+	all := slices.Concat(computeAttacks, memoryAttacks, unreadAttacks, imageAttacks, scanAttacks, httpAttacks,
+		[]attack{{name: "calls that are reset at once", run: resets}})
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var attacking sync.WaitGroup
+	const atOnce = 4
+	for i := range atOnce {
+		attacking.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			for ctx.Err() == nil {
+				c := all[r.IntN(len(all))]
+				each, end := context.WithTimeout(ctx, *attackTime)
+				c.run(each, a)
+				end()
+			}
+		})
+	}
+	got := convey(cc, d, period)
+	cancel()
+	attacking.Wait()
+	t.Logf("%d parts, one each %v; %d late and said so, %d waited for credit; resident set %d MB at most; answers %v; %q",
+		got.sent, period, got.late, got.behind, a.peak.Load()/1e6, a.answers, a.problems)
+	if got.err != nil || got.got != got.sent || got.wrong+got.double > 0 {
+		t.Errorf("%+v", got)
+	}
+	if others := a.sinceBoot(t).others(before, time.Since(begun)); got.silent > 0 && others <= mostOthers {
+		t.Errorf("%d parts took more than %v and did not say that they are late", got.silent, patience)
+	} else if got.silent > 0 {
+		t.Logf("%d parts took more than %v by the client's clock, on a machine of which others had %.0f %%", got.silent,
+			patience, 100*others)
+	}
+	if peak := a.peak.Load(); peak > memoryBound || a.killed.Load() {
+		t.Errorf("a resident set of %d MB, killed: %t; the bound is %d MB", peak/1e6, a.killed.Load(), int64(memoryBound)/1e6)
+	}
+	if log := a.log.String(); strings.Contains(log, "panic") {
+		t.Errorf("%.6000s", log[strings.Index(log, "panic"):])
+	}
+	for end := time.Now().Add(2 * settle); a.metric(t, "polyscan_requests_in_flight") > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("calls are in flight after all have ended")
+		}
+	}
+}

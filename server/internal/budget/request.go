@@ -1,0 +1,50 @@
+// What a call holds of the requests that it has read.
+
+package budget
+
+import (
+	"context"
+	"sync"
+)
+
+// Request is what the message takes that a call has read last. Its methods may be called at the same time.
+type Request struct {
+	of *Budget
+
+	mu    sync.Mutex
+	bytes int64
+	ended bool
+}
+
+type requestKey struct{}
+
+// WithRequest returns a context in which [RequestOf] finds a Request, and what gives back what that holds at the end of
+// the call.
+func (b *Budget) WithRequest(ctx context.Context) (_ context.Context, end func()) {
+	r := &Request{of: b}
+	return context.WithValue(ctx, requestKey{}, r), func() { r.hold(0, true) }
+}
+
+// RequestOf is the Request of a call; nil where it has none.
+func RequestOf(ctx context.Context) *Request {
+	r, _ := ctx.Value(requestKey{}).(*Request)
+	return r
+}
+
+// Hold takes n bytes in place of those before, and says whether there was room. A nil Request has room.
+func (r *Request) Hold(n int64) bool { return r == nil || r.hold(n, false) }
+
+func (r *Request) hold(n int64, end bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of.Count(Requests, -r.bytes)
+	r.bytes = 0
+	if r.ended = r.ended || end; r.ended || n == 0 {
+		return true
+	}
+	if !r.of.Admit(Requests, n, true) { // it is here, and has found room once
+		return false
+	}
+	r.bytes = n
+	return true
+}
