@@ -76,6 +76,20 @@ def check(result, masks, samples, what):
             np.testing.assert_array_equal(histogram, counts, what)
             assert (got.distinct[c] if several else got.distinct) == np.count_nonzero(counts), what
             assert (got.mode[c] if several else got.mode) == np.argmax(counts), what
+            one = (lambda a: a[c]) if several else (lambda a: a)
+            np.testing.assert_array_equal(one(got.cumulative), np.cumsum(counts), what)
+            v = chosen[:, c].astype(float)
+            d = v - v.mean()
+            np.testing.assert_allclose(one(got.mean_absolute_deviation), np.abs(d).mean(), rtol=1e-9, atol=1e-9)
+            low, high = np.percentile(v, [25, 75], method="inverted_cdf")
+            assert one(got.interquartile_range) == high - low, what
+            p = counts[counts > 0] / len(v)
+            np.testing.assert_allclose(one(got.entropy), -(p * np.log2(p)).sum(), rtol=1e-9, atol=1e-9)
+            if v.min() == v.max():
+                assert np.isnan(one(got.skewness)) and np.isnan(one(got.kurtosis)), what
+            else:
+                np.testing.assert_allclose(one(got.skewness), (d**3).mean() / v.std() ** 3, rtol=1e-7, atol=1e-7)
+                np.testing.assert_allclose(one(got.kurtosis), (d**4).mean() / v.var() ** 2, rtol=1e-7, atol=1e-7)
             y, x = np.nonzero(inside & (samples[:, :, c] == chosen[:, c].max()))
             assert tuple(got.max_at[c] if several else got.max_at) == (x[0], y[0]), what
 
@@ -167,3 +181,28 @@ def test_files(client):
     assert len(results[0]) == 72 and len(results[0].failed) == 2
     bgr = np.asarray(whole)[:, :, ::-1]
     np.testing.assert_array_equal(client.reduce(bgr, regions, format="bgr").sum, results[0].sum)
+
+
+def test_distances(client, rng):
+    """Distances from another region and from a kept histogram, against NumPy."""
+    a = rng.integers(0, 250, (40, 50)).astype(np.uint8)
+    a[:, 25:] //= 3
+    kept = np.bincount(a[:, :20].ravel(), minlength=256)
+    left = [(0, 0), (25, 0), (25, 40), (0, 40)]
+    regions = [
+        polyscan.Region("left", left, reference="right", limits="ks > 0.3"),
+        polyscan.Region("right", [(x + 25, y) for x, y in left], reference=kept),
+    ]
+    got = client.reduce(a, regions, statistics=["distances"])
+    for i, other in enumerate((np.bincount(a[:, 25:].ravel(), minlength=256), kept)):
+        own = np.bincount((a[:, :25] if i == 0 else a[:, 25:]).ravel(), minlength=256)
+        p, q = own / own.sum(), other / other.sum()
+        d = np.abs(np.cumsum(p) - np.cumsum(q))
+        np.testing.assert_allclose(got.kolmogorov_smirnov[i], d.max(), rtol=1e-12)
+        np.testing.assert_allclose(got.wasserstein[i], d.sum(), rtol=1e-12)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            js = np.nansum(p * np.log2(2 * p / (p + q))) + np.nansum(q * np.log2(2 * q / (p + q)))
+            chi = np.nansum((p - q) ** 2 / (p + q))
+        np.testing.assert_allclose(got.jensen_shannon[i], js / 2, rtol=1e-9)
+        np.testing.assert_allclose(got.chi_square[i], chi / 2, rtol=1e-9)
+    assert got["left"].verdict == polyscan.Verdict.PASS

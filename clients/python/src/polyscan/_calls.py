@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from polyscan import _frames, _regions, _results, _wire
+from polyscan import _errors, _frames, _regions, _results, _wire
 from polyscan._connection import REACHED, Call
 from polyscan._wire import Parts
 from polyscan.v1 import (
@@ -107,6 +108,12 @@ def put_recipe(
     reductions: region_pb2.Reductions | None,
     expected_version: int | None,
 ) -> Call[recipe_pb2.Recipe]:
+    if not any(r.limits for r in regions.message.regions):
+        warnings.warn(f"recipe {name}: no region has limits: it gives no verdict", _errors.InputWarning, stacklevel=3)
+    if reductions is None and isinstance(regions.file, dict) and regions.file.get("reductions"):
+        warnings.warn(
+            f"recipe {name}: the reductions of the file are not read: give statistics", _errors.InputWarning, stacklevel=3
+        )
     request = recipe_pb2.PutRecipeRequest(
         recipe=recipe_pb2.Recipe(
             name=name, description=description, region_set=regions.message, reductions=reductions
@@ -358,6 +365,12 @@ class Filled:
         self.kept = _frames.Resident(m.kept.name, m.kept) if m.HasField("kept") else None
         self.filled_pixels = m.report.filled_pixels
         self.converged = m.report.converged
+        _warn_of_nothing(self.filled_pixels)
+
+
+def _warn_of_nothing(filled: int) -> None:
+    if filled == 0:
+        warnings.warn("no pixel was to be filled: the picture is as it was", _errors.InputWarning, stacklevel=2)
 
 
 class Background:
@@ -375,6 +388,7 @@ class Background:
         )
         self.filled_pixels = m.report.filled_pixels
         self.converged = m.report.converged
+        _warn_of_nothing(self.filled_pixels)
 
 
 class Holes(NamedTuple):
@@ -384,7 +398,7 @@ class Holes(NamedTuple):
     recipe: str | None = None
     mask: Array | None = None
 
-    def into(self, request: Any) -> None:
+    def into(self, request: Any, frame: _frames.Encoded) -> None:
         if sum(v is not None for v in self) > 1:
             raise TypeError("want one of regions, recipe and mask")
         if self.regions is not None:
@@ -392,6 +406,10 @@ class Holes(NamedTuple):
         if self.recipe is not None:
             request.recipe.CopyFrom(_regions.recipe_ref(self.recipe))
         if self.mask is not None:
+            layout = frame_pb2.Frame.FromString(frame.head).layout  # empty of a file
+            size = layout.height, layout.width
+            if np.ndim(self.mask) != 2 or size != (0, 0) and np.shape(self.mask) != size:
+                raise ValueError(f"a mask of shape {np.shape(self.mask)}: want that of the frame, height x width")
             request.mask = np.ascontiguousarray(np.asarray(self.mask) != 0).view(np.uint8).tobytes()
 
 
@@ -409,7 +427,7 @@ def fill(
         work_class=_regions.work_class(priority), options=diffusion_options(options),
         output=picture_output(keep, idle), mask_method=_regions.mask_method(mask_method),
     )  # fmt: skip
-    holes.into(rest)
+    holes.into(rest, frame)
     request = Parts.of(rest.SerializeToString()) + frame.parts().inside(FRAME_FIELD)
     return Call(DIFFUSION + "FillHoles", request, diffusion_pb2.FillHolesResponse, Filled, safe=not keep)
 
@@ -423,7 +441,7 @@ def background(
         work_class=_regions.work_class(priority), options=diffusion_options(options),
         background=output, residual=output, mask_method=_regions.mask_method(mask_method),
     )  # fmt: skip
-    holes.into(rest)
+    holes.into(rest, frame)
     request = Parts.of(rest.SerializeToString()) + frame.parts().inside(FRAME_FIELD)
     return Call(
         DIFFUSION + "Background", request, diffusion_pb2.BackgroundResponse, Background, safe=not keep

@@ -80,6 +80,16 @@ class Columns:
                 return self._full(found) if name == "mode" else found.astype(np.int64)
             counts = self._counts()
             return self._full(counts.argmax(2)) if name == "mode" else np.count_nonzero(counts, axis=2)
+        if name in ("skewness", "kurtosis", "entropy", "mean_absolute_deviation", "interquartile_range"):
+            data = getattr(m, name)
+            return self._read(name, data, "<f8", n, c) if self._came(data, name.upper()) else None
+        if name in ("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"):
+            data = getattr(m, name)
+            return self._read(name, data, "<f8", n, c) if self._came(data, "DISTANCES") else None
+        if name == "cumulative" and self._has("CUMULATIVE"):
+            below = self._histogram("below")
+            assert below is not None
+            return np.cumsum(self._counts(), axis=2, dtype=np.uint64) + below[:, :, None]
         if name == "percentiles" and m.percentiles:
             if m.percentile:
                 return self._read(name, m.percentile, "<f8", n, c, len(m.percentiles))
@@ -139,7 +149,7 @@ class Columns:
 
     def _histogram(self, name: str) -> Array | None:
         m, n, c = self.message, self.length, len(self.channels)
-        if not m.HasField("histogram"):
+        if not m.HasField("histogram") or name == "histogram" and not self._has("HISTOGRAM"):
             return None
         if name == "histogram":
             return self._counts()

@@ -14,6 +14,11 @@ CODES = {c.value[0]: c.name for c in grpc.StatusCode}
 _DETAILS = "grpc-status-details-bin"
 
 
+class InputWarning(UserWarning):
+    """What was given works, and is probably not what was meant: a file of regions with a key that looks misspelt, a
+    recipe without limits, a picture without anything to fill."""
+
+
 class FieldViolation(NamedTuple):
     """A field of a request that was refused, such as "inspection.region_set.regions[3].rings[0].xy[5]"."""
 

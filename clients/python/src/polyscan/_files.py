@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import warnings
 from typing import Any
 
-from polyscan import _regions, _server
+from polyscan import _errors, _regions, _server
 from polyscan.v1 import region_pb2
 
 _KEYS = {"name", "rings", "fill", "limits"}
@@ -49,7 +50,10 @@ def read(
         raise RegionFileError(" / ".join(w.removeprefix("polyscan: ") for w in words))
     made = json.loads(done.stdout)
     prefix = f"polyscan: warning: {name}: "
-    return _regions.Regions(_message(made["regions"]), warnings=[w.removeprefix(prefix) for w in words], file=made)
+    said = [w.removeprefix(prefix) for w in words]
+    for w in said:
+        warnings.warn(f"{name}: {w}", _errors.InputWarning, stacklevel=2)
+    return _regions.Regions(_message(made["regions"]), warnings=said, file=made)
 
 
 def _own(data: bytes) -> _regions.Regions | None:

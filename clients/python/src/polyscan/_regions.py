@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable as IterableABC
 from functools import cached_property
 from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
 
@@ -17,7 +18,9 @@ class Region:
 
     polygon is pairs of x and y in pixels, as a list or an array of n x 2. Pixels are inside by their centres, which lie
     at half pixels. holes are polygons, too; with the fill rule "evenodd", which a region with holes gets, each may turn
-    either way. limits are sentences such as "mean in [35, 75]"; all must hold for a PASS.
+    either way. limits are sentences such as "mean in [35, 75]"; all must hold for a PASS. reference is what the region's
+    distribution is compared with: the name of another region, or counts of samples by value, such as a histogram, one
+    for all channels or one row for each.
     """
 
     __slots__ = ("message",)
@@ -29,12 +32,14 @@ class Region:
         *holes: Any,
         limits: str | Iterable[str] = (),
         fill: str | None = None,
+        reference: str | Any = None,
     ) -> None:
         self.message = region_pb2.Region(
             name=name,
             rings=[_ring(r, name) for r in (polygon, *holes)],
             fill_rule=_fill(fill or ("evenodd" if holes else "nonzero")),
-            limits=_limits(limits),
+            limits=_limits(limits, name),
+            reference=_reference(reference),
         )
 
     @classmethod
@@ -163,6 +168,7 @@ def _region(name: str, r: Any) -> region_pb2.Region:
     if isinstance(r, region_pb2.Region):
         return r
     geometry = getattr(r, "__geo_interface__", r if isinstance(r, Mapping) else None)
+    limits: Any = ()
     if geometry is None:
         if not _is_polygon(r):
             raise TypeError(f"region {name}: {type(r).__name__}: {_WANT}")
@@ -170,18 +176,44 @@ def _region(name: str, r: Any) -> region_pb2.Region:
     if geometry.get("type") == "Feature":
         properties = geometry.get("properties") or {}
         name = str(properties.get("name") or geometry.get("id") or name)
-        geometry = geometry["geometry"]
+        limits = _limits_of_properties(properties.get("limits") or (), name)
+        _no_limits(geometry, name)
+        geometry = geometry.get("geometry") or {}
+    _no_limits(geometry, name)
     kind = geometry.get("type")
     if kind == "Polygon":
         polygons = [geometry["coordinates"]]
     elif kind == "MultiPolygon":
-        polygons = geometry["coordinates"]
+        polygons = [p for p in geometry["coordinates"] if len(p)]
     else:
         raise TypeError(f"region {name}: a geometry of type {kind}: want Polygon or MultiPolygon")
     rings = [_open(ring) for polygon in polygons for ring in polygon]
     if not rings:
         raise ValueError(f"region {name}: an empty geometry")
-    return Region(name, *rings, fill="evenodd" if len(rings) > 1 else None).message
+    if len(polygons) < 2:
+        return Region(name, *rings, limits=limits, fill="evenodd" if len(rings) > 1 else None).message
+    # The union of polygons that may overlap: all outsides turn one way, all holes the other.
+    rings = [_turned(_open(ring), i == 0) for polygon in polygons for i, ring in enumerate(polygon)]
+    return Region(name, *rings, limits=limits, fill="nonzero").message
+
+
+def _limits_of_properties(limits: Any, name: str) -> list[str]:
+    """A list, or a text with semicolons between, as in files."""
+    if isinstance(limits, str):
+        return [s for s in map(str.strip, limits.split(";")) if s]
+    return _limits(limits, name)
+
+
+def _no_limits(geometry: Any, name: str) -> None:
+    if "limits" in geometry:
+        raise ValueError(f"region {name}: limits are not read here: they belong to the properties of a feature")
+
+
+def _turned(ring: Any, positive: bool) -> Any:
+    """A ring whose area has a sign."""
+    x, y = np.asarray(ring, np.float64).T
+    area = np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))
+    return ring if (area >= 0) == positive else ring[::-1]
 
 
 def _open(ring: Any) -> Any:
@@ -220,8 +252,20 @@ def _fill(fill: str) -> Any:
     return rules[fill]
 
 
-def _limits(limits: str | Iterable[str]) -> list[str]:
-    return [limits] if isinstance(limits, str) else list(limits)
+def _reference(reference: Any) -> region_pb2.Reference | None:
+    if reference is None or isinstance(reference, str):
+        return None if reference is None else region_pb2.Reference(region=reference)
+    counts = np.atleast_2d(np.asarray(reference))
+    return region_pb2.Reference(counts=[region_pb2.ReferenceCounts(counts=row.tolist()) for row in counts])
+
+
+def _limits(limits: str | Iterable[str], name: str = "") -> list[str]:
+    if isinstance(limits, str):
+        return [limits]
+    if isinstance(limits, (Mapping, bytes)) or not isinstance(limits, IterableABC):
+        where = f"region {name}: " if name else ""
+        raise TypeError(f'{where}limits of type {type(limits).__name__}: want a sentence such as "mean < 90", or several')
+    return list(limits)
 
 
 def recipe_ref(recipe: str | recipe_pb2.RecipeRef) -> recipe_pb2.RecipeRef:
@@ -253,6 +297,8 @@ def reductions(
         names = list(_wire.names(region_pb2.Statistic, "STATISTIC_")) if statistics == "all" else [statistics]
     else:
         names = list(statistics)
+        if not names and percentiles is None and not histogram:
+            raise ValueError("statistics: none is given")
     out = region_pb2.Reductions()
     if percentiles is not None:
         names.append("percentiles")

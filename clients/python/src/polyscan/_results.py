@@ -35,6 +35,9 @@ class Verdict(enum.IntEnum):
     def __str__(self) -> str:
         return self.name
 
+    def __bool__(self) -> bool:
+        raise TypeError("a verdict is neither true nor false: FAIL would be true; compare it with Verdict.PASS")
+
 
 class LimitResult(NamedTuple):
     """The outcome of one limit. value is None where the region caught no pixel and the quantity has no value; channel
@@ -59,6 +62,15 @@ _CHANNEL: dict[str, tuple[str, Any, Any]] = {
     "median": ("median", np.float64, np.nan),
     "mode": ("mode", np.int64, -1),
     "distinct": ("distinct", np.int64, 0),
+    "skewness": ("skewness", np.float64, np.nan),
+    "kurtosis": ("kurtosis", np.float64, np.nan),
+    "entropy": ("entropy", np.float64, np.nan),
+    "mean_absolute_deviation": ("mean_absolute_deviation", np.float64, np.nan),
+    "interquartile_range": ("interquartile_range", np.float64, np.nan),
+    "kolmogorov_smirnov": ("kolmogorov_smirnov", np.float64, np.nan),
+    "wasserstein": ("wasserstein", np.float64, np.nan),
+    "jensen_shannon": ("jensen_shannon", np.float64, np.nan),
+    "chi_square": ("chi_square", np.float64, np.nan),
 }
 _PLACES = {"min_at": (np.int64, -1), "max_at": (np.int64, -1), "weighted_centroid": (np.float64, np.nan)}
 _SHOWN = 50  # rows of a table in a notebook
@@ -123,6 +135,10 @@ class Rows:
                 values = (getattr(s.histogram, name) for r in rows for s in r.channels)
                 return np.fromiter(values, np.uint32, n * c).reshape(n, c)
             return np.array([s.histogram.counts for r in rows for s in r.channels], np.int64).reshape(n, c, -1)
+        if name == "cumulative":
+            if not any(s.cumulative for r in rows for s in r.channels):
+                return None
+            return np.array([s.cumulative for r in rows for s in r.channels], np.uint64).reshape(n, c, -1)
         if name == "percentiles":
             at = self.percentiles()
             if not at:
@@ -297,6 +313,56 @@ class RegionTable:
         return self._column("distinct")
 
     @property
+    def skewness(self) -> Array:
+        """Third standardised moment; NaN where all samples are equal."""
+        return self._column("skewness")
+
+    @property
+    def kurtosis(self) -> Array:
+        """Fourth standardised moment, 3 for a normal distribution; NaN where all samples are equal."""
+        return self._column("kurtosis")
+
+    @property
+    def entropy(self) -> Array:
+        """Of the values, in bits."""
+        return self._column("entropy")
+
+    @property
+    def mean_absolute_deviation(self) -> Array:
+        """Mean distance of the samples from their mean."""
+        return self._column("mean_absolute_deviation")
+
+    @property
+    def interquartile_range(self) -> Array:
+        """75th percentile less the 25th."""
+        return self._column("interquartile_range")
+
+    @property
+    def kolmogorov_smirnov(self) -> Array:
+        """Greatest difference of the cumulative distributions of the region and of its reference; NaN without one."""
+        return self._column("kolmogorov_smirnov")
+
+    @property
+    def wasserstein(self) -> Array:
+        """First Wasserstein distance from the reference, in levels; NaN without one."""
+        return self._column("wasserstein")
+
+    @property
+    def jensen_shannon(self) -> Array:
+        """Jensen-Shannon divergence from the reference, in bits; NaN without one."""
+        return self._column("jensen_shannon")
+
+    @property
+    def chi_square(self) -> Array:
+        """Half the sum of (p - q)^2 / (p + q); NaN without a reference."""
+        return self._column("chi_square")
+
+    @property
+    def cumulative(self) -> Array:
+        """uint64, with the samples below the upper end of each bin in the last axis."""
+        return self._column("cumulative")
+
+    @property
     def percentiles(self) -> Array:
         """float64, with the percentiles of percentile_levels in the last axis."""
         return self._column("percentiles")
@@ -428,7 +494,9 @@ def _not_asked_for(name: str) -> str:
     if name in _FIELDS:
         return f'{name} was not asked for: call with fields=[..., "{name}"]'
     asked = {"histogram": "histogram=True", "below": "histogram=True", "above": "histogram=True",
-             "percentiles": "percentiles=[...]"}.get(name, f'statistics=["{name}"]')  # fmt: skip
+             "percentiles": "percentiles=[...]",
+             **dict.fromkeys(("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"),
+                             'statistics=["distances"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
     field = "centroid" if name == "centroid" else "channels"
     return f'{name} was not asked for: call with {asked}, or statistics="all"; fields, if any, must have "{field}"'
 
@@ -479,7 +547,7 @@ class Region:
 
 
 _REGION_COLUMNS = {
-    "index", "count", "area", "coverage", "bounds", "centroid", *_CHANNEL, *_PLACES, "histogram", "below", "above",
+    "index", "count", "area", "coverage", "bounds", "centroid", *_CHANNEL, *_PLACES, "histogram", "cumulative", "below", "above",
     "percentiles",
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Any, Callable, Iterable, Union
 
 from google.protobuf import duration_pb2
@@ -101,10 +102,16 @@ def enum_value(wrapper: Any, prefix: str, value: str | int | None, what: str) ->
         return 0
     if isinstance(value, int) and not isinstance(value, enum.Enum):
         return value
-    name = prefix + str(value).upper().replace("-", "_").removeprefix(prefix)
-    if name not in wrapper.keys():
+    number = _numbers(wrapper).get(prefix + str(value).upper().replace("-", "_").removeprefix(prefix))
+    if number is None:
         raise ValueError(f"{what} {value!r}: want one of {', '.join(names(wrapper, prefix))}")
-    return int(wrapper.Value(name))
+    return number
+
+
+@functools.cache
+def _numbers(wrapper: Any) -> dict[str, int]:
+    """The numbers of names; a wrapper lists all of them anew for each that it is asked for."""
+    return {name: int(number) for name, number in wrapper.items()}
 
 
 def names(wrapper: Any, prefix: str) -> list[str]:

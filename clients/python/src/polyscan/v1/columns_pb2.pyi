@@ -60,19 +60,26 @@ class LimitColumns(_message.Message):
     def __init__(self, ends: _Optional[bytes] = ..., expression: _Optional[_Union[TextColumn, _Mapping]] = ..., verdict: _Optional[bytes] = ..., value: _Optional[bytes] = ..., channel: _Optional[bytes] = ..., reason: _Optional[_Union[TextColumn, _Mapping]] = ...) -> None: ...
 
 class RegionColumns(_message.Message):
-    __slots__ = ["area", "bounds", "centroid", "channels", "count", "coverage", "distinct", "histogram", "index", "limits", "max", "max_at", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "statistics", "sum", "sum_of_squares", "verdict", "weighted_centroid"]
+    __slots__ = ["area", "bounds", "centroid", "channels", "chi_square", "count", "coverage", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "skewness", "statistics", "sum", "sum_of_squares", "verdict", "wasserstein", "weighted_centroid"]
     AREA_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_FIELD_NUMBER: _ClassVar[int]
     CENTROID_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
     DISTINCT_FIELD_NUMBER: _ClassVar[int]
+    ENTROPY_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    INTERQUARTILE_RANGE_FIELD_NUMBER: _ClassVar[int]
+    JENSEN_SHANNON_FIELD_NUMBER: _ClassVar[int]
+    KOLMOGOROV_SMIRNOV_FIELD_NUMBER: _ClassVar[int]
+    KURTOSIS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     MAX_AT_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
+    MEAN_ABSOLUTE_DEVIATION_FIELD_NUMBER: _ClassVar[int]
     MEDIAN_FIELD_NUMBER: _ClassVar[int]
     MIN_AT_FIELD_NUMBER: _ClassVar[int]
     MIN_FIELD_NUMBER: _ClassVar[int]
@@ -83,23 +90,32 @@ class RegionColumns(_message.Message):
     PERCENTILE_METHOD_FIELD_NUMBER: _ClassVar[int]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    SKEWNESS_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
     SUM_FIELD_NUMBER: _ClassVar[int]
     SUM_OF_SQUARES_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
+    WASSERSTEIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
     area: bytes
     bounds: bytes
     centroid: bytes
     channels: _containers.RepeatedScalarFieldContainer[_frame_pb2.Channel]
+    chi_square: bytes
     count: bytes
     coverage: bytes
     distinct: bytes
+    entropy: bytes
     histogram: HistogramColumns
     index: bytes
+    interquartile_range: bytes
+    jensen_shannon: bytes
+    kolmogorov_smirnov: bytes
+    kurtosis: bytes
     limits: LimitColumns
     max: bytes
     max_at: bytes
+    mean_absolute_deviation: bytes
     median: bytes
     min: bytes
     min_at: bytes
@@ -110,12 +126,14 @@ class RegionColumns(_message.Message):
     percentiles: _containers.RepeatedScalarFieldContainer[float]
     regions: int
     rows: int
+    skewness: bytes
     statistics: _containers.RepeatedScalarFieldContainer[_region_pb2.Statistic]
     sum: bytes
     sum_of_squares: bytes
     verdict: bytes
+    wasserstein: bytes
     weighted_centroid: bytes
-    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ...) -> None: ...
+    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ...) -> None: ...
 
 class ResultOptions(_message.Message):
     __slots__ = ["fields", "form", "regions"]

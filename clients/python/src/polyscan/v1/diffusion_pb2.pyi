@@ -124,7 +124,7 @@ class Drawing(_message.Message):
     def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., curves: _Optional[_Iterable[_Union[Curve, _Mapping]]] = ..., pixels: _Optional[_Iterable[_Union[GivenPixel, _Mapping]]] = ...) -> None: ...
 
 class EditRequest(_message.Message):
-    __slots__ = ["move_curve", "move_pixels", "open", "put_curve", "put_edges", "put_pixels", "recolor_curve", "remove_curve", "remove_pixels"]
+    __slots__ = ["move_curve", "move_pixels", "open", "put_curve", "put_edges", "put_pixels", "recolor_curve", "remove_curve", "remove_pixels", "set_accuracy"]
     MOVE_CURVE_FIELD_NUMBER: _ClassVar[int]
     MOVE_PIXELS_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +134,7 @@ class EditRequest(_message.Message):
     RECOLOR_CURVE_FIELD_NUMBER: _ClassVar[int]
     REMOVE_CURVE_FIELD_NUMBER: _ClassVar[int]
     REMOVE_PIXELS_FIELD_NUMBER: _ClassVar[int]
+    SET_ACCURACY_FIELD_NUMBER: _ClassVar[int]
     move_curve: MoveCurve
     move_pixels: MovePixels
     open: SolveRequest
@@ -143,7 +144,8 @@ class EditRequest(_message.Message):
     recolor_curve: RecolorCurve
     remove_curve: str
     remove_pixels: PixelPlaces
-    def __init__(self, open: _Optional[_Union[SolveRequest, _Mapping]] = ..., put_curve: _Optional[_Union[Curve, _Mapping]] = ..., move_curve: _Optional[_Union[MoveCurve, _Mapping]] = ..., recolor_curve: _Optional[_Union[RecolorCurve, _Mapping]] = ..., remove_curve: _Optional[str] = ..., put_pixels: _Optional[_Union[GivenPixels, _Mapping]] = ..., remove_pixels: _Optional[_Union[PixelPlaces, _Mapping]] = ..., move_pixels: _Optional[_Union[MovePixels, _Mapping]] = ..., put_edges: _Optional[_Union[PutEdges, _Mapping]] = ...) -> None: ...
+    set_accuracy: SetAccuracy
+    def __init__(self, open: _Optional[_Union[SolveRequest, _Mapping]] = ..., put_curve: _Optional[_Union[Curve, _Mapping]] = ..., move_curve: _Optional[_Union[MoveCurve, _Mapping]] = ..., recolor_curve: _Optional[_Union[RecolorCurve, _Mapping]] = ..., remove_curve: _Optional[str] = ..., put_pixels: _Optional[_Union[GivenPixels, _Mapping]] = ..., remove_pixels: _Optional[_Union[PixelPlaces, _Mapping]] = ..., move_pixels: _Optional[_Union[MovePixels, _Mapping]] = ..., put_edges: _Optional[_Union[PutEdges, _Mapping]] = ..., set_accuracy: _Optional[_Union[SetAccuracy, _Mapping]] = ...) -> None: ...
 
 class EditResponse(_message.Message):
     __slots__ = ["edits", "error", "result", "setup_kept"]
@@ -302,6 +304,14 @@ class RecolorCurve(_message.Message):
     left: _containers.RepeatedCompositeFieldContainer[ColorStop]
     right: _containers.RepeatedCompositeFieldContainer[ColorStop]
     def __init__(self, id: _Optional[str] = ..., left: _Optional[_Iterable[_Union[ColorStop, _Mapping]]] = ..., right: _Optional[_Iterable[_Union[ColorStop, _Mapping]]] = ..., blur: _Optional[_Iterable[_Union[BlurStop, _Mapping]]] = ...) -> None: ...
+
+class SetAccuracy(_message.Message):
+    __slots__ = ["max_cycles", "tolerance"]
+    MAX_CYCLES_FIELD_NUMBER: _ClassVar[int]
+    TOLERANCE_FIELD_NUMBER: _ClassVar[int]
+    max_cycles: int
+    tolerance: float
+    def __init__(self, tolerance: _Optional[float] = ..., max_cycles: _Optional[int] = ...) -> None: ...
 
 class SolveProgressivelyRequest(_message.Message):
     __slots__ = ["request"]

@@ -21,14 +21,21 @@ PERCENTILE_METHOD_NEAREST_RANK: PercentileMethod
 PERCENTILE_METHOD_UNSPECIFIED: PercentileMethod
 STATISTIC_CENTROID: Statistic
 STATISTIC_COUNT: Statistic
+STATISTIC_CUMULATIVE: Statistic
+STATISTIC_DISTANCES: Statistic
 STATISTIC_DISTINCT: Statistic
+STATISTIC_ENTROPY: Statistic
 STATISTIC_HISTOGRAM: Statistic
+STATISTIC_INTERQUARTILE_RANGE: Statistic
+STATISTIC_KURTOSIS: Statistic
 STATISTIC_MAX: Statistic
 STATISTIC_MEAN: Statistic
+STATISTIC_MEAN_ABSOLUTE_DEVIATION: Statistic
 STATISTIC_MEDIAN: Statistic
 STATISTIC_MIN: Statistic
 STATISTIC_MODE: Statistic
 STATISTIC_PERCENTILES: Statistic
+STATISTIC_SKEWNESS: Statistic
 STATISTIC_STDDEV: Statistic
 STATISTIC_SUM: Statistic
 STATISTIC_SUM_OF_SQUARES: Statistic
@@ -39,42 +46,62 @@ VERDICT_PASS: Verdict
 VERDICT_UNSPECIFIED: Verdict
 
 class ChannelStatistics(_message.Message):
-    __slots__ = ["channel", "count", "distinct", "histogram", "max", "max_at", "mean", "median", "min", "min_at", "mode", "percentiles", "stddev", "sum", "sum_of_squares", "variance", "weighted_centroid"]
+    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "mean", "mean_absolute_deviation", "median", "min", "min_at", "mode", "percentiles", "skewness", "stddev", "sum", "sum_of_squares", "variance", "wasserstein", "weighted_centroid"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    CUMULATIVE_FIELD_NUMBER: _ClassVar[int]
     DISTINCT_FIELD_NUMBER: _ClassVar[int]
+    ENTROPY_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    INTERQUARTILE_RANGE_FIELD_NUMBER: _ClassVar[int]
+    JENSEN_SHANNON_FIELD_NUMBER: _ClassVar[int]
+    KOLMOGOROV_SMIRNOV_FIELD_NUMBER: _ClassVar[int]
+    KURTOSIS_FIELD_NUMBER: _ClassVar[int]
     MAX_AT_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
+    MEAN_ABSOLUTE_DEVIATION_FIELD_NUMBER: _ClassVar[int]
     MEAN_FIELD_NUMBER: _ClassVar[int]
     MEDIAN_FIELD_NUMBER: _ClassVar[int]
     MIN_AT_FIELD_NUMBER: _ClassVar[int]
     MIN_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
+    SKEWNESS_FIELD_NUMBER: _ClassVar[int]
     STDDEV_FIELD_NUMBER: _ClassVar[int]
     SUM_FIELD_NUMBER: _ClassVar[int]
     SUM_OF_SQUARES_FIELD_NUMBER: _ClassVar[int]
     VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    WASSERSTEIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
     channel: _frame_pb2.Channel
+    chi_square: float
     count: int
+    cumulative: _containers.RepeatedScalarFieldContainer[int]
     distinct: int
+    entropy: float
     histogram: Histogram
+    interquartile_range: float
+    jensen_shannon: float
+    kolmogorov_smirnov: float
+    kurtosis: float
     max: int
     max_at: _frame_pb2.PixelPosition
     mean: float
+    mean_absolute_deviation: float
     median: float
     min: int
     min_at: _frame_pb2.PixelPosition
     mode: int
     percentiles: _containers.RepeatedCompositeFieldContainer[PercentileValue]
+    skewness: float
     stddev: float
     sum: int
     sum_of_squares: int
     variance: float
+    wasserstein: float
     weighted_centroid: _frame_pb2.Point
-    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ...) -> None: ...
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ["above", "below", "counts", "lower", "upper"]
@@ -134,17 +161,33 @@ class Reductions(_message.Message):
     statistics: _containers.RepeatedScalarFieldContainer[Statistic]
     def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ...) -> None: ...
 
+class Reference(_message.Message):
+    __slots__ = ["counts", "region"]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.RepeatedCompositeFieldContainer[ReferenceCounts]
+    region: str
+    def __init__(self, region: _Optional[str] = ..., counts: _Optional[_Iterable[_Union[ReferenceCounts, _Mapping]]] = ...) -> None: ...
+
+class ReferenceCounts(_message.Message):
+    __slots__ = ["counts"]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, counts: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class Region(_message.Message):
-    __slots__ = ["fill_rule", "limits", "name", "rings"]
+    __slots__ = ["fill_rule", "limits", "name", "reference", "rings"]
     FILL_RULE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
     RINGS_FIELD_NUMBER: _ClassVar[int]
     fill_rule: FillRule
     limits: _containers.RepeatedScalarFieldContainer[str]
     name: str
+    reference: Reference
     rings: _containers.RepeatedCompositeFieldContainer[Ring]
-    def __init__(self, name: _Optional[str] = ..., rings: _Optional[_Iterable[_Union[Ring, _Mapping]]] = ..., fill_rule: _Optional[_Union[FillRule, str]] = ..., limits: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., rings: _Optional[_Iterable[_Union[Ring, _Mapping]]] = ..., fill_rule: _Optional[_Union[FillRule, str]] = ..., limits: _Optional[_Iterable[str]] = ..., reference: _Optional[_Union[Reference, _Mapping]] = ...) -> None: ...
 
 class RegionResult(_message.Message):
     __slots__ = ["area", "bounds", "centroid", "channels", "count", "coverage", "index", "limits", "name", "verdict"]
