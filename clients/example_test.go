@@ -255,7 +255,8 @@ func ExampleClient_PutRecipe() {
 	// VERDICT_FAIL because max 90 is above 40
 }
 
-// Columns are read where they lie: of many regions, one call answers which failed, and nothing else is made of the rest.
+// Columns are read where they lie: of many regions, one call answers which failed, and nothing else is made of the
+// rest.
 func ExampleColumnsOf() {
 	addr, stop := start()
 	defer stop()

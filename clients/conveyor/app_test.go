@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -116,6 +117,37 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestBarrier: each part is told of once, in order, whatever becomes of its strips.
+func TestBarrier(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "barrier")
+	for _, trigger := range []string{"every", "marked"} {
+		args := small("", "--trigger", trigger, "--barrier", file, "--gap", "7", "--device", "cpu", "--threads", "1")
+		out, errs, code := conveyor(t, args[2:]...) // with a server of its own
+		if code != exitOK {
+			t.Fatalf("exit %d:\n%s%s", code, out, errs)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := 0
+		for n, id := range strings.Fields(string(data)) {
+			var first int
+			if _, err := fmt.Sscanf(id, "0-%d", &first); err != nil || n > 0 && first < last+32+7 {
+				t.Errorf("%s: part %d is %s, the one before began at %d: %v", trigger, n, id, last, err)
+			}
+			last = first
+		}
+		if n := strings.Count(string(data), "\n"); n != 40 {
+			t.Errorf("%s: %d parts, want 40", trigger, n)
+		}
+	}
+	if _, errs, code := conveyor(t, small(serveFake(t, nil), "--barrier", file+"/none")...); code != exitUsage ||
+		!strings.Contains(errs, "--barrier: ") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 // TestBrokenSession: what ended the session is said, and it isn't a pass.
 func TestBrokenSession(t *testing.T) {
 	out, _, code := conveyor(t, small(serveFake(t, nil), "--fault", "kill:0.05", "--verify")...)
@@ -145,6 +177,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"--fault", "fire:1"}, exitUsage, "--fault"},
 		{[]string{"--batch-load", "2", "--duration", "0"}, exitUsage, "--batch-load"},
 		{[]string{"--find-capacity", "--burst", "3"}, exitUsage, "--find-capacity"},
+		{[]string{"--find-capacity", "--barrier", "x"}, exitUsage, "--find-capacity: --barrier"},
 		{[]string{"--min-rate=-1"}, exitUsage, "--min-rate -1"},
 		{[]string{"--duration=-1s"}, exitUsage, "--duration -1s"},
 		{[]string{"--token-file", "x"}, exitUsage, "need --addr"},

@@ -243,6 +243,7 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 	held := map[place]string{} // what shared memory holds already
 	row := s.belt.rowBytes()
 	nextPart := uint64(0)
+	var passing []uint64 // first lines of parts whose last line has not come
 	period := c.pacer.profile.due(float64(s.stripLines))
 	for n := uint64(0); ; n++ {
 		first := n * uint64(s.stripLines)
@@ -280,12 +281,12 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 					break
 				}
 				starts, marks = append(starts, int(at-first)), append(marks, at)
-				ids = append(ids, partID(c.id, at))
+				ids, passing = append(ids, partID(c.id, at)), append(passing, at)
 			}
 		} else {
 			every := uint64(s.every)
 			for at := (first + every - 1) / every * every; at < first+uint64(lines); at += every {
-				ids = append(ids, partID(c.id, at))
+				ids, passing = append(ids, partID(c.id, at)), append(passing, at)
 			}
 		}
 		ready, late, slip, err := c.pacer.wait(stop)
@@ -296,6 +297,14 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 		c.ready[n%uint64(len(c.ready))] = readyStrip{n, ready}
 		c.checker.sent(first, lines, marks, c.plan.dropped(n))
 		c.mu.Unlock()
+		for len(passing) > 0 && passing[0]+uint64(s.partLines) <= first+uint64(lines) {
+			if c.load.barrier != nil {
+				if _, err := fmt.Fprintln(c.load.barrier, partID(c.id, passing[0])); err != nil {
+					return &cameraError{fmt.Sprintf("camera %d: the barrier: %v", c.id, err), err}
+				}
+			}
+			passing = passing[1:]
+		}
 		strip := clients.Strip{Lines: lines, PartStarts: starts, PartIDs: ids, CapturedAt: ready}
 		if _, err := c.scan.Send(ctx, strip); err != nil {
 			return err

@@ -155,11 +155,13 @@ func TestServerGone(t *testing.T) {
 // TestRefusals: what the server refuses is told in the words of who asked: the file and the region, not a field.
 func TestRefusals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
-	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]}]`), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]}]`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, errs, code := conveyor(t, "--width", "64", "--duration", "1s", "--line-rate", "1000", "--regions", file, "--quiet")
-	want := "conveyor: camera 0: " + file + `: regions[0] "a": limits[0] = "r.mean < 3": the frame has no red channel (GRAY8)` + "\n"
+	want := "conveyor: camera 0: " + file +
+		`: regions[0] "a": limits[0] = "r.mean < 3": the frame has no red channel (GRAY8)` + "\n"
 	if code != exitUsage || errs != want {
 		t.Errorf("exit %d, %q, want %q", code, errs, want)
 	}
@@ -170,6 +172,12 @@ func TestOutputErrors(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone", "x.json")
 	for _, args := range [][]string{{"--json", gone}, {"--plot", strings.TrimSuffix(gone, "json") + "svg"}} {
 		if _, errs, code := conveyor(t, args...); code != exitUsage || !strings.Contains(errs, "no such file or directory") {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
+		}
+	}
+	for _, args := range [][]string{{"--json", "report.csv"}, {"--plot", "report.json"}} {
+		want := "conveyor: " + strings.Join(args, " ") + ": want a name that ends in "
+		if _, errs, code := conveyor(t, args...); code != exitUsage || !strings.HasPrefix(errs, want) {
 			t.Errorf("%v: exit %d, %q", args, code, errs)
 		}
 	}
@@ -192,7 +200,8 @@ func TestOutputErrors(t *testing.T) {
 // TestStrictRegions: warnings about regions are shown, and are errors with --strict.
 func TestStrictRegions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
-	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean < 3"]}]`), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean < 3"]}]`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	args := small(serveFake(t, nil), "--regions", file, "--quiet")

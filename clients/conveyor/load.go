@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type load struct {
 	batch    int // jobs beside the cameras in the second half
 	pid      int // whose memory to watch, or
 	metrics  string
+	barrier  io.Writer // gets the id of each part that has passed; nil: nobody is told
 
 	clock clock
 	// watch is called every so often with how it goes, for people; nil for no one.

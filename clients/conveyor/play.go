@@ -81,6 +81,9 @@ type playFlags struct {
 	// Something that goes wrong with a share of the strips: stall:RATE[:TIME], kill:RATE (the connection is reset),
 	// duplicate:RATE, reorder:RATE or drop:RATE. May be given more than once. Which strips is decided by --seed.
 	Fault []string `placeholder:"KIND:RATE" group:"load"`
+	// Write the id of each part to FILE, a line each, when its last line is in the camera's memory: what a light
+	// barrier tells a PLC. A pipe that nobody reads stops the belt.
+	Barrier string `placeholder:"FILE" group:"output"`
 	// In the second half of the run, keep so many large batch jobs running beside the cameras, and compare
 	// latencies.
 	BatchLoad int `placeholder:"N" group:"load"`
@@ -175,7 +178,18 @@ func (c *playCmd) Run(e *env) error {
 	if c.FindCapacity && (c.Ramp != "" || c.Burst > 1 || len(faults) > 0 || c.BatchLoad > 0) {
 		return usage("--find-capacity: --ramp, --burst, --fault and --batch-load don't go with it")
 	}
-	return c.outputFlags.with(e, &c.sceneFlags, &c.serverFlags, func(ctx context.Context, l *load) (*report, error) {
+	if c.FindCapacity && c.Barrier != "" {
+		return usage("--find-capacity: --barrier does not go with it")
+	}
+	return c.outputFlags.with(e, &c.sceneFlags, &c.serverFlags, func(ctx context.Context, l *load) (_ *report, err error) {
+		if c.Barrier != "" {
+			f, failed := os.OpenFile(c.Barrier, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+			if failed != nil {
+				return nil, usage("--barrier: %v", failed)
+			}
+			defer func() { err = errors.Join(err, f.Close()) }()
+			l.barrier = f
+		}
 		l.profile, l.faults, l.duration, l.verify, l.batch = p, faults, c.Duration, c.Verify, c.BatchLoad
 		if c.FindCapacity {
 			return findCapacity(ctx, e, l, capacityStepTime, want)
@@ -221,6 +235,9 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 		if format, err = plotFormat(c.Plot); err != nil {
 			return err
 		}
+	}
+	if ext := filepath.Ext(c.JSON); c.JSON != "" && c.JSON != "-" && !strings.EqualFold(ext, ".json") {
+		return usage("--json %s: want a name that ends in .json", c.JSON)
 	}
 	if err := c.checkOutputs(); err != nil {
 		return err
@@ -464,6 +481,12 @@ func messages(file *regionfile.File) []*polyscanv1.Region {
 	out := make([]*polyscanv1.Region, len(file.Regions))
 	for i, g := range file.Regions {
 		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, FillRule: polyscanv1.FillRule_FILL_RULE_NON_ZERO}
+		if from := g.Reference; from != nil {
+			m.Reference = &polyscanv1.Reference{Region: from.Region}
+			for _, counts := range from.Counts {
+				m.Reference.Counts = append(m.Reference.Counts, &polyscanv1.ReferenceCounts{Counts: counts})
+			}
+		}
 		if g.Fill == regionfile.FillEvenOdd {
 			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
 		}

@@ -83,7 +83,8 @@ func sample(t *testing.T) *report {
 	r.Version, r.Started = "v0", start.UTC().Format(time.RFC3339)
 	r.Server = serverInfo{"localhost:7465", "cpu", "a processor"}
 	r.Setup.Transport = "tcp"
-	r.Capacity = &capacityReport{Lines: 1250, Most: 1300, Bytes: 1.6e6, Steps: []capacityStep{{1250, 1249, 3.9, 0, 12, true}}}
+	r.Capacity = &capacityReport{Lines: 1250, Most: 1300, Bytes: 1.6e6,
+		Steps: []capacityStep{{1250, 1249, 3.9, 0, 12, true}}}
 	return r
 }
 

@@ -11,7 +11,8 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// TestServerHangs: a run whose server hangs, with its connections open, ends with the reason and the code of the server.
+// TestServerHangs: a run whose server hangs, with its connections open, ends with the reason and the code of the
+// server.
 func TestServerHangs(t *testing.T) {
 	defer func(d time.Duration) { silence = d }(silence)
 	silence = time.Second

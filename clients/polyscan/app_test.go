@@ -82,9 +82,10 @@ var times = regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b`)
 func timeless(s string) string { return times.ReplaceAllString(s, "TIME") }
 
 func TestHelp(t *testing.T) {
-	commands := []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list", "frames release",
-		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
-		"teach", "try", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion", "version"}
+	commands := []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list",
+		"frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
+		"teach", "try", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion",
+		"version"}
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
 		stdout := succeed(t, args...)
@@ -116,8 +117,8 @@ var shellWords = regexp.MustCompile(`'[^']*'|\S+`)
 // TestHelpExamples parses every example of every help text, so that none names a flag that is gone.
 func TestHelpExamples(t *testing.T) {
 	n := 0
-	for _, c := range []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list", "frames release",
-		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
+	for _, c := range []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list",
+		"frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
 		"teach", "try", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
 		for line := range strings.Lines(succeed(t, append(strings.Fields(c), "--help")...)) {
 			for part := range strings.SplitSeq(line, "|") {

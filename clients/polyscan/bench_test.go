@@ -149,7 +149,7 @@ func TestBenchDiffusion(t *testing.T) {
 	}
 	for _, c := range [][]string{{"--solver", "naive", "--vertices", "9"}, {"--solver", "naive", "--format", "gray8"},
 		{"--solver", "naive", "--max-cycles", "0"}, {"--solver", "fast"}, {"--solver", "naive", "--threshold", "0"},
-		{"--threshold", "1"}, {"--measure-error"}} {
+		{"--threshold", "1"}, {"--measure-error"}, {"--solver", "multigrid,variable-stencil", "--threshold", "1"}} {
 		if _, stderr, code := polyscan(t, append([]string{"bench"}, c...)...); code != 2 {
 			t.Errorf("%v: exit %d: %s", c, code, stderr)
 		}
@@ -346,7 +346,8 @@ func TestBenchInterrupted(t *testing.T) {
 			continue
 		}
 		var r benchReport
-		if err := json.Unmarshal([]byte(stdout), &r); err != nil || r.Complete || len(r.Rows) == 0 || r.Rows[0].Op != "memcpy" {
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil || r.Complete || len(r.Rows) == 0 ||
+			r.Rows[0].Op != "memcpy" {
 			t.Errorf("%v: %+v", err, r)
 		}
 		return

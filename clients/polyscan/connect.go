@@ -26,7 +26,8 @@ import (
 
 // serverFlags choose the server.
 type serverFlags struct {
-	// Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process.
+	// Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process, for commands that
+	// need nothing which a server keeps.
 	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
 	cli.Credentials
 	// Give up after this long, such as 30s.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"image"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,30 +42,44 @@ func TestOutsideTheFrame(t *testing.T) {
 	}
 }
 
-// TestNoPixels: regions that hold no pixel of the frame are warned of wherever pixels are what they are for, and are
-// errors with --strict.
+// TestNoPixels: regions that hold no pixel of the frame, and pictures without a hole, are errors wherever pixels are
+// what they are for, and nothing is written.
 func TestNoPixels(t *testing.T) {
-	out := write(t, "out.json", `[{"name":"out","rings":[[[9002,2],[9006,2],[9006,6],[9002,6]]]},
-		{"name":"in","rings":[[[2,2],[6,2],[6,6],[2,6]]]},{"name":"void","rings":[[[9,2],[9,2],[9,6]]]}]`)
-	all := write(t, "all.json", `[{"name":"out","rings":[[[9002,2],[9006,2],[9006,6],[9002,6]]]}]`)
+	const away = `{"name":"out","rings":[[[9002,2],[9006,2],[9006,6],[9002,6]]]}`
+	const in = `{"name":"in","rings":[[[2,2],[6,2],[6,6],[2,6]]]}`
+	const void = `{"name":"void","rings":[[[9,2],[9,2],[9,6]]]}`
+	out, all := write(t, "out.json", `[`+away+`,`+in+`,`+void+`]`), write(t, "all.json", `[`+away+`]`)
+	above := write(t, "above.json", `[`+in+`,`+away+`,{"name":"up","rings":[[[2,-9],[6,-9],[6,-1]]]}]`)
+	thin, recipes := write(t, "thin.json", `[`+void+`]`), t.TempDir()
+	if _, stderr, code := polyscan(t, "recipe", "put", "r", "-r", out, "--recipes", recipes); code != exitOK {
+		t.Fatal(stderr)
+	}
 	frame, png := frames+"board.png", filepath.Join(t.TempDir(), "x.png")
-	const filled = "no region holds a pixel of the picture: nothing was filled"
+	black := filepath.Join(t.TempDir(), "black.png")
+	writePNG(t, black, image.NewGray(image.Rect(0, 0, 960, 640)))
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"mask", frame, "-r", out}, out + `: region "out" and 1 more hold no pixel of 960x640`},
 		{[]string{"mask", "--size", "10x10", "-r", all}, all + `: region "out" holds no pixel of 10x10`},
-		{[]string{"fill", frame, "-r", all}, all + ": " + filled},
-		{[]string{"background", frame, "-r", all}, all + ": " + filled},
+		{[]string{"mask", "--size", "10x10", "--recipe", "r", "--recipes", recipes, "--labels"},
+			`recipe r: regions[0] and 1 more hold no pixel of 10x10`},
+		{[]string{"fill", frame, "-r", all}, all + `: region "out" lies outside the picture of 960x640`},
+		{[]string{"background", frame, "-r", above}, above + `: region "out" and 1 more lie outside the picture of 960x640`},
+		{[]string{"fill", frame, "-r", thin}, thin + ": no region holds a pixel of the picture: there is nothing to fill"},
+		{[]string{"background", frame, "-r", thin}, thin +
+			": no region holds a pixel of the picture: there is nothing to fill"},
+		{[]string{"fill", frame, "--mask", black}, "--mask: it is black: there is nothing to fill"},
+		{[]string{"fill", frame}, frame +
+			": the picture is opaque and there are no --regions and no --mask: there is nothing to fill"},
 	} {
-		args := append(c.args, "-o", png)
-		if _, stderr, code := polyscan(t, args...); code != exitOK || stderr != "polyscan: warning: "+c.want+"\n" {
-			t.Errorf("%v: exit %d, %q", args, code, stderr)
+		stdout, stderr, code := polyscan(t, append(c.args, "-o", png)...)
+		if code != exitUsage || stdout != "" || stderr != "polyscan: "+c.want+"\n" {
+			t.Errorf("%v: exit %d, %q, %q", c.args, code, stdout, stderr)
 		}
-		if _, stderr, code := polyscan(t, append(args, "--strict")...); code != exitUsage ||
-			stderr != "polyscan: "+c.want+" (--strict)\n" {
-			t.Errorf("%v --strict: exit %d, %q", args, code, stderr)
+		if _, err := os.Stat(png); err == nil {
+			t.Fatalf("%v: there is a picture", c.args)
 		}
 	}
 	whole := write(t, "whole.json", `[{"name":"all","rings":[[[0,0],[960,0],[960,640],[0,640]]]}]`)

@@ -55,8 +55,8 @@ type extractCmd struct {
 
 func (c *extractCmd) Help() string {
 	return `
-Turns a picture into diffusion curves: its edges become Béziers with the colours on both of their sides, and where
-that is not enough pixels are given besides. "polyscan diffuse" makes a picture of them again. What is printed is how
+Turns a picture into diffusion curves: its edges become Béziers with the colours on both of their sides, and where that
+is not enough pixels are given besides. "polyscan diffuse" makes a picture of them again. What is printed is how
 close that comes, as the ratio of peak signal to noise (PSNR), and how much less there is to store. A gray picture of
 16 bits is stretched to 8 before, so that its darkest pixel is black and its brightest white.
 

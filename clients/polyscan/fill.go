@@ -34,7 +34,8 @@ type backgroundCmd struct {
 func (c *fillCmd) Help() string {
 	return `
 Fills holes of a picture from their borders: each pixel of a hole becomes the mean of its neighbours. All other pixels
-stay as they are. Holes are the pixels that a mask, or any region, holds, and those that are not opaque.
+stay as they are. Holes are the pixels that a mask, or any region, holds, and those that are not opaque. A picture
+without holes is an error, and so is a region outside the picture.
 
 Examples:
 
@@ -66,7 +67,7 @@ func (c *fillCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
-	if err := f.checkFilled(e, res.GetReport().GetFilledPixels()); err != nil {
+	if err := f.checkFilled(res.GetReport().GetFilledPixels()); err != nil {
 		return err
 	}
 	return c.finish(e, e.stdout, res.GetPicture().GetData(),
@@ -117,7 +118,7 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
-	if err := f.checkFilled(e, res.GetReport().GetFilledPixels()); err != nil {
+	if err := f.checkFilled(res.GetReport().GetFilledPixels()); err != nil {
 		return err
 	}
 	report := e.stdout
@@ -192,23 +193,27 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 		if err := out.regions.checkSize(e, inputName(c.Frame), uint32(w), uint32(h)); err != nil {
 			return nil, nil, err
 		}
+		if err := out.regions.checkInside(w, h); err != nil {
+			return nil, nil, err
+		}
 	}
 	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
 	return out, conn, err
 }
 
-// checkFilled warns where there was no hole: regions or a mask of another picture, as a rule.
-func (f *holed) checkFilled(e *env, pixels uint64) error {
+// checkFilled refuses what has no hole: regions or a mask of another picture, as a rule. The picture would be the one
+// that came, and whoever goes on with it would take it for a filled one.
+func (f *holed) checkFilled(pixels uint64) error {
 	switch {
 	case pixels > 0:
+		return nil
 	case f.regions != nil:
-		return f.regions.warn(e, "no region holds a pixel of the picture: nothing was filled")
+		return bad(f.regions.name, "no region holds a pixel of the picture: there is nothing to fill")
 	case f.mask != nil:
-		e.warn("the mask is black: nothing was filled")
+		return usage("--mask: it is black: there is nothing to fill")
 	default:
-		e.warn("the picture is opaque and there are no --regions and no --mask: nothing was filled")
+		return bad(f.frame.name, "the picture is opaque and there are no --regions and no --mask: there is nothing to fill")
 	}
-	return nil
 }
 
 // loadPicture reads an image file that is not too large to be decoded.

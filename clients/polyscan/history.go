@@ -67,8 +67,8 @@ type filterFlags struct {
 }
 
 // timeForms are how times are given, in the local zone where they say none.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
-	time.DateOnly}
+var timeForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+	"2006-01-02 15:04", time.DateOnly}
 
 // timeFlag reads a time, or how long ago it was.
 func timeFlag(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
@@ -165,8 +165,8 @@ func (c *historyListCmd) Run(e *env) error {
 		if c.JSON {
 			req.Numbers = polyscanv1.RegionNumbers_REGION_NUMBERS_ALL
 		}
-		t := &table{columns: []column{{title: "ID", right: true}, {title: "TIME"}, {title: "NAME"}, {title: "PART"}, {title: "VERDICT"},
-			{title: "LATENCY", right: true}, {title: "WHY"}}}
+		t := &table{columns: []column{{title: "ID", right: true}, {title: "TIME"}, {title: "NAME"}, {title: "PART"},
+			{title: "VERDICT"}, {title: "LATENCY", right: true}, {title: "WHY"}}}
 		n := 0
 		for p, err := range conn.Parts(conn.ctx, req) {
 			if err != nil {
@@ -228,7 +228,8 @@ func partCells(p *polyscanv1.HistoryPart) []cell {
 		form = time.DateOnly
 	}
 	text := func(s string, columns int) cell { return cell{text: shorten(cli.Printable(s), columns)} }
-	return []cell{{text: strconv.FormatUint(p.GetId(), 10)}, {text: at.Format(form)}, text(p.GetName(), 10), text(part, 12),
+	return []cell{{text: strconv.FormatUint(p.GetId(), 10)}, {text: at.Format(form)}, text(p.GetName(), 10),
+		text(part, 12),
 		{text: verdict, style: style}, {text: pretty(p.GetLatency().AsDuration())}, text(strings.Join(why, ", "), 17)}
 }
 
@@ -329,7 +330,8 @@ func (c *historyParetoCmd) Run(e *env) error {
 			{title: "SUM", right: true}, {title: ""}}}
 		percent := func(v float64) cell { return cell{text: fmt.Sprintf("%.1f %%", 100*v)} }
 		for _, b := range res.GetBars() {
-			bar := strings.Repeat("#", int(math.Ceil(barColumns*float64(b.GetFailures())/float64(res.GetBars()[0].GetFailures()))))
+			bar := strings.Repeat("#",
+				int(math.Ceil(barColumns*float64(b.GetFailures())/float64(res.GetBars()[0].GetFailures()))))
 			t.add(cell{text: shorten(cli.Printable(b.GetRegion()), 24)}, cell{text: strconv.FormatUint(b.GetFailures(), 10)},
 				percent(b.GetShare()), percent(b.GetCumulative()), cell{text: bar})
 		}
@@ -351,8 +353,9 @@ type historySeriesCmd struct {
 	Limit uint32 `default:"500" placeholder:"N" group:"output"`
 	// Chart means and ranges of subgroups of so many values (X-bar and R) in place of each value (I-MR).
 	Subgroup uint32 `placeholder:"N" group:"output"`
-	// Specification limits, for Cp and Cpk.
+	// Lower specification limit, for Cp and Cpk.
 	Lower *float64 `placeholder:"V" group:"output"`
+	// Upper specification limit.
 	Upper *float64 `placeholder:"V" group:"output"`
 	// Print a JSON object, as the schemas have it.
 	JSON bool `name:"json" group:"output"`
@@ -617,8 +620,8 @@ func writeAudit(e *env, a *polyscanv1.AuditEntry) error {
 	if a.GetVersion() != 0 {
 		recipe = fmt.Sprintf("%s@%d", recipe, a.GetVersion())
 	}
-	_, err := fmt.Fprintf(e.stdout, "%s  %s  %s %s\n", a.GetAt().AsTime().Local().Format("2006-01-02 15:04:05"), cli.Printable(who), what,
-		recipe)
+	_, err := fmt.Fprintf(e.stdout, "%s  %s  %s %s\n", a.GetAt().AsTime().Local().Format("2006-01-02 15:04:05"),
+		cli.Printable(who), what, recipe)
 	for _, c := range a.GetChanges() {
 		if err == nil {
 			_, err = fmt.Fprintf(e.stdout, "    %s\n", cli.Printable(c))

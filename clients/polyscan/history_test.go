@@ -57,12 +57,14 @@ func TestHistory(t *testing.T) {
 				t.Errorf("%s: a line of more than 80 columns:\n%s", name, line)
 			}
 		}
-		want := map[string]string{"list": "frame_007", "count": "all", "pareto": "bracket hole 3", "series": "Cpk", "status": "13,"}[name]
+		want := map[string]string{"list": "frame_007", "count": "all", "pareto": "bracket hole 3", "series": "Cpk",
+			"status": "13,"}[name]
 		if !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in\n%s", name, want, out)
 		}
 	}
-	if out := ask("list", "--verdict", "fail", "--failed-region", "bracket hole 3", "--from", "1h"); strings.Count(out, "FAIL") != 2 {
+	if out := ask("list", "--verdict", "fail", "--failed-region", "bracket hole 3", "--from", "1h"); strings.Count(out,
+		"FAIL") != 2 {
 		t.Errorf("rejects:\n%s", out)
 	}
 	if out := ask("list", "--to", "2020-01-01"); out != "no parts\n" {
@@ -93,7 +95,8 @@ func TestHistory(t *testing.T) {
 	}
 
 	succeed(t, "recipe", "put", "line", "-r", frames+"conveyor/regions.json", "--addr", addr)
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(ask("audit"), "put line@1\n    the first version: 10 regions"); {
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(ask("audit"),
+		"put line@1\n    the first version: 10 regions"); {
 		if time.Sleep(20 * time.Millisecond); time.Now().After(end) {
 			t.Fatalf("audit:\n%s", ask("audit"))
 		}
@@ -115,7 +118,8 @@ func TestHistory(t *testing.T) {
 	}
 	off := startServer(t, server.Config{})
 	var out, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"history", "list", "--addr", off}, strings.NewReader(""), &out, &stderr); code != exitUsage ||
+	if code := run(t.Context(), []string{"history", "list", "--addr", off}, strings.NewReader(""), &out,
+		&stderr); code != exitUsage ||
 		!strings.Contains(stderr.String(), "keeps no history") {
 		t.Errorf("exit %d: %s", code, stderr.String())
 	}

@@ -95,7 +95,8 @@ var listening = regexp.MustCompile(`listening on (\S+)`)
 
 func startDaemon(t *testing.T, bin, history string) *daemonProcess {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(bin, "polyscand"), "--listen", "127.0.0.1:0", "--history", history, "--memory", "64MiB")
+	cmd := exec.Command(filepath.Join(bin, "polyscand"), "--listen", "127.0.0.1:0", "--history", history, "--memory",
+		"64MiB")
 	out := &liveOutput{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -189,7 +190,8 @@ func TestHistoryHasWhatTheCameraSaw(t *testing.T) {
 			for i := range pixels {
 				pixels[i] = byte(sent*31 + i*7)
 			}
-			if _, err := scan.Send(ctx, clients.Strip{Pixels: pixels, PartIDs: []string{fmt.Sprintf("S%d-%d", session, sent)}}); err != nil {
+			if _, err := scan.Send(ctx, clients.Strip{Pixels: pixels,
+				PartIDs: []string{fmt.Sprintf("S%d-%d", session, sent)}}); err != nil {
 				t.Fatalf("session %d: %v", session, err)
 			}
 			time.Sleep(pace) // as a camera has one
@@ -245,13 +247,14 @@ func TestHistoryHasWhatTheCameraSaw(t *testing.T) {
 			continue
 		}
 		if got.GetVerdict() != want.part.GetVerdict() || got.GetResultNumber() != want.part.GetResultNumber() ||
-			got.GetFirstLine() != want.part.GetFirstLine() || got.GetIncomplete() != want.part.GetIncomplete() || len(got.GetResults()) != 1 ||
+			got.GetFirstLine() != want.part.GetFirstLine() || got.GetIncomplete() != want.part.GetIncomplete() ||
+			len(got.GetResults()) != 1 ||
 			!proto.Equal(got.GetResults()[0], want.part.GetRegions()[0]) {
 			t.Fatalf("the camera saw %v\nand the history has %v", want.part, got)
 		}
 	}
-	t.Logf("%d parts sent, %d seen, %d kept; %d connections broken, %d kills, %d seen in the last second and not kept", parts, len(all),
-		len(kept), broken, len(killed), missing)
+	t.Logf("%d parts sent, %d seen, %d kept; %d connections broken, %d kills, %d seen in the last second and not kept",
+		parts, len(all), len(kept), broken, len(killed), missing)
 	if len(all) < parts*3/4 || missing > parts/2 || broken == 0 || len(killed) != kills {
 		t.Errorf("%d of %d parts came, %d connections broke", len(all), parts, broken)
 	}

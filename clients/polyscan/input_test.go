@@ -142,7 +142,8 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --plot x", 2, "--plot x: want a file name that ends in .png or .jpg"},
 		{"reduce board.png -r ok.json --overlay x.png --plot ./x.png", 2,
 			"--overlay x.png and --plot ./x.png are one file, which holds one of them"},
-		{"lowpoly board.png -o x.svg --svg x.svg", 2, "--output x.svg: want a file name that ends in .png; --svg writes a drawing"},
+		{"lowpoly board.png -o x.svg --svg x.svg", 2,
+			"--output x.svg: want a file name that ends in .png; --svg writes a drawing"},
 		{"lowpoly board.png -o x.ply --mesh ./x.ply", 2,
 			"--output x.ply: want a file name that ends in .png; --mesh writes a mesh"},
 		{"lowpoly board.png --svg x.json --mesh x.json", 2,
@@ -196,7 +197,8 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --addr a:b:c", 2, `--addr "a:b:c": no address: ~`},
 		{"device --addr h:74650", 2, `--addr "h:74650": the port "74650": want a number from 1 to 65535`},
 		{"device --addr h:7465/", 2, `--addr "h:7465/": the port "7465/": want a number from 1 to 65535`},
-		{"device --addr http://h:7465", 2, `--addr "http://h:7465": no address: want host:port without http://, such as h:7465`},
+		{"device --addr http://h:7465", 2,
+			`--addr "http://h:7465": no address: want host:port without http://, such as h:7465`},
 		{"device --addr https://h:7465/", 2,
 			`--addr "https://h:7465/": no address: want host:port without https://, with TLS, such as h:7465 (--tls)`},
 		{"reduce board.png -r ok.json --addr h:1 --ca gone.pem", 2,
@@ -211,7 +213,8 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --device tpu", 2,
 			`--device must be one of "auto","cpu","cuda" but got "tpu" (see polyscan reduce --help)`},
 		{"serve --tls-cert gone.pem --listen 127.0.0.1:0", 2, "server: TLS: the certificate has no key"},
-		{"serve --listen nowhere", 2, `serve: --listen: "nowhere" is not an address: want host:port or unix:/path (see polyscan serve --help)`},
+		{"serve --listen nowhere", 2,
+			`serve: --listen: "nowhere" is not an address: want host:port or unix:/path (see polyscan serve --help)`},
 		{"bench --size 1x1", 2, "--size 1x1: want from 16x16 to 134217728 pixels"},
 		{"bench --vertices 3", 2, "--vertices 3: must be from 4 to 134217728"},
 		{"bench --vertices 40 --method naive", 2,
@@ -391,7 +394,9 @@ func TestRegionsCommand(t *testing.T) {
 			t.Errorf("%s: %v\nwant %v", name, got.Regions, want.Regions)
 		}
 	}
+	wrong := write(t, "wrong.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["mean <"]}]`)
 	for args, want := range map[string]int{
+		"regions " + wrong:                                        exitUsage,
 		"regions " + frames + "board.png":                         exitUsage,
 		"regions " + frames + "nowhere.json":                      exitUsage,
 		"regions ../regionfile/testdata/labelme.json --strict":    exitUsage,

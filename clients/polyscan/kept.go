@@ -19,6 +19,31 @@ type keptFlags struct {
 	Last int `default:"100" placeholder:"N" group:"frame"`
 }
 
+// sampleFlags choose frames of parts, and the regions that they are judged by.
+type sampleFlags struct {
+	// Frames that the server keeps, by the names that frames put printed.
+	Resident []string `name:"frame" sep:"none" placeholder:"NAME" group:"frame"`
+
+	keptFlags
+
+	regionFlags
+	// Regions and limits stored on the server, instead of --regions.
+	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
+	// Folder in which the server inside the process keeps recipes.
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
+	frameFlags
+}
+
+func (o *sampleFlags) check(s *serverFlags) error {
+	if err := o.frameFlags.check(); err != nil {
+		return err
+	}
+	if err := checkResident(o.Resident, s); err != nil {
+		return err
+	}
+	return o.keptFlags.check(s)
+}
+
 func (o *keptFlags) check(s *serverFlags) error {
 	switch {
 	case o.Kept != "" && s.Addr == "":

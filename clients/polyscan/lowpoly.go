@@ -25,7 +25,8 @@ type lowpolyCmd struct {
 	Video string `placeholder:"DIR|FILE" predictor:"file" group:"frame"`
 	frameFlags
 
-	// Number of vertices, including those on the border.
+	// Number of vertices, including those on the border. Where no more places keep their distance, as in pictures of
+	// one row, there are fewer, and a warning says so.
 	Points int `default:"2500" placeholder:"N" group:"triangles"`
 	// Seed of the random choice of vertices. The same seed gives the same picture.
 	Seed uint64 `placeholder:"S" group:"triangles"`
@@ -158,6 +159,9 @@ func (c *lowpolyCmd) check() error {
 				"unless it is there", cli.Printable(c.Output), strings.Join(videoKinds, ", "))
 		}
 	}
+	if err := checkKind("--mesh", c.Mesh, "", ".ply", ".json"); err != nil {
+		return err
+	}
 	if _, err := c.meshWriter(); err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func (c *lowpolyCmd) meshWriter() (func(*lowpoly.Mesh, io.Writer) error, error) 
 	case ext == ".json":
 		return (*lowpoly.Mesh).WriteJSON, nil
 	}
-	return nil, usage("--mesh %s: the name must end in .ply or .json", cli.Printable(c.Mesh))
+	return nil, usage("--mesh %s: want a file name that ends in .ply or .json", cli.Printable(c.Mesh)) // as of -
 }
 
 func (c *lowpolyCmd) Run(e *env) (err error) {
@@ -286,9 +290,7 @@ func (c *lowpolyCmd) write(e *env, res *polyscanv1.ConvertResponse) error {
 			return err
 		}
 	}
-	if n := int(res.GetVertices()); n < c.Points && c.Points != lowpoly.DefaultVertices { // which is for any picture
-		e.warn("%s: %d vertices of %d (--points): no more places keep their distance (--spacing)", c.Image, n, c.Points)
-	}
+	c.warnOfFewer(e, c.Image, int(res.GetVertices()))
 	if c.Output == "-" || c.SVG == "-" {
 		return nil
 	}
@@ -301,6 +303,14 @@ func (c *lowpolyCmd) write(e *env, res *polyscanv1.ConvertResponse) error {
 		plural(int(res.GetTriangles()), "triangle", "triangles"), pretty(res.GetCompute().AsDuration()),
 		res.GetBackend())
 	return err
+}
+
+// warnOfFewer says where a picture has fewer vertices than were asked for. The default is for any picture.
+func (c *lowpolyCmd) warnOfFewer(e *env, name string, vertices int) {
+	if vertices < c.Points && c.Points != lowpoly.DefaultVertices {
+		e.warn("%s: %d vertices of %d (--points): no more places keep their distance (--spacing, --border)",
+			cli.Printable(name), vertices, c.Points)
+	}
 }
 
 // meshOf reads a mesh out of a message.

@@ -144,7 +144,8 @@ func TestLowpolyRefuses(t *testing.T) {
 		{[]string{board, "-o", out, "--border=-1"}, exitUsage, "--border -1"},
 		{[]string{board, "-o", out, "--cell=-2"}, exitUsage, "--cell -2"},
 		{[]string{board, "-o", out, "--stage", "none"}, exitUsage, "--stage"},
-		{[]string{board, "-o", out, "--mesh", "a.obj"}, exitUsage, "--mesh a.obj: the name must end in .ply or .json"},
+		{[]string{board, "-o", out, "--mesh", "a.obj"}, exitUsage,
+			"--mesh a.obj: want a file name that ends in .ply or .json"},
 		{[]string{board, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
 		{[]string{board, "-o", out, "--cell", "3", "--spacing", "5"}, exitUsage,
 			"--cell 3: must be more than the spacing, 5"},
@@ -232,10 +233,20 @@ func TestLowpolyFewerVertices(t *testing.T) {
 	if err := os.WriteFile(raw, make([]byte, 100), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for points, want := range map[string]string{"10": "", "190": " vertices of 190 (--points): no more places keep their distance"} {
-		_, stderr, code := polyscan(t, "lowpoly", raw, "--raw", "100x1:gray8", "--points", points, "-o", out)
-		if code != exitOK || (stderr == "") != (want == "") || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit %d, %q", points, code, stderr)
+	video := filepath.Join(t.TempDir(), "video")
+	if err := os.Mkdir(video, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"1.png", "2.png"} {
+		writePNG(t, filepath.Join(video, name), image.NewGray(image.Rect(0, 0, 100, 1)))
+	}
+	const fewer = ": 102 vertices of 190 (--points): no more places keep their distance (--spacing, --border)\n"
+	for _, c := range []struct{ points, want string }{{"10", ""}, {"190", fewer}, {"2500", ""}} { // the default is for all
+		for _, args := range [][]string{{raw, "--raw", "100x1:gray8", "-o", out}, {"--video", video, "-o", out + ".gif"}} {
+			stdout, stderr, code := polyscan(t, append([]string{"lowpoly", "--points", c.points}, args...)...)
+			if code != exitOK || stdout == "" || (stderr == "") != (c.want == "") || !strings.HasSuffix(stderr, c.want) {
+				t.Errorf("%s: exit %d, %q", c.points, code, stderr)
+			}
 		}
 	}
 }

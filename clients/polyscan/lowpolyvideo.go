@@ -55,8 +55,10 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 		return err
 	}
 	n, start, backend := 0, time.Now(), ""
+	vertices := c.Points // the fewest of a frame
 	err = c.exchange(e, conn, in.count, first, next, out, func(res *polyscanv1.ConvertResponse) {
 		n, backend = n+1, res.GetBackend()
+		vertices = min(vertices, int(res.GetVertices()))
 	})
 	if conn.end(&err); err != nil {
 		return err
@@ -66,6 +68,7 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 		return err
 	}
 	took := time.Since(start)
+	c.warnOfFewer(e, c.Video, vertices)
 	_, err = fmt.Fprintf(e.stdout, "%s: %s, made in %s (%s frames a second) by %s\n", c.Output,
 		plural(n, "frame", "frames"), pretty(took), digits(float64(n)/took.Seconds()), backend)
 	return err

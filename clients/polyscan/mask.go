@@ -42,7 +42,7 @@ type maskCmd struct {
 func (c *maskCmd) Help() string {
 	return `
 Writes the pixels of regions as an image: 8-bit gray with 255 inside any region, or 16-bit labels. It holds the very
-pixels that reduce looks at.
+pixels that reduce looks at. A region that holds none is an error.
 
 Examples:
 
@@ -95,24 +95,8 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, "", t.regions)
 	}
-	for i, n := range res.GetCounts() {
-		if n > 0 || i >= len(t.regions.file.Regions) {
-			continue
-		}
-		more := 0
-		for _, n := range res.GetCounts()[i+1:] {
-			if n == 0 {
-				more++
-			}
-		}
-		text := fmt.Sprintf("region %q holds no pixel", t.regions.file.Regions[i].Name)
-		if more > 0 {
-			text = fmt.Sprintf("region %q and %d more hold no pixel", t.regions.file.Regions[i].Name, more)
-		}
-		if err := t.regions.warn(e, "%s of %dx%d", text, w, h); err != nil {
-			return err
-		}
-		break
+	if err := t.noPixels(res.GetCounts(), w, h); err != nil {
+		return err
 	}
 	data := res.GetImage().GetData()
 	if c.Palette {
@@ -149,6 +133,31 @@ func (c *maskCmd) Run(e *env) (err error) {
 	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d, %s in %s%s, by %s\n", c.Output, w, h,
 		plural(total, "pixel", "pixels"), plural(len(res.GetCounts()), "region", "regions"), overlaps, res.GetBackend())
 	return err
+}
+
+// noPixels refuses regions without a pixel: a mask that leaves some out looks like any other.
+func (t *target) noPixels(counts []uint64, w, h int) error {
+	first, more := -1, 0
+	for i, n := range counts {
+		switch {
+		case n > 0:
+		case first < 0:
+			first = i
+		default:
+			more++
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	name, region := "recipe "+t.recipe.GetName(), fmt.Sprintf("regions[%d]", first)
+	if t.regions != nil {
+		name, region = t.regions.name, fmt.Sprintf("region %q", t.regions.file.Regions[first].Name)
+	}
+	if more > 0 {
+		return bad(name, "%s and %d more hold no pixel of %dx%d", region, more, w, h)
+	}
+	return bad(name, "%s holds no pixel of %dx%d", region, w, h)
 }
 
 // countPixels counts the pixels of a mask, or of labels, that a region holds.

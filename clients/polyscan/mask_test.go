@@ -60,8 +60,10 @@ func TestMaskPalette(t *testing.T) {
 	if len(seen) != maxPalette+1 {
 		t.Errorf("%d colours", len(seen))
 	}
-	many := write(t, "many.json", "["+strings.Repeat(`{"rings":[[[0,0],[4,0],[4,4]]]},`, maxPalette)+`{"rings":[[[0,0],[4,0],[4,4]]]}]`)
-	if _, stderr, code := polyscan(t, "mask", "--size", "7x5", "-r", many, "--labels", "--palette", "-o", out); code != exitUsage ||
+	many := write(t, "many.json", "["+strings.Repeat(`{"rings":[[[0,0],[4,0],[4,4]]]},`, maxPalette)+
+		`{"rings":[[[0,0],[4,0],[4,4]]]}]`)
+	if _, stderr, code := polyscan(t, "mask", "--size", "7x5", "-r", many, "--labels", "--palette", "-o",
+		out); code != exitUsage ||
 		stderr != "polyscan: --palette: it has colours for 255 regions, and there are 256\n" {
 		t.Errorf("exit %d, %s", code, stderr)
 	}

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"maps"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,7 +16,8 @@ func TestVersionAndHelp(t *testing.T) {
 	if got, want := succeed(t, "--version"), succeed(t, "version"); got != want || !strings.HasPrefix(got, "polyscan ") {
 		t.Errorf("--version prints %q, version %q", got, want)
 	}
-	for _, c := range [][2]string{{"help", "--help"}, {"help reduce", "reduce --help"}, {"help recipe put", "recipe put --help"}} {
+	for _, c := range [][2]string{{"help", "--help"}, {"help reduce", "reduce --help"},
+		{"help recipe put", "recipe put --help"}} {
 		if got, want := succeed(t, strings.Fields(c[0])...), succeed(t, strings.Fields(c[1])...); got != want || got == "" {
 			t.Errorf("%s prints\n%s", c[0], got)
 		}
@@ -54,10 +58,10 @@ func TestUnwritableOutput(t *testing.T) {
 // file that is missing there shows as flags without a text.
 func TestEveryFlagHasHelp(t *testing.T) {
 	flag := regexp.MustCompile(`^ +(?:-\w, )?--[a-z0-9-]+(?:=\S+)?$`)
-	commands := []string{"reduce", "stream", "mask", "regions", "frames put", "frames list", "frames release", "recipe put",
-		"recipe get", "recipe list", "recipe delete", "lowpoly", "diffuse",
-		"extract", "fill", "background", "triangulate", "serve", "device",
-		"bench", "help", "completion", "version"}
+	commands := slices.Sorted(maps.Keys(commandsOf(reflect.TypeFor[app](), "", map[string]reflect.Type{})))
+	if len(commands) < 30 {
+		t.Errorf("only %q are commands", commands)
+	}
 	for _, c := range commands {
 		lines := strings.Split(succeed(t, append(strings.Fields(c), "--help")...), "\n")
 		for i, line := range lines {

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,6 +40,80 @@ func TestOutputs(t *testing.T) {
 		err := checkOutputs(output{"--a", x.a}, output{"--none", ""}, output{"--b", x.b})
 		if (err == nil) != (x.says == "") || err != nil && !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%q, %q: %v, want %q", x.a, x.b, err, x.says)
+		}
+	}
+}
+
+// commandsOf is the commands below a type of the grammar, each with the type of its flags.
+func commandsOf(of reflect.Type, path string, all map[string]reflect.Type) map[string]reflect.Type {
+	leaf := true
+	for _, f := range reflect.VisibleFields(of) {
+		if _, ok := f.Tag.Lookup("cmd"); ok {
+			leaf = false
+			commandsOf(f.Type, strings.TrimSpace(path+" "+strings.ToLower(f.Name)), all)
+		}
+	}
+	if leaf {
+		all[path] = of
+	}
+	return all
+}
+
+// TestKindsOfOutputs: every flag and argument of every command that names a file to write refuses a name that ends in
+// something else than what is written there, before anything is read.
+func TestKindsOfOutputs(t *testing.T) {
+	args := map[string]string{
+		"reduce --overlay": "reduce gone.png -r gone.json --overlay F",
+		"reduce --plot":    "reduce gone.png -r gone.json --plot F",
+		"stream --csv":     "stream gone -r gone.json --csv F", "mask --output": "mask --size 9x9 -r gone.json -o F",
+		"regions --output": "regions gone.json -o F", "recipe get --output": "recipe get r -o F --recipes gone",
+		"teach --output": "teach gone -r gone.json -o F", "lowpoly --output": "lowpoly gone.png -o F",
+		"lowpoly --svg": "lowpoly gone.png --svg F", "lowpoly --mesh": "lowpoly gone.png --mesh F",
+		"diffuse --output": "diffuse gone.json -o F", "extract --output": "extract gone.png -o F",
+		"extract --preview": "extract gone.png -o x.json --preview F", "fill --output": "fill gone.png -o F",
+		"background --output":   "background gone.png -o F",
+		"background --residual": "background gone.png -o x.png --residual F",
+		"triangulate --output":  "triangulate gone.npy -o F", "history export <file>": "history export F --addr h:1",
+		"history picture <file>": "history picture 7 F --addr h:1",
+	}
+	reads := []string{"diffuse --compare"}
+	var found []string
+	for name, of := range commandsOf(reflect.TypeFor[app](), "", map[string]reflect.Type{}) {
+		for _, f := range reflect.VisibleFields(of) {
+			flag := f.Tag.Get("name")
+			if flag == "" {
+				flag = strings.ToLower(f.Name)
+			}
+			if _, ok := f.Tag.Lookup("arg"); ok && strings.HasPrefix(name, "history") && flag == "file" {
+				found = append(found, name+" <file>")
+			}
+			if slices.Contains(reads, name+" --"+flag) {
+				continue
+			}
+			if flag == "output" || f.Tag.Get("group") == "output" && f.Tag.Get("predictor") == "file" {
+				found = append(found, name+" --"+flag)
+			}
+		}
+	}
+	if len(found) < len(args) {
+		t.Errorf("only %q write files", found)
+	}
+	for _, flag := range found {
+		if args[flag] == "" {
+			t.Errorf("%s writes a file, and its kind is not looked at here", flag)
+			continue
+		}
+		for _, file := range []string{"x.zzz", "png", "x", ".json", "x.json.exe", filepath.Join(t.TempDir(), "x.txt")} {
+			line := strings.Fields(args[flag])
+			line[slices.Index(line, "F")] = file
+			stdout, stderr, code := polyscan(t, line...)
+			if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, file+": ") ||
+				!strings.Contains(stderr, "ends in .") {
+				t.Errorf("%q: exit %d, %q", line, code, stderr)
+			}
+			if _, err := os.Stat(file); err == nil {
+				t.Errorf("%q made the file", line)
+			}
 		}
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/polyscan/polyscan/clients"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // reductionFlags choose the numbers.
 type reductionFlags struct {
 	// What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram,
-	// percentiles, median, mode, distinct, centroid; or basic, or all. The default is all for --json, and what the
-	// table shows otherwise; a recipe decides for itself.
+	// percentiles, median, mode, distinct, centroid, skewness, kurtosis, entropy, mad, iqr, cumulative, distances; or
+	// basic, or all. The default for --json is all up to centroid, and otherwise what the table shows; a recipe decides
+	// for itself.
 	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
 	// Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99).
 	Percentiles []float64 `placeholder:"P" group:"numbers"`
@@ -46,10 +46,18 @@ var statistics = []struct {
 	{"mode", polyscanv1.Statistic_STATISTIC_MODE},
 	{"distinct", polyscanv1.Statistic_STATISTIC_DISTINCT},
 	{"centroid", polyscanv1.Statistic_STATISTIC_CENTROID},
+	{"skewness", polyscanv1.Statistic_STATISTIC_SKEWNESS},
+	{"kurtosis", polyscanv1.Statistic_STATISTIC_KURTOSIS},
+	{"entropy", polyscanv1.Statistic_STATISTIC_ENTROPY},
+	{"mad", polyscanv1.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION},
+	{"iqr", polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE},
+	{"cumulative", polyscanv1.Statistic_STATISTIC_CUMULATIVE},
+	{"distances", polyscanv1.Statistic_STATISTIC_DISTANCES},
 }
 
-// basicStatistics is how many of the first statistics "basic" stands for, the protocol's default.
-const basicStatistics = 8
+// basicStatistics is how many of the first statistics "basic" stands for, the protocol's default, and jsonStatistics
+// how many the JSON report has where nobody says otherwise.
+const basicStatistics, jsonStatistics = 8, 14
 
 func statisticName(s polyscanv1.Statistic) string {
 	for _, k := range statistics {
@@ -201,10 +209,12 @@ func tableReductions() *polyscanv1.Reductions {
 // defaultPercentiles are the keys of "percentiles" in the JSON report.
 var defaultPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99}
 
-// jsonReductions is everything.
+// jsonReductions is what the JSON report has when nobody says otherwise.
 func jsonReductions() *polyscanv1.Reductions {
-	r := clients.AllStatistics()
-	r.Percentiles = defaultPercentiles
+	r := &polyscanv1.Reductions{Percentiles: defaultPercentiles}
+	for _, k := range statistics[:jsonStatistics] {
+		add(r, k.stat)
+	}
 	return r
 }
 

@@ -69,6 +69,17 @@ type channelReport struct {
 	Name     string       `json:"name"`
 	Centroid *[2]float64  `json:"centroid"` // weighted by the samples
 	Range    *rangeReport `json:"histogram_range"`
+
+	Skewness           *float64 `json:"skewness,omitempty"`
+	Kurtosis           *float64 `json:"kurtosis,omitempty"`
+	Entropy            *float64 `json:"entropy,omitempty"`
+	MeanDeviation      *float64 `json:"mad,omitempty"`
+	InterquartileRange *float64 `json:"iqr,omitempty"`
+	Cumulative         []uint64 `json:"cumulative,omitempty"`
+	KolmogorovSmirnov  *float64 `json:"ks,omitempty"`
+	Wasserstein        *float64 `json:"wasserstein,omitempty"`
+	JensenShannon      *float64 `json:"js,omitempty"`
+	ChiSquare          *float64 `json:"chisquare,omitempty"`
 }
 
 type rangeReport struct {
@@ -179,6 +190,17 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		Distinct: c.Distinct,
 		Name:     channelName(c.GetChannel()),
 		Centroid: point(c.GetWeightedCentroid()),
+
+		Skewness:           c.Skewness,
+		Kurtosis:           c.Kurtosis,
+		Entropy:            c.Entropy,
+		MeanDeviation:      c.MeanAbsoluteDeviation,
+		InterquartileRange: c.InterquartileRange,
+		Cumulative:         c.GetCumulative(),
+		KolmogorovSmirnov:  c.KolmogorovSmirnov,
+		Wasserstein:        c.Wasserstein,
+		JensenShannon:      c.JensenShannon,
+		ChiSquare:          c.ChiSquare,
 	}
 	if got := c.GetPercentiles(); len(got) > 0 {
 		for _, p := range got {

@@ -102,10 +102,12 @@ func TestTenants(t *testing.T) {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	succeed(t, a("recipe", "put", "board", "-r", frames+"board.regions.json")...)
-	if list := succeed(t, as("v", "recipe", "list")...); !strings.Contains(list, "TENANT") || !strings.Contains(list, "alice") {
+	if list := succeed(t, as("v", "recipe", "list")...); !strings.Contains(list, "TENANT") ||
+		!strings.Contains(list, "alice") {
 		t.Errorf("recipes:\n%s", list)
 	}
-	if list := succeed(t, as("o", "frames", "list")...); !strings.Contains(list, "TENANT") || !strings.Contains(list, "alice") {
+	if list := succeed(t, as("o", "frames", "list")...); !strings.Contains(list, "TENANT") ||
+		!strings.Contains(list, "alice") {
 		t.Errorf("frames:\n%s", list)
 	}
 	if _, stderr, code := polyscan(t, as("v", "recipe", "delete", "board", "--all")...); code != exitServer ||
@@ -142,8 +144,10 @@ func TestAddrTLS(t *testing.T) {
 		args []string
 		want string
 	}{
-		{append(args, plain, "--ca", crt), plain + ": no connection: authentication handshake failed: ~; the server speaks no TLS: ~"},
-		{append(args, secure), secure + ": no connection: error reading server preface: ~; if the server speaks TLS, add --tls, ~"},
+		{append(args, plain, "--ca", crt), plain +
+			": no connection: authentication handshake failed: ~; the server speaks no TLS: ~"},
+		{append(args, secure), secure +
+			": no connection: error reading server preface: ~; if the server speaks TLS, add --tls, ~"},
 		{append(args, secure, "--tls"),
 			secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~"},
 		{append(args, secure, "--ca", crt), secure + ": ~"},
@@ -426,7 +430,16 @@ func TestStreamBadFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"stream", dir, "-r", frames + "conveyor/regions.json"}
-	got := succeed(t, args...)
+	// Nothing is known of a refused frame: that is no success, with --fail-on-reject or without.
+	refuse := func(want string, args ...string) string {
+		t.Helper()
+		stdout, stderr, code := polyscan(t, args...)
+		if code != exitUsage || stderr != "polyscan: "+want+" refused, of which nothing is known\n" {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+		return stdout
+	}
+	got := refuse("3 of 5 frames", args...)
 	lines := strings.Split(got, "\n")
 	for i, want := range []string{"REFUSED " + filepath.Join(dir, "a2.png") + ": the file is empty",
 		"REFUSED a3.png: PNG file of 500 bytes: ~", "REFUSED a11.png: no PNG, JPEG, TIFF or BMP image; ~",
@@ -439,7 +452,7 @@ func TestStreamBadFrames(t *testing.T) {
 	if _, _, code := polyscan(t, append(args, "--fail-on-reject")...); code != exitReject {
 		t.Errorf("--fail-on-reject: exit %d", code)
 	}
-	if got := succeed(t, append(args, "-q")...); strings.Contains(got, "REFUSED") {
+	if got := refuse("3 of 5 frames", append(args, "-q")...); strings.Contains(got, "REFUSED") {
 		t.Errorf("-q prints\n%s", got)
 	}
 	// Raw frames: only .raw and .bin, of the right size.
@@ -449,7 +462,7 @@ func TestStreamBadFrames(t *testing.T) {
 		}
 	}
 	regions := write(t, "r.json", `[{"name":"a","rings":[[[0,0],[4,0],[4,3]]]}]`)
-	got = succeed(t, "stream", dir, "--raw", "4x3:gray8", "-r", regions)
+	got = refuse("1 of 3 frames", "stream", dir, "--raw", "4x3:gray8", "-r", regions)
 	if !strings.HasPrefix(got, "REFUSED 3.raw: 11 bytes, but --raw 4x3:gray8 takes 12\n3 frames in ") ||
 		!strings.Contains(got, "2 no limits, 1 refused") {
 		t.Errorf("raw frames:\n%s", got)

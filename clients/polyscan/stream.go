@@ -70,8 +70,8 @@ Examples:
     polyscan stream frames/ -r zones.json --csv results.csv --addr inspector:7465
     polyscan stream dump/ --raw 2048x512:gray8 --recipe belt --addr inspector:7465 --fail-on-reject
 
-Exit codes: 0 done; 1 a frame failed or was refused and --fail-on-reject was given; 2 wrong arguments or bad input; 3
-the server, or the way to it, failed; 130 interrupted.
+Exit codes: 0 all frames were measured; 1 a frame failed or was refused and --fail-on-reject was given; 2 wrong
+arguments or bad input, which a frame was refused for; 3 the server, or the way to it, failed; 130 interrupted.
 `
 }
 
@@ -129,6 +129,9 @@ func (c *streamCmd) Run(e *env) (err error) {
 		return usage("--csv -: the rows take a file; standard output has the report")
 	case c.Window < 1 || c.Window > 1024:
 		return usage("--window %d: must be 1 to 1024", c.Window)
+	}
+	if err := checkKind("--csv", c.CSV, "", ".csv"); err != nil {
+		return err
 	}
 	if err := c.frameFlags.check(); err != nil {
 		return err
@@ -249,6 +252,7 @@ type streamRun struct {
 
 	unusable sync.Map // from *polyscanv1.Frame to why it was sent without pixels
 
+	refused error // of the first frame that was
 	report  streamReport
 	latency []time.Duration
 	compute []time.Duration
@@ -322,8 +326,23 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	if v := s.report.Verdicts; c.FailOnReject && v.Fail+v.Refused > 0 {
 		return errRejected
 	}
+	if n := s.report.Verdicts.Refused; n > 0 {
+		return &refusedError{n, s.report.Frames, s.refused}
+	}
 	return nil
 }
+
+// refusedError says that frames were refused, and that nothing is known of them. It is of the kind of the first one's.
+type refusedError struct {
+	refused, frames int
+	first           error
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("%d of %s refused, of which nothing is known", e.refused, plural(e.frames, "frame", "frames"))
+}
+
+func (e *refusedError) Unwrap() error { return e.first }
 
 // frames reads the folder. A file that can't be a frame goes out without pixels, so that the server refuses it in its
 // turn and the others keep their numbers; why it can't is kept for the answer.
@@ -412,6 +431,9 @@ func (s *streamRun) count(a *clients.Answer) {
 	switch {
 	case a.Err != nil:
 		r.Verdicts.Refused++
+		if s.refused == nil {
+			s.refused = s.refusedFor(a)
+		}
 		text := s.refusal(a)
 		reject.Error = &text
 	case a.Result.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL:
@@ -436,15 +458,18 @@ func (s *streamRun) count(a *clients.Answer) {
 	}
 }
 
+// refusedFor is why a frame was refused: what was wrong with its file, or else what the server said.
+func (s *streamRun) refusedFor(a *clients.Answer) error {
+	if err, ok := s.unusable.Load(a.Frame); ok {
+		return err.(error)
+	}
+	return s.conn.fail(a.Err, a.Frame.GetFrameId(), s.target.regions)
+}
+
 // refusal says why a frame was refused.
 func (s *streamRun) refusal(a *clients.Answer) string {
 	name := a.Frame.GetFrameId()
-	text := ""
-	if err, ok := s.unusable.Load(a.Frame); ok {
-		text = err.(error).Error()
-	} else {
-		text = s.conn.fail(a.Err, name, s.target.regions).Error()
-	}
+	text := s.refusedFor(a).Error()
 	if !strings.Contains(text, name) { // it is about the regions
 		text = name + ": " + text
 	}

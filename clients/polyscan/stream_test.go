@@ -105,7 +105,8 @@ func TestStreamCSVRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"a1.png": good, "a2.png": []byte("text, and a comma"), "a3.png": good[:500]} {
+	for name, data := range map[string][]byte{"a1.png": good, "a2.png": []byte("text, and a comma"),
+		"a3.png": good[:500]} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,10 @@ func TestStreamCSVRefused(t *testing.T) {
 // TestStreamRefusedByRegions: what is wrong with the regions for one frame says for which.
 func TestStreamRefusedByRegions(t *testing.T) {
 	regions := write(t, "r.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]}]`)
-	out := succeed(t, "stream", frames+"conveyor", "-r", regions)
+	out, stderr, code := polyscan(t, "stream", frames+"conveyor", "-r", regions)
+	if code != exitUsage || stderr != "polyscan: 12 of 12 frames refused, of which nothing is known\n" {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
 	if !strings.HasPrefix(out, "REFUSED frame_000.png: ") || !strings.Contains(out, "the frame has no red channel") {
 		t.Errorf("%s", out)
 	}
@@ -181,7 +185,8 @@ func TestStreamComplete(t *testing.T) {
 func TestNoLimits(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "r.json")
-	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean < 3"]}]`), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean < 3"]}]`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	const near = `the key "limit" is ignored; did you mean "limits"?`

@@ -38,6 +38,15 @@ var statisticColumns = []struct {
 	{"MEDIAN", func(c *polyscanv1.ChannelStatistics) string { return short(c.Median) }},
 	{"MODE", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Mode) }},
 	{"DISTINCT", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Distinct) }},
+	{"SKEWNESS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Skewness) }},
+	{"KURTOSIS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Kurtosis) }},
+	{"ENTROPY", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Entropy) }},
+	{"MAD", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.MeanAbsoluteDeviation) }},
+	{"IQR", func(c *polyscanv1.ChannelStatistics) string { return short(c.InterquartileRange) }},
+	{"KS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.KolmogorovSmirnov) }},
+	{"WASSERSTEIN", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Wasserstein) }},
+	{"JS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.JensenShannon) }},
+	{"CHISQUARE", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.ChiSquare) }},
 	{"CENTROID", func(c *polyscanv1.ChannelStatistics) string {
 		if p := c.GetWeightedCentroid(); p != nil {
 			return fmt.Sprintf("%.2f,%.2f", p.GetX(), p.GetY())
@@ -62,9 +71,11 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	}
 
 	t := &table{columns: []column{{title: "REGION"}}}
+	repeated := 1
 	var cells []func(c *polyscanv1.ChannelStatistics) string
 	if colour {
 		t.columns = append(t.columns, column{title: "CH"})
+		repeated++
 		cells = append(cells, func(c *polyscanv1.ChannelStatistics) string { return channelLetter(c.GetChannel()) })
 	}
 	anyHas := func(get func(c *polyscanv1.ChannelStatistics) string) bool {
@@ -135,8 +146,15 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 			t.add(row...)
 		}
 	}
-	if err := t.write(e, w); err != nil {
-		return err
+	for i, b := range t.blocks(repeated) {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := b.write(e, w); err != nil {
+			return err
+		}
 	}
 	return writeReasons(e, w, res)
 }
@@ -183,8 +201,8 @@ func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	return nil
 }
 
-// writeSummary prints the lines under the table: the frame, how it was measured, and the verdict. All fit a terminal; of
-// a long path the end is shown.
+// writeSummary prints the lines under the table: the frame, how it was measured, and the verdict. All fit a terminal;
+// of a long path the end is shown.
 func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult, total time.Duration) error {
 	l := res.GetLayout()
 	format := formatName(l.GetPixelFormat())

@@ -73,6 +73,33 @@ func (t *table) fits() bool {
 	return sum <= tableWidth
 }
 
+// blocks splits a table that doesn't fit a terminal into some that do, each with the first columns again. Every row has
+// a cell for every column. A column that is too wide by itself has a block of its own.
+func (t *table) blocks(repeated int) []*table {
+	if t.fits() {
+		return []*table{t}
+	}
+	widths := t.widths()
+	var blocks []*table
+	for from := repeated; from < len(t.columns); {
+		to, line := from, -2
+		for _, w := range widths[:repeated] {
+			line += 2 + w
+		}
+		for to < len(t.columns) && (to == from || line+2+widths[to] <= tableWidth) {
+			line += 2 + widths[to]
+			to++
+		}
+		b := &table{columns: slices.Concat(t.columns[:repeated], t.columns[from:to])}
+		for _, r := range t.rows {
+			b.rows = append(b.rows, slices.Concat(r[:repeated], r[from:to]))
+		}
+		blocks = append(blocks, b)
+		from = to
+	}
+	return blocks
+}
+
 // write prints the table with two spaces between columns and none at the end of a line.
 func (t *table) write(e *env, w io.Writer) error {
 	width := t.widths()

@@ -20,17 +20,7 @@ type teachCmd struct {
 	Frames []string `arg:"" optional:"" predictor:"file"`
 	// Frames of bad parts: files, or folders. Nothing is learned from them; the table says which limits catch them.
 	Bad []string `sep:"none" placeholder:"FRAMES" predictor:"file" group:"frame"`
-	// Frames of good parts that the server keeps, by the names that frames put printed.
-	Resident []string `name:"frame" sep:"none" placeholder:"NAME" group:"frame"`
-
-	keptFlags
-
-	regionFlags
-	// Regions stored on the server, instead of --regions.
-	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
-	// Folder in which the server inside the process keeps recipes.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
-	frameFlags
+	sampleFlags
 
 	// What limits are to be about, as limits spell it: mean, p99, r.max, "count of pixels below 40". May be given again.
 	// The default is mean, stddev, min and max.
@@ -162,13 +152,7 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if len(c.Frames)+len(c.Resident) == 0 && c.Kept == "" {
 		return usage("FRAMES of good parts are missing")
 	}
-	if err := c.frameFlags.check(); err != nil {
-		return err
-	}
-	if err := checkResident(c.Resident, &c.serverFlags); err != nil {
-		return err
-	}
-	if err := c.keptFlags.check(&c.serverFlags); err != nil {
+	if err := c.sampleFlags.check(&c.serverFlags); err != nil {
 		return err
 	}
 	files, err := list(nil, c.Frames, polyscanv1.FrameLabel_FRAME_LABEL_GOOD, c.Raw.set())

@@ -92,13 +92,14 @@ func TestTeach(t *testing.T) {
 	succeed(t, "recipe", "put", "belt", "-r", taught, "--recipes", recipes)
 	loose := filepath.Join(t.TempDir(), "loose.json")
 	succeed(t, "regions", regions, "--limit", "*: mean < 250", "-o", loose)
-	out, stderr, code = polyscan(t, "try", "--good", good, "--bad", bad, "-r", loose, "--beside", "belt", "--recipes", recipes,
-		"--fail-on-error")
+	out, stderr, code = polyscan(t, "try", "--good", good, "--bad", bad, "-r", loose, "--beside", "belt", "--recipes",
+		recipes, "--fail-on-error")
 	if code != exitReject || !strings.Contains(out, "frame_007.png  bad  PASS     FAIL") ||
 		!strings.Contains(out, "11 of 11 good pass, 0 of 1 bad fail\nby belt: 11 of 11 good pass, 1 of 1 bad fail") {
 		t.Errorf("exit %d, %s\n%s", code, stderr, out)
 	}
-	if got := succeed(t, "try", good, "--recipe", "belt@1", "--recipes", recipes, "--json"); !strings.Contains(got, `"other_passed":11`) {
+	if got := succeed(t, "try", good, "--recipe", "belt@1", "--recipes", recipes, "--json"); !strings.Contains(got,
+		`"other_passed":11`) {
 		t.Errorf("%s", got)
 	}
 	got, _, code = polyscan(t, "teach", good, "--recipe", "belt", "--recipes", recipes, "--quantity", "p99", "--margin",
@@ -131,8 +132,10 @@ func TestTeachUsage(t *testing.T) {
 		"recipes are on a server":                {"try", good, "-r", regions, "--beside", "x"},
 		`no region of ` + regions + ` is called`: {"regions", regions, "--limit", "wash: mean < 3"},
 		"want NAME: LIMIT":                       {"regions", regions, "--limit", "mean < 3"},
-		"a recipe has the limits":                {"reduce", good + "/frame_000.png", "--recipe", "x", "--limit", "a: mean < 3"},
-		`regions[0] "washer ring": limits[0]`:    {"reduce", good + "/frame_000.png", "-r", regions, "--limit", "w*ring: maen < 3"},
+		"a recipe has the limits": {"reduce", good + "/frame_000.png", "--recipe", "x", "--limit",
+			"a: mean < 3"},
+		`regions[0] "washer ring": limits[0]`: {"reduce", good + "/frame_000.png", "-r", regions, "--limit",
+			"w*ring: maen < 3"},
 	} {
 		if out, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, want) || out != "" {
 			t.Errorf("%v: exit %d, %q lacks %q; %s", args, code, stderr, want, out)

@@ -193,7 +193,7 @@ const maxNpyHeader = 1 << 16
 // some that nobody writes.
 func npyHeader(r *bufio.Reader) (n *npy.Reader, err error) {
 	const major, length = 6, 8 // where they are; the magic is before
-	if head, err := r.Peek(length + 4); err == nil && head[major] > 1 {
+	if head, err := r.Peek(length + 4); err == nil && head[major] > 1 && string(head[:major]) == "\x93NUMPY" {
 		if n := binary.LittleEndian.Uint32(head[length:]); n > maxNpyHeader {
 			return nil, fmt.Errorf("its header is said to take %d bytes: the limit is %d", n, maxNpyHeader)
 		}

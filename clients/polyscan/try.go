@@ -23,19 +23,9 @@ type tryCmd struct {
 	Good []string `sep:"none" placeholder:"FRAMES" predictor:"file" group:"frame"`
 	// Frames of parts that are known to be bad: a PASS is an escape.
 	Bad []string `sep:"none" placeholder:"FRAMES" predictor:"file" group:"frame"`
-	// Frames that the server keeps, by the names that frames put printed.
-	Resident []string `name:"frame" sep:"none" placeholder:"NAME" group:"frame"`
-
-	keptFlags
-
-	regionFlags
-	// Regions and limits stored on the server, instead of --regions.
-	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
+	sampleFlags
 	// A recipe on the server to compare with, such as the one in use.
 	Beside string `placeholder:"NAME[@VERSION]" group:"regions"`
-	// Folder in which the server inside the process keeps recipes.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
-	frameFlags
 
 	// Exit with 1 if a good frame fails or a bad one passes.
 	FailOnError bool `group:"output"`
@@ -61,13 +51,7 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if len(c.Frames)+len(c.Good)+len(c.Bad)+len(c.Resident) == 0 && c.Kept == "" {
 		return usage("FRAMES are missing")
 	}
-	if err := c.frameFlags.check(); err != nil {
-		return err
-	}
-	if err := checkResident(c.Resident, &c.serverFlags); err != nil {
-		return err
-	}
-	if err := c.keptFlags.check(&c.serverFlags); err != nil {
+	if err := c.sampleFlags.check(&c.serverFlags); err != nil {
 		return err
 	}
 	var files []labelled

@@ -73,7 +73,8 @@ func TestWatch(t *testing.T) {
 		"--previews", pictures, "--preview-rate", "60", "--count", "14", "--heartbeat", "50ms")
 	table.await(t, "TIME")
 	lines.await(t, "heartbeat")
-	succeed(t, "reduce", frames+"metal.png", "-r", frames+"metal.regions.json", "--addr", addr, "--name", "desk", "--part", "M 1")
+	succeed(t, "reduce", frames+"metal.png", "-r", frames+"metal.regions.json", "--addr", addr, "--name", "desk", "--part",
+		"M 1")
 	succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--addr", addr, "--name", "camera-3",
 		"--part-ids", "--quiet")
 	got := succeed(t, "reduce", frames+"conveyor/frame_007.png", "-r", frames+"conveyor/regions.json", "--addr", addr,

@@ -17,7 +17,8 @@ func TestExplain(t *testing.T) {
 		tls, token bool
 		want       string
 	}{
-		{codes.Unavailable, preface, false, false, "h:1: no connection: error reading server preface: EOF; if the server speaks TLS, add --tls"},
+		{codes.Unavailable, preface, false, false,
+			"h:1: no connection: error reading server preface: EOF; if the server speaks TLS, add --tls"},
 		{codes.Unavailable, preface, true, false, "h:1: no connection: error reading server preface: EOF\n"},
 		{codes.Unavailable,
 			`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`,
@@ -37,7 +38,8 @@ func TestExplain(t *testing.T) {
 			false, false, "; this is a port for HTTP"},
 		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 1.2.3.4:1: connect: connection refused"`,
 			false, false, "h:1: no connection: dial tcp 1.2.3.4:1: connect: connection refused; is the server running there?"},
-		{codes.Unavailable, "name resolver error: produced zero addresses", false, false, "h:1: no connection: no such host\n"},
+		{codes.Unavailable, "name resolver error: produced zero addresses", false, false,
+			"h:1: no connection: no such host\n"},
 		{codes.Unavailable, "the server is shutting down", false, false, "h:1: UNAVAILABLE: the server is shutting down\n"},
 		{codes.Unauthenticated, "a token is needed", false, false, "h:1: a token is needed; add --token-file FILE\n"},
 		{codes.Unauthenticated, "not one of the tokens", false, true, "h:1: not one of the tokens; see --token-file\n"},
