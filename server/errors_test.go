@@ -31,8 +31,8 @@ func TestStatusOf(t *testing.T) {
 	}{
 		{apierr.Refuse("frame.layout.stride", 3, "is less than a row of %d bytes", 4), codes.InvalidArgument,
 			apierr.ReasonInvalidField, []string{"frame.layout.stride = 3: is less than a row of 4 bytes"}},
-		{fmt.Errorf("wrapped: %w", apierr.Refuse("a", nil, "must be given")), codes.InvalidArgument, apierr.ReasonInvalidField,
-			[]string{"a: must be given"}},
+		{fmt.Errorf("wrapped: %w", apierr.Refuse("a", nil, "must be given")), codes.InvalidArgument,
+			apierr.ReasonInvalidField, []string{"a: must be given"}},
 		// Of a domain, and not put in terms of a request: it is the client's input all the same.
 		{fmt.Errorf("x: %w", kernels.Invalid("polygon", kernels.Path{"regions", 3}, 7, "must be less")),
 			codes.InvalidArgument, apierr.ReasonInvalidField, []string{"regions[3] = 7: must be less"}},
@@ -59,9 +59,10 @@ func TestStatusOf(t *testing.T) {
 			[]string{`"XYZ"`, "expired", "ago"}},
 		{apierr.ErrStalled, codes.Aborted, apierr.ReasonUploadStalled, []string{"nothing came"}},
 		{driver.ErrOutOfMemory, codes.ResourceExhausted, apierr.ReasonNoRoom, nil},
-		{apierr.Quota(apierr.ReasonResultTooLarge, "result", "too large"), codes.ResourceExhausted, apierr.ReasonResultTooLarge,
-			[]string{"result: too large"}},
-		{&apierr.RecipeNotFound{Name: "board", Version: 3}, codes.NotFound, apierr.ReasonUnknownRecipe, []string{`"board"`, "3"}},
+		{apierr.Quota(apierr.ReasonResultTooLarge, "result", "too large"), codes.ResourceExhausted,
+			apierr.ReasonResultTooLarge, []string{"result: too large"}},
+		{&apierr.RecipeNotFound{Name: "board", Version: 3}, codes.NotFound, apierr.ReasonUnknownRecipe,
+			[]string{`"board"`, "3"}},
 		{&apierr.RecipeNotFound{Name: "board", Version: 0}, codes.NotFound, apierr.ReasonUnknownRecipe, []string{`"board"`}},
 		{&apierr.VersionConflict{Name: "board", Expected: 3, Latest: 5}, codes.Aborted, apierr.ReasonVersionConflict,
 			[]string{`"board"`, "3", "5"}},
@@ -143,8 +144,10 @@ func TestPaths(t *testing.T) {
 		want string
 	}{
 		{plain, kernels.Path{"regions"}, "inspection.region_set.regions"},
-		{plain, kernels.Path{"regions", 3, "rings", 0, "vertices", 5, "x"}, "inspection.region_set.regions[3].rings[0].xy[10]"},
-		{plain, kernels.Path{"regions", 3, "rings", 0, "vertices", 5, "y"}, "inspection.region_set.regions[3].rings[0].xy[11]"},
+		{plain, kernels.Path{"regions", 3, "rings", 0, "vertices", 5, "x"},
+			"inspection.region_set.regions[3].rings[0].xy[10]"},
+		{plain, kernels.Path{"regions", 3, "rings", 0, "vertices", 5, "y"},
+			"inspection.region_set.regions[3].rings[0].xy[11]"},
 		{plain, kernels.Path{"regions", 3, "rings", 0}, "inspection.region_set.regions[3].rings[0]"},
 		{plain, kernels.Path{"regions", 2, "limits", 1}, "inspection.region_set.regions[2].limits[1]"},
 		{plain, kernels.Path{"reductions", "percentiles", 2}, "inspection.reductions.percentiles[2]"},
@@ -186,6 +189,11 @@ func TestEnumsAgree(t *testing.T) {
 		pb.Statistic_STATISTIC_HISTOGRAM: polygon.Histogram, pb.Statistic_STATISTIC_PERCENTILES: polygon.Percentiles,
 		pb.Statistic_STATISTIC_MEDIAN: polygon.Median, pb.Statistic_STATISTIC_MODE: polygon.Mode,
 		pb.Statistic_STATISTIC_DISTINCT: polygon.Distinct, pb.Statistic_STATISTIC_CENTROID: polygon.Centroid,
+		pb.Statistic_STATISTIC_SKEWNESS: polygon.Skewness, pb.Statistic_STATISTIC_KURTOSIS: polygon.Kurtosis,
+		pb.Statistic_STATISTIC_DISTANCES: polygon.Distances,
+		pb.Statistic_STATISTIC_ENTROPY:   polygon.Entropy, pb.Statistic_STATISTIC_CUMULATIVE: polygon.Cumulative,
+		pb.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION: polygon.MeanAbsoluteDeviation,
+		pb.Statistic_STATISTIC_INTERQUARTILE_RANGE:     polygon.InterquartileRange,
 	} {
 		if got := wire.ReductionsOf(&pb.Reductions{Statistics: []pb.Statistic{s}}).Statistics; got != want {
 			t.Errorf("%v = %v, want %v", s, got, want)

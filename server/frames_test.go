@@ -370,7 +370,8 @@ func TestFrameEviction(t *testing.T) {
 		t.Errorf("sum %d, want %d", got, want)
 	}
 	waitFor(t, "the memory", func() bool { return s.dev.Memory().Used == 0 })
-	if st := s.residents.Totals(); st.Totals != (residents.Totals{}) || st.Kept != 2 || st.Went[residents.GoneEvicted] != 1 ||
+	if st := s.residents.Totals(); st.Totals != (residents.Totals{}) || st.Kept != 2 ||
+		st.Went[residents.GoneEvicted] != 1 ||
 		st.Went[residents.GoneReleased] != 1 {
 		t.Errorf("%+v", st)
 	}

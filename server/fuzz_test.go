@@ -169,6 +169,11 @@ func (d *decisions) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value {
 			return protoreflect.ValueOfUint32(0)
 		}
 		return protoreflect.ValueOfUint32(uint32(b) % 33)
+	case protoreflect.Fixed32Kind:
+		if bad {
+			return protoreflect.ValueOfUint32(math.MaxUint32 - uint32(b))
+		}
+		return protoreflect.ValueOfUint32(uint32(b))
 	case protoreflect.Uint64Kind:
 		return protoreflect.ValueOfUint64(uint64(b) % 2)
 	case protoreflect.DoubleKind:

@@ -49,7 +49,8 @@ func FuzzConvert(f *testing.F) {
 		defer cancel()
 		res, err := interceptor(ctx, req, info,
 			func(ctx context.Context, req any) (any, error) {
-				return whole[pb.ConvertResponse](srv.HandleConvert(ctx, req.(*pb.ConvertRequest), framecodec.New(req.(*pb.ConvertRequest))))
+				return whole[pb.ConvertResponse](srv.HandleConvert(ctx, req.(*pb.ConvertRequest),
+					framecodec.New(req.(*pb.ConvertRequest))))
 			})
 		switch {
 		case err != nil:

@@ -953,7 +953,8 @@ func TestScanSlowConsumer(t *testing.T) {
 	}
 	waitFor(t, "the client to be cut off", func() bool { return s.lineScan.CutOff(call.opened.GetSessionToken()) })
 	got, err := call.rest(false)
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonSlowConsumer {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted ||
+		d.info.GetReason() != apierr.ReasonSlowConsumer {
 		t.Errorf("the call ended with %v", err)
 	}
 	next := got.parts[len(got.parts)-1].GetResultNumber() + 1

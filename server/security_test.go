@@ -143,7 +143,8 @@ func TestRevokedTokenEndsCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspecting(rect("a", 0, 0, 2, 2))}})
+		err = stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspecting(rect("a", 0, 0, 2,
+			2))}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,10 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +23,7 @@ import (
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 )
 
 func (ts *testServer) healthOf(t testing.TB, service string) healthpb.HealthCheckResponse_ServingStatus {
@@ -265,14 +268,36 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// Scrapes that nobody reads are few, and others are told to come again.
+// However many scrapes nobody reads, few answers are held for them, and others get one: it is no older than they are,
+// as long as not too many are held.
 func TestUnreadScrapes(t *testing.T) {
-	s := start(t, Config{})
-	h := s.Handler()
-	const scrapes = 50
+	var made atomic.Int64
+	h := newScrapes(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Encoding", r.Header.Get("Accept-Encoding"))
+		fmt.Fprint(w, made.Add(1))
+	}), hostwork.New(1))
+	get := func() (int64, string) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Header.Set("Accept-Encoding", "gzip")
+		h.ServeHTTP(w, r)
+		n, err := strconv.ParseInt(w.Body.String(), 10, 64)
+		if err != nil || w.Code != http.StatusOK {
+			t.Errorf("%d %q", w.Code, w.Body)
+		}
+		return n, w.Header().Get("X-Encoding")
+	}
+	for range 3 {
+		before := made.Load()
+		if n, encoding := get(); n != before+1 || encoding != "gzip" {
+			t.Errorf("answer %d, encoded as %q, after %d", n, encoding, before)
+		}
+	}
+	const scrapes = 200
 	read := make(chan struct{})
 	codes := make(chan int, scrapes)
 	var waiting atomic.Int64
+	before := made.Load()
 	for range scrapes {
 		go func() {
 			w := &unreadScrape{ResponseRecorder: httptest.NewRecorder(), waiting: &waiting, read: read}
@@ -280,24 +305,24 @@ func TestUnreadScrapes(t *testing.T) {
 			codes <- w.Code
 		}()
 	}
-	for range scrapes - maxScrapes {
-		select {
-		case code := <-codes:
-			if code != http.StatusServiceUnavailable {
-				t.Errorf("a scrape beside those that nobody reads: %d", code)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%d scrapes wait for who reads them; the limit is %d", waiting.Load(), maxScrapes)
+	for deadline := time.Now().Add(10 * time.Second); waiting.Load() < scrapes; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d got an answer", waiting.Load(), scrapes)
 		}
 	}
+	if n := made.Load() - before; n > maxScrapes+1 {
+		t.Errorf("%d answers are held", n)
+	}
+	get()
 	close(read)
-	for range maxScrapes {
+	for range scrapes {
 		if code := <-codes; code != http.StatusOK {
 			t.Errorf("a scrape that is read late: %d", code)
 		}
 	}
-	if code, _ := httpGet(t, h, "/metrics"); code != http.StatusOK {
-		t.Errorf("a scrape after all: %d", code)
+	before = made.Load()
+	if n, _ := get(); n != before+1 {
+		t.Errorf("after all: answer %d of %d", n, before)
 	}
 }
 

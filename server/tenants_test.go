@@ -141,7 +141,8 @@ func TestFramesOfTenants(t *testing.T) {
 	if d := detailsOf(t, calls["get"](alice, f.GetName())); d.info.GetReason() != apierr.ReasonFrameReleased {
 		t.Errorf("alice is told %v", d.status)
 	}
-	wantUnknown(t, "get after release", calls["get"](mallory, f.GetName()), calls["get"](mallory, never), f.GetName(), never)
+	wantUnknown(t, "get after release", calls["get"](mallory, f.GetName()), calls["get"](mallory, never), f.GetName(),
+		never)
 }
 
 // Pictures that the server keeps for a call are the caller's, and count as frames.
@@ -213,7 +214,8 @@ func TestRecipesOfTenants(t *testing.T) {
 		return err
 	}
 	remove := func(c *testServer, name string, version uint64) error {
-		_, err := c.recipe.DeleteRecipe(t.Context(), &pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: name, Version: version}})
+		_, err := c.recipe.DeleteRecipe(t.Context(), &pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: name,
+			Version: version}})
 		return err
 	}
 	ok := func(err error) {
@@ -292,7 +294,8 @@ func wantQuota(t testing.TB, err error, tenant, resource string, used, limit int
 	d := detailsOf(t, err)
 	m := d.info.GetMetadata()
 	if d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonTenantQuota ||
-		m["tenant"] != tenant || m["resource"] != resource || m["used"] != fmt.Sprint(used) || m["limit"] != fmt.Sprint(limit) ||
+		m["tenant"] != tenant || m["resource"] != resource || m["used"] != fmt.Sprint(used) ||
+		m["limit"] != fmt.Sprint(limit) ||
 		!strings.Contains(d.quota.String(), tenant) {
 		t.Errorf("%v, want a refusal of %s to %s, %d of %d", err, resource, tenant, used, limit)
 	}
@@ -428,8 +431,8 @@ func TestOneTenantLeavesSome(t *testing.T) {
 
 // GetDevice says what the caller holds, and to admins what everybody does.
 func TestTenantStatus(t *testing.T) {
-	s, _ := startTenants(t, Config{}, "a name=alice frames=3 role=run", "v name=viewer role=view", "o name=ops role=admin", "x",
-		"l name=viewer role=view sees=all")
+	s, _ := startTenants(t, Config{}, "a name=alice frames=3 role=run", "v name=viewer role=view", "o name=ops role=admin",
+		"x", "l name=viewer role=view sees=all")
 	s.as(t, "a").frameClient().put(t, noisyFrame(8, 8, 1))
 	status := func(token string) (*pb.GetDeviceResponse, []string) {
 		d, err := s.as(t, token).device.GetDevice(t.Context(), &pb.GetDeviceRequest{})
@@ -584,7 +587,8 @@ func TestRevocationEndsUnaryCalls(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := diffusionClient(s.as(t, "a")).Solve(t.Context(), &pb.SolveRequest{
-			Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-9, MaxCycles: 100_000},
+			Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-9,
+				MaxCycles: 100_000},
 			Drawing: &pb.Drawing{Width: 512, Height: 512, Pixels: []*pb.GivenPixel{{X: 1, Y: 1, Red: 1}, {X: 500, Y: 400}}}})
 		ended <- err
 	}()
@@ -622,8 +626,8 @@ func TestRevocationOfCertificates(t *testing.T) {
 func TestTenantsModel(t *testing.T) {
 	rng := seed.New(t, 1, 20)
 	const total, share = 24, 3 // half of all in four parts
-	s, _ := startTenants(t, Config{MaxFrames: total, FrameBytes: 1 << 20}, "a name=a frames=3", "a2 name=a", "b name=b frames=5",
-		"c name=c", "o name=ops role=admin")
+	s, _ := startTenants(t, Config{MaxFrames: total, FrameBytes: 1 << 20}, "a name=a frames=3", "a2 name=a",
+		"b name=b frames=5", "c name=c", "o name=ops role=admin")
 	owner := map[string]string{"a": "a", "a2": "a", "b": "b", "c": "c", "o": "ops"}
 	limit := map[string]int{"a": 3, "b": 5}
 	clients := map[string]*testServer{}
@@ -852,7 +856,8 @@ func TestQuotasOfOpeningsAndRecipes(t *testing.T) {
 func TestSetupsOfTenants(t *testing.T) {
 	s, _ := startTenants(t, Config{}, "a name=alice", "b name=bob")
 	for i, token := range []string{"a", "b", "a", "b"} {
-		got, err := diffusionClient(s.as(t, token)).Solve(t.Context(), &pb.SolveRequest{Drawing: drawing(5, &pb.ColorStop{Red: 200})})
+		got, err := diffusionClient(s.as(t, token)).Solve(t.Context(),
+			&pb.SolveRequest{Drawing: drawing(5, &pb.ColorStop{Red: 200})})
 		if err != nil || got.GetSetupKept() != (i > 1) {
 			t.Errorf("call %d, of %s: %v, kept: %v", i, token, err, got.GetSetupKept())
 		}

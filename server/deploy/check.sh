@@ -5,8 +5,8 @@
 #   server/deploy/check.sh container alerts   some of it
 #
 # Needs root, Go with the modules at hand, and the Debian packages debootstrap, buildah, systemd-container, curl and
-# prometheus. Registries of images are not asked: the bases are a Debian from debootstrap, with this machine's Go where
-# the name is that of the Go image. The CUDA image is not built, because its toolkit comes from such a registry. ROOT=
+# prometheus. Registries of images are not asked: the base is a Debian from debootstrap, where this machine's Go and what
+# it has compiled before are mounted. The CUDA image is not built, because its toolkit comes from such a registry. ROOT=
 # names a Debian that is there already; it isn't changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -35,29 +35,31 @@ export work
 
 bh() { buildah --storage-driver vfs --root "$work/storage" --runroot "$work/runroot" "$@"; }
 
-# base makes an image of a root and of more folders, each given as FROM:TO.
+# base makes an image of a root.
 base() {
 	local name=$1 c m
-	shift
 	c=$(bh from scratch)
 	m=$(bh mount "$c")
-	for from in "$@"; do
-		mkdir -p "$m${from#*:}"
-		cp -a "${from%:*}/." "$m${from#*:}"
-	done
+	cp -a "$2/." "$m"
+	mkdir -p "$m/usr/local/go"
 	bh umount "$c" > /dev/null
-	bh config --env PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local \
-		--env GOFLAGS=-buildvcs=false "$c" # what is checked out may be a worktree, whose repository is elsewhere
+	bh config --env PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin --env GOPATH=/go --env GOCACHE=/go/cache \
+		--env GOTOOLCHAIN=local --env GOFLAGS=-buildvcs=false "$c" # a worktree's repository is elsewhere
 	bh commit --quiet --rm "$c" "$name" > /dev/null
 }
 
 container() {
 	root
 	go mod download
-	base "docker.io/library/golang:$(sed -n 's/^ARG GO=//p' server/deploy/Containerfile)-bookworm" \
-		"$ROOT:/" "$(go env GOROOT):/usr/local/go"
-	bh build --isolation chroot --pull-never --network host --volume "$(go env GOMODCACHE):/go/pkg/mod" \
-		--tag polyscand --file server/deploy/Containerfile . > "$work/build.log" 2>&1 ||
+	base "docker.io/library/golang:$(sed -n 's/^ARG GO=//p' server/deploy/Containerfile)-bookworm" "$ROOT"
+	# What git has: other stages may write to the tree meanwhile.
+	mkdir "$work/source"
+	git ls-files -z --cached --others --exclude-standard |
+		while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done |
+		tar --null -T - -cf - | tar -xf - -C "$work/source"
+	bh build --isolation chroot --pull-never --network host --volume "$(go env GOROOT):/usr/local/go:ro" \
+		--volume "$(go env GOMODCACHE):/go/pkg/mod" --volume "$(go env GOCACHE):/go/cache" \
+		--tag polyscand --file server/deploy/Containerfile "$work/source" > "$work/build.log" 2>&1 ||
 		{ tail -20 "$work/build.log"; fail "the Containerfile does not build"; }
 	local c entry
 	c=$(bh from --pull-never localhost/polyscand)
@@ -78,21 +80,22 @@ container() {
 	echo "container: built, healthy, stopped"
 }
 
-# unit starts polyscand.service as README.md says, in a Debian under its own systemd, which runs what is below as its
-# last unit and writes result.
+# unit starts polyscand.service as README.md says, and plcgateway.service beside it, in a Debian under its own systemd,
+# which runs what is below as its last unit and writes result.
 unit() {
 	root
 	cp -a "$ROOT" "$work/machine"
 	local to=$work/machine
-	install -m 755 "$work/polyscand" "$work/polyscan" "$to/usr/local/bin/"
+	install -m 755 "$work/polyscand" "$work/polyscan" "$work/plcgateway" "$to/usr/local/bin/"
 	install -D -m 644 server/deploy/polyscand.yaml "$to/etc/polyscan/polyscand.yaml"
-	install -m 644 server/deploy/polyscand.service "$to/etc/systemd/system/"
+	install -m 644 clients/plcgateway/deploy/plcgateway.yaml testdata/conveyor/regions.json "$to/etc/polyscan/"
+	install -m 644 server/deploy/polyscand.service clients/plcgateway/deploy/plcgateway.service "$to/etc/systemd/system/"
 	cat > "$to/check" <<'IN'
 #!/bin/bash
 exec > /result 2>&1
 set -eux
-show() { systemctl show --value --property "$1" polyscand; }
-trap 'set +e; journalctl --no-pager --unit polyscand | tail -30; systemctl poweroff --no-block' EXIT
+show() { systemctl show --value --property "$1" "${2:-polyscand}"; }
+trap 'set +e; journalctl --no-pager --unit polyscand --unit plcgateway | tail -40; systemctl poweroff --no-block' EXIT
 systemctl is-active polyscand # Type=notify: it has said that it is ready
 polyscan device --addr 127.0.0.1:7465
 polyscan device --addr unix:/run/polyscan/polyscand.sock
@@ -100,10 +103,45 @@ polyscan device --addr unix:/run/polyscan/polyscand.sock
 [ -d /var/lib/polyscan/recipes ]
 systemctl reload polyscand
 systemctl is-active polyscand
-# A crash is followed by another start, and wrong settings aren't.
-systemctl kill --signal KILL polyscand
-for _ in $(seq 100); do [ "$(show NRestarts)" = 1 ] && [ "$(show ActiveState)" = active ] && break; sleep 0.1; done
-polyscan device --addr 127.0.0.1:7465
+# A crash is followed by another start, and wrong settings aren't. ABRT is what the watchdog sends, and ends as a panic does.
+restarts=0
+for signal in KILL ABRT; do
+	restarts=$((restarts + 1))
+	systemctl kill --signal $signal polyscand
+	for _ in $(seq 100); do [ "$(show NRestarts)" = $restarts ] && [ "$(show ActiveState)" = active ] && break; sleep 0.1; done
+	polyscan device --addr 127.0.0.1:7465
+done
+
+# The gateway, on port 502 and without rights: its PLC is answered. The recipe that it prepares is there by now.
+polyscan recipe put board -r /etc/polyscan/regions.json --addr 127.0.0.1:7465
+systemctl start plcgateway
+systemctl is-active plcgateway
+part() { plcgateway simulate --addr 127.0.0.1:502 --recipe 1 --count 1 --first-id "$1" | grep REJECT; }
+part 1
+[ "$(stat --format %u "/proc/$(show MainPID plcgateway)")" != 0 ]
+# However often it crashes, it comes again.
+for i in $(seq 7); do
+	was=$(show MainPID plcgateway)
+	systemctl kill --signal $([ "$i" = 7 ] && echo ABRT || echo KILL) plcgateway
+	for _ in $(seq 100); do
+		now=$(show MainPID plcgateway)
+		[ "$now" != "$was" ] && [ "$now" != 0 ] && [ "$(show ActiveState plcgateway)" = active ] && break
+		sleep 0.05
+	done
+done
+[ "$(show NRestarts plcgateway)" = 7 ]
+part 2
+# One that hangs is ended by the watchdog, and comes again.
+kill -STOP "$(show MainPID plcgateway)"
+for _ in $(seq 200); do [ "$(show NRestarts plcgateway)" = 8 ] && [ "$(show ActiveState plcgateway)" = active ] && break; sleep 0.1; done
+part 3
+systemctl stop plcgateway
+[ "$(show Result plcgateway)" = success ]
+sed -i 's/deadline: 50ms/deadline: 0ms/' /etc/polyscan/plcgateway.yaml
+if systemctl start plcgateway; then exit 1; fi
+sleep 1 # longer than RestartSec
+[ "$(show ExecMainStatus plcgateway) $(show ActiveState plcgateway) $(show NRestarts plcgateway)" = "2 failed 0" ]
+
 systemctl stop polyscand
 [ "$(show Result)" = success ]
 mkdir /run/systemd/system/polyscand.service.d
@@ -118,10 +156,11 @@ IN
 	printf '[Unit]\nAfter=polyscand.service\n[Service]\nType=oneshot\nExecStart=/check\n' > "$to/etc/systemd/system/check.service"
 	mkdir -p "$to/etc/systemd/system/multi-user.target.wants"
 	ln -s ../polyscand.service ../check.service "$to/etc/systemd/system/multi-user.target.wants/"
-	timeout 60 systemd-nspawn --quiet --register=no --keep-unit --private-network --boot --console=pipe \
+	timeout 120 systemd-nspawn --quiet --register=no --keep-unit --private-network --boot --console=pipe \
 		--directory "$to" < /dev/null > "$work/console.log" 2>&1 || { tail "$work/console.log"; cat "$to/result" || true; fail "systemd-nspawn"; }
 	grep -q '^passed$' "$to/result" || { cat "$to/result"; fail "the unit"; }
-	echo "unit: started, healthy, reloaded, started anew after a crash and not with wrong settings"
+	echo "units: started, healthy, reloaded, started anew after a crash and not with wrong settings"
+	echo "plcgateway's, besides: without root on port 502, after any number of crashes, and when it hangs"
 }
 
 alerts() {
@@ -135,7 +174,7 @@ for part in ${*:-container unit alerts}; do
 	case $part in
 	alerts) alerts ;;
 	container | unit)
-		CGO_ENABLED=0 go build -o "$work/" ./clients/polyscan ./server/cmd/polyscand
+		CGO_ENABLED=0 go build -o "$work/" ./clients/polyscan ./clients/plcgateway ./server/cmd/polyscand
 		"$part"
 		;;
 	*) fail "no part $part" ;;

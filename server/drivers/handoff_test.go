@@ -112,7 +112,8 @@ func TestPrepare(t *testing.T) {
 		out, err := cmd.Output()
 		r.Close()
 		if c.elsewhere {
-			c.want = []string{fmt.Sprintf(`elsewhere ["as it was called" "one" "two words"] %d "from before" <nil>`, cmd.Process.Pid)}
+			c.want = []string{fmt.Sprintf(`elsewhere ["as it was called" "one" "two words"] %d "from before" <nil>`,
+				cmd.Process.Pid)}
 		}
 		if code := cmd.ProcessState.ExitCode(); code != map[bool]int{false: 0, true: 7}[c.elsewhere] {
 			t.Errorf("%s: exit code %d (%v)", c.what, code, err)

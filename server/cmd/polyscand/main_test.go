@@ -387,13 +387,17 @@ func TestWarnings(t *testing.T) {
 	open, closed := write("open", 0o644), write("closed", 0o640)
 	const anyone, clear, readable = "anyone who reaches this address", "in the clear", "is open to all users"
 	for args, want := range map[string][]string{
-		"--listen 127.0.0.1:0":                             nil,
-		"--listen unix:" + filepath.Join(dir, "s"):         nil,
-		"--listen :0":                                      {anyone},
-		"--listen 0.0.0.0:0 --listen 127.0.0.1:0":          {anyone},
-		"--listen :0 --token-file " + closed:               {clear},
-		"--listen 127.0.0.1:0 --token-file " + open:        {clear, readable},
-		"--listen 127.0.0.1:0 --http :0 --log-level debug": nil,
+		"--listen 127.0.0.1:0":                                            nil,
+		"--listen unix:" + filepath.Join(dir, "s"):                        nil,
+		"--listen :0":                                                     {anyone},
+		"--listen 0.0.0.0:0 --listen 127.0.0.1:0":                         {anyone},
+		"--listen :0 --token-file " + closed:                              {clear},
+		"--listen 127.0.0.1:0 --token-file " + open:                       {clear, readable},
+		"--listen 127.0.0.1:0 --http :0 --log-level debug":                nil,
+		"--listen 127.0.0.1:0 --http :0 --console":                        {anyone}, // which takes calls
+		"--listen :0 --http :0 --console":                                 {anyone, anyone},
+		"--listen 127.0.0.1:0 --http 127.0.0.1:0":                         nil,
+		"--listen 127.0.0.1:0 --http :0 --console --token-file " + closed: {clear},
 	} {
 		d := startDaemon(t, strings.Fields(args)...)
 		d.signals <- syscall.SIGTERM

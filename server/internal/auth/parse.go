@@ -144,7 +144,8 @@ func (c *content) line(n int, fields []string) (key hash, l login, err error) {
 		default:
 			what := slices.Index(resourceNames[:], setting)
 			if what < 0 {
-				return bad("%s: there is no such setting, only name, role, sees, %s", word(setting), strings.Join(resourceNames[:], ", "))
+				return bad("%s: there is no such setting, only name, role, sees, %s", word(setting),
+					strings.Join(resourceNames[:], ", "))
 			}
 			limit, err := parseLimit(Resource(what), value)
 			if err != nil {

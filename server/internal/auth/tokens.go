@@ -1,8 +1,8 @@
-// Package auth knows who calls, and what each caller may do and hold: tenants, by bearer tokens and client certificates,
-// from a file that may change while the server runs.
+// Package auth knows who calls, and what each caller may do and hold: tenants, by bearer tokens and client
+// certificates, from a file that may change while the server runs.
 //
-// It admits calls and ends those whose token was taken back. Of calls it knows the least role for each method; what they
-// do, and what belongs to whom, the rooms know.
+// It admits calls and ends those whose token was taken back. Of calls it knows the least role for each method; what
+// they do, and what belongs to whom, the rooms know.
 package auth
 
 import (
@@ -62,8 +62,8 @@ func unauthenticated(text string) error {
 // errRevoked is why a call ends whose token or certificate was taken out of the file, or belongs to another tenant now.
 var errRevoked = unauthenticated("authorization: the token was taken back")
 
-// Revoked is the error for the client of a call whose context has ended because what it was admitted for was taken back;
-// nil where that is not so.
+// Revoked is the error for the client of a call whose context has ended because what it was admitted for was taken
+// back; nil where that is not so.
 func Revoked(ctx context.Context) error {
 	var r *revocation
 	if errors.As(context.Cause(ctx), &r) {
@@ -81,8 +81,8 @@ func (r *revocation) GRPCStatus() *status.Status { return status.Convert(r.error
 // errNone is about a file without a token. The server does not start with it, and a running one refuses everybody.
 var errNone = errors.New("there is no token in it")
 
-// New reads the file, and again whenever its content changes, until Close. Where path is "" each certificate is a tenant,
-// with the default role.
+// New reads the file, and again whenever its content changes, until Close. Where path is "" each certificate is a
+// tenant, with the default role.
 func New(path string, log *slog.Logger) (*Tenants, error) {
 	t := &Tenants{path: path, log: log, stop: make(chan struct{}), calls: map[*call]struct{}{}, ledger: newLedger(),
 		known: &content{}}
@@ -118,8 +118,8 @@ func (t *Tenants) SetTotals(totals Amounts) {
 	t.ledger.totals = totals
 }
 
-// Hold counts n of what a tenant has from before the process, until release, whatever its limit is. A nil Tenants counts
-// nothing, and nothing is counted of nobody's.
+// Hold counts n of what a tenant has from before the process, until release, whatever its limit is. A nil Tenants
+// counts nothing, and nothing is counted of nobody's.
 func (t *Tenants) Hold(tenant string, what Resource, n int64) (release func()) {
 	if t == nil || tenant == "" {
 		return func() {}
@@ -213,8 +213,8 @@ func (t *Tenants) use(data []byte) error {
 	return nil
 }
 
-// find returns who has a key. The time may depend on the key, which is a hash: that tells nothing of how much of a token
-// is right. mu is held.
+// find returns who has a key. The time may depend on the key, which is a hash: that tells nothing of how much of a
+// token is right. mu is held.
 func (t *Tenants) find(key hash) (c Caller, ok bool) {
 	l, ok := t.known.logins[key]
 	c = l.who

@@ -298,8 +298,8 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (kernels.PixelFormat,
 	return format, bad.OrNil()
 }
 
-func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels.PixelFormat) (f kernels.Picture, free func(),
-	err error) {
+func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels.PixelFormat) (f kernels.Picture,
+	free func(), err error) {
 	err = protect(func() error {
 		src.rewind()
 		img, err := k.decode(src)
@@ -388,8 +388,8 @@ func decodedBytes(cfg image.Config, h *imageHeader) int64 {
 	return 4
 }
 
-// Bounds of the passes over a progressive JPEG. Encoders make about ten; each may cost as much time as the whole picture
-// and hardly any bytes, so that their number and the pixels that all of them visit have a bound.
+// Bounds of the passes over a progressive JPEG. Encoders make about ten; each may cost as much time as the whole
+// picture and hardly any bytes, so that their number and the pixels that all of them visit have a bound.
 const (
 	maxScans      = 100
 	maxScanPixels = 1 << 30

@@ -11,9 +11,9 @@ import (
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 )
 
-// pieceReader reads a file that lies in pieces. It stops when ctx ends, because decoders don't look at contexts, and when
-// more was read than any honest file has decoders read: offsets in a TIFF file may point to the same bytes a million
-// times.
+// pieceReader reads a file that lies in pieces. It stops when ctx ends, because decoders don't look at contexts, and
+// when more was read than any honest file has decoders read: offsets in a TIFF file may point to the same bytes a
+// million times.
 type pieceReader struct {
 	ctx    context.Context
 	pieces [][]byte

@@ -259,7 +259,7 @@ func (fs *call) receiveOpen() error {
 		return apierr.WithDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message",
 			apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 	}
-	if err := fs.host.Validate(first); err != nil {
+	if err := fs.host.Validate(fs.ctx, first); err != nil {
 		return err
 	}
 	return fs.method.Open(first)
@@ -288,7 +288,7 @@ func (fs *call) workOn(sequence uint64, req Request, in *framecodec.Message, bef
 			a = Answer{Err: fs.host.Panicked(fs.ctx, p)}
 		}
 	}()
-	if err := fs.host.Validate(in); err != nil {
+	if err := fs.host.Validate(fs.ctx, in); err != nil {
 		return Answer{Err: err}
 	}
 	return fs.method.Answer(fs.ctx, sequence, req, in, before)
@@ -307,6 +307,7 @@ func (fs *call) sendAnswer(sequence uint64, a Answer) error {
 	} else {
 		out.Message = fs.method.Response(sequence, a, nil)
 		out.Start, out.Release = a.Response.Start, a.Release
+		out.Ctx, out.Size = a.Response.Ctx, a.Response.Size
 	}
 	if m, ok := out.Message.(*framecodec.Message); ok {
 		defer m.Free() // the transport has references of its own

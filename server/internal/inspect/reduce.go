@@ -13,7 +13,8 @@ import (
 )
 
 // run reduces a frame.
-func (s *Service) run(ctx context.Context, dev device.Lease, in *wire.Inspection, f kernels.Picture) (*polygon.Result, error) {
+func (s *Service) run(ctx context.Context, dev device.Lease, in *wire.Inspection, f kernels.Picture) (*polygon.Result,
+	error) {
 	var res *polygon.Result
 	if in.Keep && frameFits(f) {
 		p, err := s.Prepared.get(ctx, dev, in.Set, f.Width, f.Height, in.Method)

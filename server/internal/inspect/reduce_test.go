@@ -22,7 +22,7 @@ func TestPrepareCanceled(t *testing.T) {
 			{Name: "r", Rings: []*pb.Ring{{Xy: []float64{0, 0, 2, 0, 2, 1, 0, 1}}}},
 		}}},
 		Reductions: &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_SUM}},
-	}, "open", "frame", nil, polygon.Bounds{MaxRegions: 1, MaxVertices: 4, MaxRegionVertices: 4})
+	}, "open", "frame", nil, nil, polygon.Bounds{MaxRegions: 1, MaxVertices: 4, MaxRegionVertices: 4}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

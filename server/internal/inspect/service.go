@@ -35,7 +35,7 @@ type Host interface {
 	Status(ctx context.Context, err error) *status.Status
 }
 
-// Config is what the service works with. All of it must be set.
+// Config is what the service works with. All of it must be set but Sets.
 type Config struct {
 	Host            Host
 	Frames          *frames.Reader
@@ -44,7 +44,8 @@ type Config struct {
 	Metrics         *observe.Metrics
 	Recipes         wire.Recipes
 	Events          *events.Bus
-	Bounds          polygon.Bounds // of sets of regions
+	Sets            *wire.RegionSets // that come again
+	Bounds          polygon.Bounds   // of sets of regions
 	MaxMessageBytes int64
 	PreparedBytes   int64 // of the device, for prepared regions
 }
@@ -86,8 +87,8 @@ func Desc() *grpc.ServiceDesc {
 // many vertices.
 func (s *Service) inspection(ctx context.Context, m *pb.Inspection, path string) (what *wire.Inspection, err error) {
 	ctx = kernels.WithClass(ctx, wire.ClassOf(m.GetWorkClass()))
-	refused := s.Frames.Work.Do(ctx, wire.SetWork(m.GetRegionSet()), wire.SmallSet, func() error {
-		what, err = wire.NewInspection(m, path, "frame", s.Recipes, s.Bounds)
+	refused := s.Frames.Work.Do(ctx, s.Sets.Work(m.GetRegionSet()), wire.SmallSet, func(pause func() error) error {
+		what, err = wire.NewInspection(m, path, "frame", s.Recipes, s.Sets, s.Bounds, pause)
 		return err
 	})
 	return what, refused
@@ -140,8 +141,10 @@ func (s *Service) reduceFrame(
 		return nil, nil, nil, nil, err
 	}
 	defer dev.End()
+	share := int64(0)
 	f, err := s.Frames.ReadFor(ctx, m, in.Pieces(nil), what.Paths.Frame, func(f kernels.Picture) (int64, error) {
 		n, err := what.Share(f, s.MaxMessageBytes)
+		share = n
 		if err != nil || n <= budget.SmallShare || before == nil {
 			return n, err
 		}
@@ -174,10 +177,20 @@ func (s *Service) reduceFrame(
 	start := time.Now()
 	s.Metrics.Reduced(res, what.Set.Len(), f.Width*f.Height)
 	f.Data = nil
-	result := wire.FrameResult(f.ID, f.Picture, res, what.Reductions.Output.Fields, f.Decode)
+	var result *pb.FrameResult
+	if err := s.Frames.Work.Do(ctx, int(share), wire.LargeMessage, func(func() error) error {
+		result = wire.FrameResult(f.ID, f.Picture, res, what.Reductions.Output.Fields, f.Decode)
+		return nil
+	}); err != nil {
+		picture.Release()
+		f.Answer()
+		res.Release()
+		return nil, nil, nil, nil, err
+	}
 	result.PartId = m.GetPartId()
 	sketch.Done(number, result.GetPartId(), result.GetVerdict(), res)
-	return &wire.Response{Message: result, Start: start}, res, picture, func() { f.Answer(); res.Release() }, nil
+	return &wire.Response{Message: result, Start: start, Ctx: ctx, Size: share}, res, picture,
+		func() { f.Answer(); res.Release() }, nil
 }
 
 func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wire.Response, error) {
@@ -186,8 +199,8 @@ func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wir
 	var err error
 	switch r := req.GetRegions().(type) {
 	case *pb.RasterizeRequest_RegionSet:
-		err = s.Frames.Work.Do(ctx, wire.SetWork(r.RegionSet), wire.SmallSet, func() (err error) {
-			set, err = wire.NewSet(r.RegionSet, p, s.Bounds)
+		err = s.Frames.Work.Do(ctx, wire.SetWork(r.RegionSet), wire.SmallSet, func(pause func() error) (err error) {
+			set, err = wire.NewSet(r.RegionSet, p, s.Bounds, pause)
 			return err
 		})
 	case *pb.RasterizeRequest_Recipe:

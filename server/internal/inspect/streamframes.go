@@ -8,6 +8,7 @@ import (
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/framestream"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -27,6 +28,7 @@ type frameStream struct {
 	ctx     context.Context
 	what    *wire.Inspection // nil before the open message
 	own     bool             // the set is of this stream alone
+	bytes   int64            // that it takes, with its message
 	seen    *events.Stream   // what others see of it
 }
 
@@ -42,7 +44,10 @@ func (f *frameStream) Open(req framestream.Request) error {
 	if err != nil {
 		return err
 	}
-	f.own = !what.Keep
+	if f.own = !what.Keep; f.own {
+		f.bytes = 2*what.Set.Bytes() + wire.StructBytes(&pb.RegionSet{Regions: what.Regions})
+		f.service.Memory.Count(budget.Requests, f.bytes)
+	}
 	what.Keep = true
 	f.what = what
 	f.seen = f.service.Events.Open(
@@ -70,6 +75,7 @@ func (*frameStream) Response(sequence uint64, a framestream.Answer, st *spb.Stat
 }
 
 func (f *frameStream) Close() {
+	f.service.Memory.Count(budget.Requests, -f.bytes)
 	f.seen.Close(nil)
 	if f.own && f.what != nil {
 		f.service.Prepared.drop(f.what.Set)

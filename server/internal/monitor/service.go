@@ -23,8 +23,8 @@ import (
 
 // Host is what the service needs of the server.
 type Host interface {
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
+	// Validate checks a message by the rules in the schemas, a large one at a place of the pool of host work.
+	Validate(ctx context.Context, m any) error
 	// Draining is closed when the server shuts down.
 	Draining() <-chan struct{}
 	// DeviceState is what the device is now.
@@ -126,7 +126,7 @@ func filterOf(req *pb.WatchRequest) events.Filter {
 
 // Watch implements pb.MonitorServiceServer.
 func (s *Service) Watch(req *pb.WatchRequest, stream pb.MonitorService_WatchServer) error {
-	if err := s.Host.Validate(req); err != nil {
+	if err := s.Host.Validate(stream.Context(), req); err != nil {
 		return err
 	}
 	beat := defaultHeartbeat

@@ -16,8 +16,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/auth"
 )
 
-// Auditor keeps who changed what. It is called in the order of changes, and doesn't wait. owner is the tenant whose recipe
-// it is.
+// Auditor keeps who changed what. It is called in the order of changes, and doesn't wait. owner is the tenant whose
+// recipe it is.
 type Auditor interface {
 	Audit(m *pb.AuditEntry, owner string)
 }
@@ -79,6 +79,9 @@ func differences(before, after *pb.Recipe) []string {
 		was[name] = list[1:]
 		if a, b := strings.Join(old.GetLimits(), "; "), strings.Join(r.GetLimits(), "; "); a != b {
 			add("region %s: limits %q, before %q", name, b, a)
+		}
+		if !proto.Equal(old.GetReference(), r.GetReference()) {
+			add("region %s: reference changed", name)
 		}
 		if old.GetFillRule() != r.GetFillRule() {
 			add("region %s: fill rule %s, before %s", name, r.GetFillRule(), old.GetFillRule())

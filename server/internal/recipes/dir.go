@@ -143,12 +143,17 @@ func (d *dir) loadFile(path string, recipe func(*pb.Recipe) error, lastVersion f
 	return nil
 }
 
-// write stores a version.
-func (d *dir) write(m *pb.Recipe) error {
+// encode makes the content of the file of a version.
+func (d *dir) encode(m *pb.Recipe) ([]byte, error) {
 	data, err := protojson.MarshalOptions{Multiline: len(m.GetRegionSet().GetRegions()) < 1000}.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("recipes: %w", err)
+		return nil, fmt.Errorf("recipes: %w", err)
 	}
+	return data, nil
+}
+
+// write makes the file of a version of what encode made of it.
+func (d *dir) write(m *pb.Recipe, data []byte) error {
 	return d.replace(versionFile(m.GetName(), m.GetVersion()), data)
 }
 

@@ -17,13 +17,14 @@ import (
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/events"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // Host is what the service needs of the server.
 type Host interface {
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
+	// Validate checks a message by the rules in the schemas, a large one at a place of the pool of host work.
+	Validate(ctx context.Context, m any) error
 	// Forget lets go of what was prepared of a set that is used no more.
 	Forget(set *polygon.Set)
 }
@@ -33,6 +34,7 @@ type Service struct {
 	pb.UnimplementedRecipeServiceServer
 	host    Host
 	bounds  polygon.Bounds // of sets of regions
+	work    *hostwork.Pool // where recipes of many vertices are compiled
 	events  *events.Bus
 	auditor Auditor // nil: nobody keeps who changes what
 	recipes *store
@@ -42,8 +44,9 @@ type Service struct {
 type Config struct {
 	Dir        string // "" keeps recipes in memory
 	MaxRecipes int    // versions
-	MaxBytes   int64  // of all together, as messages
+	MaxBytes   int64  // of memory, of all together
 	Bounds     polygon.Bounds
+	Work       *hostwork.Pool // where recipes of many vertices are compiled
 	Events     *events.Bus
 	Auditor    Auditor // nil: nobody keeps who changes what
 	// Hold counts a stored version for the tenant that has it, until release.
@@ -52,7 +55,7 @@ type Config struct {
 
 // Open reads what is stored.
 func Open(h Host, cfg Config) (*Service, error) {
-	s := &Service{host: h, bounds: cfg.Bounds, events: cfg.Events, auditor: cfg.Auditor}
+	s := &Service{host: h, bounds: cfg.Bounds, work: cfg.Work, events: cfg.Events, auditor: cfg.Auditor}
 	var err error
 	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, s.loadRecipe, cfg.Hold)
 	return s, err
@@ -66,16 +69,23 @@ func (s *Service) Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set,
 // Close lets another server use the directory.
 func (s *Service) Close() { s.recipes.close() }
 
+// Bytes is about how much memory they take.
+func (s *Service) Bytes() int64 {
+	_, bytes := s.recipes.size()
+	return bytes
+}
+
 // Count is the number of versions stored.
 func (s *Service) Count() int {
 	n, _ := s.recipes.size()
 	return n
 }
 
-// compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request.
-func (s *Service) compileRecipe(m *pb.Recipe, path string) (*polygon.Set, error) {
+// compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request. It
+// calls pause as [wire.NewSet] does.
+func (s *Service) compileRecipe(m *pb.Recipe, path string, pause func() error) (*polygon.Set, error) {
 	p := wire.Paths{Set: path + "region_set", Reductions: path + "reductions"}
-	set, err := wire.NewSet(m.GetRegionSet(), p, s.bounds)
+	set, err := wire.NewSet(m.GetRegionSet(), p, s.bounds, pause)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +98,11 @@ func (s *Service) compileRecipe(m *pb.Recipe, path string) (*polygon.Set, error)
 
 func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
 	in := req.GetRecipe()
-	set, err := s.compileRecipe(in, "recipe.")
+	var set *polygon.Set
+	err := s.work.Do(ctx, wire.SetWork(in.GetRegionSet()), wire.SmallSet, func(pause func() error) (err error) {
+		set, err = s.compileRecipe(in, "recipe.", pause)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +113,14 @@ func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.
 		Reductions:  in.GetReductions(),
 		CreatedAt:   timestamppb.New(time.Now()),
 	}
-	err = s.recipes.put(auth.FromContext(ctx), m, set, req.ExpectedVersion, func(before *pb.Recipe) {
-		s.audit(ctx, &pb.AuditEntry{
-			Action: pb.AuditAction_AUDIT_ACTION_PUT_RECIPE, Recipe: m.GetName(), Version: m.GetVersion(),
-			VersionBefore: before.GetVersion(), Changes: differences(before, m),
-		}, m.GetTenant())
+	audit := &pb.AuditEntry{Action: pb.AuditAction_AUDIT_ACTION_PUT_RECIPE, Recipe: m.GetName()}
+	err = s.recipes.put(auth.FromContext(ctx), m, set, req.ExpectedVersion, func(f func() error) error {
+		return s.work.Do(ctx, wire.SetWork(in.GetRegionSet()), wire.SmallSet, func(func() error) error { return f() })
+	}, func(before *pb.Recipe) {
+		audit.VersionBefore, audit.Changes = before.GetVersion(), differences(before, m)
+	}, func() {
+		audit.Version = m.GetVersion()
+		s.audit(ctx, audit, m.GetTenant())
 	})
 	if err != nil {
 		return nil, err
@@ -195,11 +212,11 @@ func (s *Service) DeleteRecipe(ctx context.Context, req *pb.DeleteRecipeRequest)
 
 // loadRecipe checks a recipe that was read from a file.
 func (s *Service) loadRecipe(m *pb.Recipe) (*polygon.Set, error) {
-	if err := s.host.Validate(m); err != nil {
+	if err := s.host.Validate(context.Background(), m); err != nil {
 		return nil, err
 	}
 	if m.GetVersion() == 0 {
 		return nil, fmt.Errorf("version = 0: versions count from 1")
 	}
-	return s.compileRecipe(m, "")
+	return s.compileRecipe(m, "", nil)
 }

@@ -16,13 +16,14 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // storedRecipe is one version of a recipe. It is immutable; msg must not be changed.
 type storedRecipe struct {
 	msg     *pb.Recipe
 	set     *polygon.Set
-	bytes   int64
+	bytes   int64  // of memory
 	uncount func() // when it is deleted
 }
 
@@ -44,9 +45,9 @@ type store struct {
 	writing sync.Mutex
 }
 
-// keptNames is how many names without versions are remembered with their last versions. Beyond that those with the lowest
-// are forgotten, and the floor is raised to them: clients that put and delete recipes under ever new names must not
-// fill the directory.
+// keptNames is how many names without versions are remembered with their last versions. Beyond that those with the
+// lowest are forgotten, and the floor is raised to them: clients that put and delete recipes under ever new names must
+// not fill the directory.
 const keptNames = 20
 
 // recipeName is what is stored under one name.
@@ -97,7 +98,7 @@ func newStore(dir string, limit int, maxBytes int64, compile func(*pb.Recipe) (*
 				return err
 			}
 			n := s.name(m.GetName())
-			n.versions = append(n.versions, s.stored(m, set, s.hold(m.GetTenant())))
+			n.versions = append(n.versions, s.stored(m, set, memoryOf(m, set), s.hold(m.GetTenant())))
 			n.last = max(n.last, m.GetVersion())
 			return nil
 		},
@@ -168,8 +169,13 @@ func (s *store) name(name string) *recipeName {
 	return n
 }
 
-func (s *store) stored(m *pb.Recipe, set *polygon.Set, uncount func()) *storedRecipe {
-	r := &storedRecipe{msg: m, set: set, bytes: int64(proto.Size(m)), uncount: uncount}
+// memoryOf is about how much memory a recipe takes, as a message and compiled.
+func memoryOf(m *pb.Recipe, set *polygon.Set) int64 {
+	return int64(proto.Size(m)) + wire.StructBytes(m.GetRegionSet()) + set.Bytes()
+}
+
+func (s *store) stored(m *pb.Recipe, set *polygon.Set, size int64, uncount func()) *storedRecipe {
+	r := &storedRecipe{msg: m, set: set, bytes: size, uncount: uncount}
 	s.count++
 	s.bytes += r.bytes
 	return r
@@ -210,10 +216,13 @@ func mayChange(who auth.Caller, latest *storedRecipe) error {
 	return nil
 }
 
-// put stores m as the next version and sets that and whose it is in m, which the store keeps. expected, unless nil, must
-// be the latest version (0: none). stored is called with the version before, nil where there is none, before another one
-// can come.
-func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *uint64, stored func(before *pb.Recipe)) error {
+// put stores m as the next version and sets that and whose it is in m, which the store keeps. expected, unless nil,
+// must be the latest version (0: none). compare is called with the version before, nil where there is none, before m is
+// stored, and stored afterwards, before another version can come. do runs what takes time in proportion to the recipe:
+// its error is that of what it ran, or its own where it ran nothing.
+func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *uint64, do func(func() error) error,
+	compare func(before *pb.Recipe), stored func()) error {
+	size := memoryOf(m, set)
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.RLock()
@@ -238,36 +247,44 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 	if expected != nil && *expected != latest {
 		return &apierr.VersionConflict{Name: m.GetName(), Expected: *expected, Latest: latest}
 	}
-	size := int64(proto.Size(m))
 	switch {
 	case count >= s.max:
 		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
 			fmt.Sprintf("%d versions are stored, which is the limit", count))
 	case bytes+size > s.maxBytes:
 		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
-			fmt.Sprintf("the recipe has %d bytes and those stored have %d: the limit is %d", size, bytes, s.maxBytes))
+			fmt.Sprintf("the recipe takes %d bytes and those stored take %d: the limit is %d", size, bytes, s.maxBytes))
 	}
 	m.Version = last + 1
 	uncount, err := who.TakeFor(m.Tenant, auth.Recipes, 1)
 	if err != nil {
 		return err
 	}
-	if s.dir != nil {
-		if err := s.dir.write(m); err != nil {
-			uncount()
-			return err
+	var file []byte
+	err = do(func() (err error) {
+		if before != nil {
+			compare(before.msg)
+		} else {
+			compare(nil)
 		}
+		if s.dir != nil {
+			file, err = s.dir.encode(m)
+		}
+		return err
+	})
+	if err == nil && s.dir != nil {
+		err = s.dir.write(m, file)
+	}
+	if err != nil {
+		uncount()
+		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	n = s.name(m.GetName())
 	n.last = m.GetVersion()
-	n.versions = append(n.versions, s.stored(m, set, uncount))
-	var old *pb.Recipe
-	if before != nil {
-		old = before.msg
-	}
-	stored(old)
+	n.versions = append(n.versions, s.stored(m, set, size, uncount))
+	s.mu.Unlock()
+	stored()
 	return nil
 }
 

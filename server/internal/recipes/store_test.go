@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,8 @@ func openStore(t *testing.T, path string) *store {
 	}
 	return s
 }
+
+func atOnce(f func() error) error { return f() }
 
 // files are those of a directory that end so, with what they hold.
 func files(t *testing.T, path, suffix string) map[string]string {
@@ -62,7 +65,7 @@ func TestVersionsNeverAgain(t *testing.T) {
 			}
 			if random.IntN(2) == 0 {
 				m := &pb.Recipe{Name: name}
-				if err := s.put(auth.Anonymous, m, nil, nil, func(*pb.Recipe) {}); err != nil {
+				if err := s.put(auth.Anonymous, m, nil, nil, atOnce, func(*pb.Recipe) {}, func() {}); err != nil {
 					t.Fatal(err)
 				}
 				if m.Version <= used[name] {
@@ -141,4 +144,27 @@ func (s *store) nameOrNone(name string) recipeName {
 		return *n
 	}
 	return recipeName{}
+}
+
+// A call that ends before there was a place for the work on its recipe stores nothing, and uses no version up.
+func TestPutWithoutPlace(t *testing.T) {
+	for _, path := range []string{"", t.TempDir()} {
+		s := openStore(t, path)
+		gone := errors.New("the call ended")
+		put := func(do func(func() error) error) (version uint64, compared, stored bool, err error) {
+			m := &pb.Recipe{Name: "r"}
+			err = s.put(auth.Anonymous, m, nil, nil, do, func(*pb.Recipe) { compared = true }, func() { stored = true })
+			return m.GetVersion(), compared, stored, err
+		}
+		if _, compared, stored, err := put(func(func() error) error { return gone }); err != gone || compared || stored {
+			t.Errorf("%q: %v, compared: %t, stored: %t", path, err, compared, stored)
+		}
+		if n, bytes := s.size(); n != 0 || bytes != 0 {
+			t.Errorf("%q: %d versions of %d bytes", path, n, bytes)
+		}
+		if v, compared, stored, err := put(atOnce); v != 1 || !compared || !stored || err != nil {
+			t.Errorf("%q: version %d, compared: %t, stored: %t, %v", path, v, compared, stored, err)
+		}
+		s.close()
+	}
 }

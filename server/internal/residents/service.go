@@ -103,8 +103,8 @@ type uploaded struct {
 	err error
 }
 
-// HandleUploadFrame is the handler. Another goroutine receives, because only that way can the stream end while the client is
-// silent.
+// HandleUploadFrame is the handler. Another goroutine receives, because only that way can the stream end while the
+// client is silent.
 func (s *Service) HandleUploadFrame(stream grpc.ServerStream) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -197,7 +197,7 @@ func (s *Service) receiveUpload(ctx context.Context, dev device.Lease, stream gr
 // receivePiece does what is to be done with one message. The first one, for which u is nil, begins the upload.
 func (s *Service) receivePiece(ctx context.Context, dev device.Lease, u *upload, req *pb.UploadFrameRequest,
 	in *framecodec.Message) (*upload, error) {
-	if err := s.host.Validate(in); err != nil {
+	if err := s.host.Validate(ctx, in); err != nil {
 		return u, err
 	}
 	m := req.GetFrame()

@@ -266,7 +266,8 @@ func (c *call) receive() error {
 		if isUnknownLease(x.err) {
 			// As a rule the connection is breaking, and the lease has gone first. The client has the pixels yet, and
 			// sends them again when it resumes, with another lease.
-			return apierr.WithDetails(codes.Unavailable, status.Convert(x.err).Message(), apierr.Info(apierr.ReasonUnknownLease)).Err()
+			return apierr.WithDetails(codes.Unavailable, status.Convert(x.err).Message(),
+				apierr.Info(apierr.ReasonUnknownLease)).Err()
 		}
 		ss.arrive(c, x)
 	}
@@ -306,7 +307,7 @@ func (c *call) receiveFirst() (*session, *pb.ScanOpened, error) {
 			"strip: came before open or resume, one of which must be the first message",
 			apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 	}
-	if err := c.service.Host.Validate(req); err != nil {
+	if err := c.service.Host.Validate(c.ctx, req); err != nil {
 		return nil, nil, err
 	}
 	if resume := req.GetResume(); resume != nil {

@@ -14,8 +14,8 @@ import (
 //
 //	arrive -> (waiting for strips before it) -> release -> (queue) -> take -> (in work) -> finish
 //
-// The client sees two of its numbers: that of the next strip that isn't finished, from which it resumes, and the line up
-// to which it may send.
+// The client sees two of its numbers: that of the next strip that isn't finished, from which it resumes, and the line
+// up to which it may send.
 type stripOrder struct {
 	credit int // lines that may be under way; one strip may always be
 	window int // strips that may wait for a missing one
@@ -82,7 +82,8 @@ type missing struct{ fromSequence, toSequence, fromLine, toLine uint64 }
 func (m missing) any() bool { return m.fromSequence < m.toSequence || m.fromLine < m.toLine }
 
 // release moves strips to the queue whose turn has come, giving up missing ones before them where more than most wait.
-// It calls turn for each, after it has set its end, and its err where the strip begins before the end of the one before.
+// It calls turn for each, after it has set its end, and its err where the strip begins before the end of the one
+// before.
 func (o *stripOrder) release(most int, turn func(x *strip, before missing)) {
 	n := 0
 	for n < len(o.waiting) && (o.waiting[n].GetSequence() == o.next || len(o.waiting)-n > most) {

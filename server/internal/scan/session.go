@@ -86,7 +86,8 @@ var (
 	errSlowConsumer = apierr.Quota(apierr.ReasonSlowConsumer, "results", "they are not being read")
 	errCredit       = apierr.Quota(apierr.ReasonCredit, "strips", "more lines are under way than credit_line allows")
 	errStrips       = apierr.Quota(apierr.ReasonCredit, "strips", fmt.Sprintf("more than %d are under way", mostStrips))
-	errTakenOver    = apierr.WithDetails(codes.Aborted, "the session was resumed by another call", apierr.Info(apierr.ReasonTakenOver)).Err()
+	errTakenOver    = apierr.WithDetails(codes.Aborted, "the session was resumed by another call",
+		apierr.Info(apierr.ReasonTakenOver)).Err()
 )
 
 // defaultLatencyBudget is what ScanOpen.latency_budget says.
@@ -98,7 +99,13 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 		return nil, apierr.Refuse("open.inspection.work_class", class,
 			"must be unspecified: line-scan streams have a class of their own")
 	}
-	what, err := wire.NewInspection(open.GetInspection(), "open.inspection", "strip.frame", s.Recipes, s.Bounds)
+	var what *wire.Inspection
+	set := open.GetInspection().GetRegionSet()
+	err = s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) error {
+		what, err = wire.NewInspection(open.GetInspection(), "open.inspection", "strip.frame", s.Recipes, nil,
+			s.Bounds, pause)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -279,6 +286,24 @@ func (ss *session) rewind(nextResult uint64) error {
 	ss.unsent += ss.kept
 	ss.sent, ss.kept = nil, 0
 	return nil
+}
+
+// Bytes is about how much host memory sessions hold: their regions, and results that wait or may be asked for again.
+func (s *Service) Bytes() (n int64) {
+	s.scans.mu.Lock()
+	var all []*session
+	for _, ss := range s.scans.sessions {
+		if ss != nil {
+			all = append(all, ss)
+		}
+	}
+	s.scans.mu.Unlock()
+	for _, ss := range all {
+		ss.mu.Lock()
+		n += int64(ss.unsent+ss.kept) + ss.what.Set.Bytes()
+		ss.mu.Unlock()
+	}
+	return n
 }
 
 // confirm lets go of results that the client has. mu is held.

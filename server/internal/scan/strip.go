@@ -52,7 +52,7 @@ func (x *strip) hold() (release func()) {
 func (ss *session) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message,
 	arrived time.Time) *strip {
 	x := &strip{Strip: req.GetStrip(), in: in, own: req.GetStrip().GetFrame().GetShared() == nil, arrived: arrived}
-	if x.err = ss.service.Host.Validate(req); x.err == nil {
+	if x.err = ss.service.Host.Validate(ss.ctx, req); x.err == nil {
 		x.err = ss.checkStrip(ctx, x)
 	}
 	if x.err != nil {
@@ -89,9 +89,11 @@ func (ss *session) checkStrip(ctx context.Context, x *strip) error {
 		return apierr.Refuse(path+".layout.significant_bits", l.GetSignificantBits(),
 			"must be %d, those of the session, or unset", want.GetSignificantBits())
 	case l.GetStride() > want.GetStride(): // or lines, which are what credit counts, could take any memory
-		return apierr.Refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session", want.GetStride())
+		return apierr.Refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session",
+			want.GetStride())
 	case l.GetHeight() > want.GetHeight():
-		return apierr.Refuse(path+".layout.height", l.GetHeight(), "must be at most %d, that of the session", want.GetHeight())
+		return apierr.Refuse(path+".layout.height", l.GetHeight(), "must be at most %d, that of the session",
+			want.GetHeight())
 	case x.GetFirstLine() > math.MaxInt64:
 		return apierr.Refuse("strip.first_line", x.GetFirstLine(), "must be at most %d", math.MaxInt64)
 	}

@@ -67,7 +67,7 @@ func NewHost(t testing.TB, d kernels.Driver) *Host {
 }
 
 // Validate checks a message by the rules in the schemas.
-func (h *Host) Validate(m any) error { return h.validator.Validate(m) }
+func (h *Host) Validate(_ context.Context, m any) error { return h.validator.Validate(m) }
 
 // Go runs f in a goroutine that [Host.Wait] waits for.
 func (h *Host) Go(f func()) { h.running.Go(f) }
@@ -115,7 +115,9 @@ type Stream struct {
 }
 
 // Codec is the codec of a server.
-func (h *Host) Codec() wire.Codec { return wire.NewCodec(h.Metrics, 1<<30, h.Panicked) }
+func (h *Host) Codec() wire.Codec {
+	return wire.NewCodec(h.Metrics, 1<<30, h.Frames.Work, nil, h.Panicked)
+}
 
 // Context implements grpc.ServerStream.
 func (s *Stream) Context() context.Context { return s.Ctx }
