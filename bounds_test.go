@@ -52,6 +52,11 @@ func TestSchemaBounds(t *testing.T) {
 			return about(err, field+" = ", "must be")
 		}}
 	}
+	cycles := most{try: func(n int) error {
+		p := &diffusion.Problem{Width: 1, Height: 1, Flags: []uint8{diffusion.Fixed}, Channels: 1, Values: []float32{0}}
+		_, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{MaxCycles: n})
+		return about(err, "max cycles")
+	}}
 	bounds := map[string]most{
 		"FrameLayout.width":       side(),
 		"FrameLayout.height":      side(),
@@ -69,19 +74,17 @@ func TestSchemaBounds(t *testing.T) {
 		"Reductions.percentiles[]": {try: func(n int) error {
 			return polygon.Reductions{Percentiles: []float64{float64(n)}}.Validate()
 		}},
-		"Reductions.statistics":      wire(64),
-		"DiffusionOptions.tolerance": wire(255), // the levels of an image
-		"DiffusionOptions.max_cycles": {try: func(n int) error {
-			p := &diffusion.Problem{Width: 1, Height: 1, Flags: []uint8{diffusion.Fixed}, Channels: 1, Values: []float32{0}}
-			_, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{MaxCycles: n})
-			return about(err, "max cycles")
-		}},
-		"ConvertOptions.floor":    convert("floor", func(o *lowpoly.Options, n int) { o.Floor = n }),
-		"ConvertOptions.spacing":  convert("spacing", func(o *lowpoly.Options, n int) { o.Spacing = n }),
-		"ConvertOptions.border":   convert("border", func(o *lowpoly.Options, n int) { o.Border = n }),
-		"ConvertOptions.cell":     convert("cell", func(o *lowpoly.Options, n int) { o.Cell = n }),
-		"ConvertOptions.strength": convert("strength", func(o *lowpoly.Options, n int) { o.Strength = n }),
-		"ConvertOptions.hold":     convert("hold", func(o *lowpoly.Options, n int) { o.Hold = n }),
+		"Reductions.statistics":       wire(64),
+		"DiffusionOptions.tolerance":  wire(255), // the levels of an image
+		"DiffusionOptions.max_cycles": cycles,
+		"SetAccuracy.tolerance":       wire(255),
+		"SetAccuracy.max_cycles":      cycles,
+		"ConvertOptions.floor":        convert("floor", func(o *lowpoly.Options, n int) { o.Floor = n }),
+		"ConvertOptions.spacing":      convert("spacing", func(o *lowpoly.Options, n int) { o.Spacing = n }),
+		"ConvertOptions.border":       convert("border", func(o *lowpoly.Options, n int) { o.Border = n }),
+		"ConvertOptions.cell":         convert("cell", func(o *lowpoly.Options, n int) { o.Cell = n }),
+		"ConvertOptions.strength":     convert("strength", func(o *lowpoly.Options, n int) { o.Strength = n }),
+		"ConvertOptions.hold":         convert("hold", func(o *lowpoly.Options, n int) { o.Hold = n }),
 
 		"ResultOptions.fields":           wire(64),
 		"Frame.frame_id":                 wire(256),
