@@ -119,7 +119,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// keptRegionSets is what sets of regions may take that come again with requests: ten of a thousand regions each.
+// keptRegionSets is what sets of regions may take that come again with requests: ten of a thousand regions each, or an
+// eighth of what messages may take where that is less.
 const keptRegionSets = 16 << 20
 
 // messageLimits are those of methods that take no frames, regions or drawings.
@@ -152,7 +153,7 @@ func New(cfg Config) (_ *Server, err error) {
 
 		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
-	s.sets = wire.NewRegionSets(keptRegionSets, host{s}.Forget)
+	s.sets = wire.NewRegionSets(min(keptRegionSets, cfg.messageBytes()/8), s.host, host{s}.Forget)
 	s.host.Heap = &budget.Heap{Limit: cfg.heapLimit()}
 	s.host.Messages = cfg.messageBytes()
 	if s.validator, err = wire.NewValidator(); err != nil {

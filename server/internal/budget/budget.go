@@ -24,10 +24,11 @@ const (
 	Uploads              // of points
 	Canvases
 	Watchers
-	HTTP     // messages of calls over HTTP
-	Expected // of messages that have begun to come and are not here yet
-	Received // messages in the transport's buffers
-	Requests // messages that were read, and what they are compiled to
+	HTTP       // messages of calls over HTTP
+	Expected   // of messages that have begun to come and are not here yet
+	Received   // messages in the transport's buffers
+	Requests   // messages that were read, and what they are compiled to
+	RegionSets // that come again with requests, and are kept
 	Connections
 
 	numKinds
@@ -35,7 +36,7 @@ const (
 
 // Kinds are the names of kinds.
 var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http", "expected", "received",
-	"requests", "connections"}
+	"requests", "region_sets", "connections"}
 
 // Budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
 type Budget struct {
@@ -68,7 +69,7 @@ func (b *Budget) Count(k Kind, n int64) { b.used[k].Add(n) }
 // else is out, so that large ones never keep them out.
 func (b *Budget) Admit(k Kind, n int64, urgent bool) bool {
 	b.used[k].Add(n)
-	messages := b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load()
+	messages := b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() + b.used[RegionSets].Load()
 	ok := messages <= b.Messages && b.Out() <= max(b.Cap, b.Messages)
 	if n <= SmallShare || urgent {
 		ok = messages <= b.Messages/2*3

@@ -183,11 +183,32 @@ func TestRequest(t *testing.T) {
 			t.Errorf("%d bytes: %t, %d are held", c.n, ok, b.Used(Requests))
 		}
 	}
+	// What it shares with others is theirs to count.
+	letGo := 0
+	share := func() { r.Share(func() { letGo++ }) }
+	share()
+	if b.Used(Requests) != 0 || letGo != 0 {
+		t.Errorf("a share: %d bytes are held, and it was let go %d times", b.Used(Requests), letGo)
+	}
+	r.Hold(mb)
+	if letGo != 1 {
+		t.Errorf("a share is let go %d times at the next message", letGo)
+	}
+	share()
 	end()
+	if letGo != 2 {
+		t.Errorf("two shares are let go %d times by the end", letGo)
+	}
 	if ok := r.Hold(mb); !ok || b.Used(Requests) != 0 {
 		t.Errorf("after the end: %t, %d are held", ok, b.Used(Requests))
 	}
+	if share(); letGo != 3 {
+		t.Errorf("three shares are let go %d times after the end", letGo)
+	}
 	if !RequestOf(t.Context()).Hold(1 << 40) {
 		t.Error("a call without a ledger is refused")
+	}
+	if RequestOf(t.Context()).Share(func() { letGo++ }); letGo != 4 {
+		t.Error("a call without a ledger holds a share")
 	}
 }

@@ -13,6 +13,7 @@ type Request struct {
 
 	mu    sync.Mutex
 	bytes int64
+	share func() // lets go of what others hold as well; nil: nothing
 	ended bool
 }
 
@@ -22,7 +23,7 @@ type requestKey struct{}
 // the call.
 func (b *Budget) WithRequest(ctx context.Context) (_ context.Context, end func()) {
 	r := &Request{of: b}
-	return context.WithValue(ctx, requestKey{}, r), func() { r.hold(0, true) }
+	return context.WithValue(ctx, requestKey{}, r), func() { r.hold(0, nil, true) }
 }
 
 // RequestOf is the Request of a call; nil where it has none.
@@ -32,14 +33,35 @@ func RequestOf(ctx context.Context) *Request {
 }
 
 // Hold takes n bytes in place of those before, and says whether there was room. A nil Request has room.
-func (r *Request) Hold(n int64) bool { return r == nil || r.hold(n, false) }
+func (r *Request) Hold(n int64) bool { return r == nil || r.hold(n, nil, false) }
 
-func (r *Request) hold(n int64, end bool) bool {
+// Share makes the call hold what others hold as well, who have counted it, in place of what it held before. letGo is
+// called once, when the call doesn't hold it any more; a nil Request never does.
+func (r *Request) Share(letGo func()) {
+	if r == nil {
+		letGo()
+		return
+	}
+	r.hold(0, letGo, false)
+}
+
+func (r *Request) hold(n int64, share func(), end bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.of.Count(Requests, -r.bytes)
 	r.bytes = 0
-	if r.ended = r.ended || end; r.ended || n == 0 {
+	if r.share != nil {
+		r.share()
+		r.share = nil
+	}
+	if r.ended = r.ended || end; r.ended {
+		if share != nil {
+			share()
+		}
+		return true
+	}
+	r.share = share
+	if n == 0 {
 		return true
 	}
 	if !r.of.Admit(Requests, n, true) { // it is here, and has found room once

@@ -161,9 +161,6 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 // unmarshal reads a request that nothing is known of yet.
 func (c Codec) unmarshal(data mem.BufferSlice, rest int, g *Guarded) error {
 	if c.sets.unmarshal(c.CodecV2, data, rest, g) {
-		if g.Ctx != nil {
-			budget.RequestOf(g.Ctx).Hold(0) // the regions are counted where they are kept
-		}
 		return nil
 	}
 	structs := int64(0)

@@ -17,6 +17,7 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 const (
@@ -35,6 +36,7 @@ type RegionSets struct {
 	sum      func(*maphash.Hash) uint64 // tests have worse ones
 	smallest int                        // set on the wire that is kept
 	limit    int64                      // bytes of them all
+	memory   *budget.Budget             // where they count, for as long as they are kept or a call uses them
 	// forget is told of sets that are not kept any more.
 	forget func(*polygon.Set)
 
@@ -58,7 +60,9 @@ type keptSet struct {
 	message *pb.RegionSet // not to be changed
 	bytes   int64
 
-	set *polygon.Set // nil before somebody compiled it, and where it can't be compiled; guarded by RegionSets.mu
+	// Guarded by RegionSets.mu.
+	set  *polygon.Set // nil before somebody compiled it, and where it can't be compiled
+	uses int          // by the keeper, and by calls; it doesn't count any more when there are none
 }
 
 func (k *keptSet) Bytes() int64 { return k.bytes }
@@ -70,16 +74,37 @@ func (k *keptSet) Drop() {
 	delete(k.from.byMessage, k.message)
 	set := k.set
 	k.from.mu.Unlock()
+	k.letGo()
 	if set != nil {
 		k.from.forget(set)
 	}
 }
 
-// NewRegionSets returns a keeper of sets that has none, and keeps at most so many bytes of the host's memory. forget is
-// called for each set that is kept no longer.
-func NewRegionSets(limit int64, forget func(*polygon.Set)) *RegionSets {
+// use is for one more call, until letGo; false where nobody uses the set any more.
+func (k *keptSet) use() bool {
+	k.from.mu.Lock()
+	defer k.from.mu.Unlock()
+	if k.uses == 0 {
+		return false
+	}
+	k.uses++
+	return true
+}
+
+func (k *keptSet) letGo() {
+	k.from.mu.Lock()
+	defer k.from.mu.Unlock()
+	if k.uses--; k.uses == 0 {
+		k.from.memory.Count(budget.RegionSets, -k.bytes)
+	}
+}
+
+// NewRegionSets returns a keeper of sets that has none, and keeps at most so many bytes of memory. forget is called for
+// each set that is kept no longer.
+func NewRegionSets(limit int64, memory *budget.Budget, forget func(*polygon.Set)) *RegionSets {
 	return &RegionSets{
-		seed: maphash.MakeSeed(), sum: (*maphash.Hash).Sum64, smallest: smallestKept, limit: limit, forget: forget,
+		seed: maphash.MakeSeed(), sum: (*maphash.Hash).Sum64, smallest: smallestKept, limit: limit, memory: memory,
+		forget:    forget,
 		kept:      kernels.NewCache[keptKey, *keptSet](limit, math.MaxInt),
 		byMessage: map[*pb.RegionSet]*keptSet{},
 	}
@@ -110,21 +135,27 @@ func (s *RegionSets) unmarshal(codec encoding.CodecV2, data mem.BufferSlice, res
 	if g.Ctx != nil {
 		owner = auth.FromContext(g.Ctx).Tenant
 	}
-	set := s.find(owner, span)
-	if set == nil {
+	k := s.find(owner, span)
+	if k == nil {
 		return false
 	}
 	without := span.Without()
 	defer without.Free()
 	if codec.Unmarshal(without, m) != nil {
+		k.letGo()
 		return false
 	}
-	req.Inspection.Regions = &pb.Inspection_RegionSet{RegionSet: set}
+	req.Inspection.Regions = &pb.Inspection_RegionSet{RegionSet: k.message}
+	var of *budget.Request
+	if g.Ctx != nil {
+		of = budget.RequestOf(g.Ctx)
+	}
+	of.Share(k.letGo)
 	return true
 }
 
-// find returns the message of a set that is kept, or from now on is; nil where the set is not.
-func (s *RegionSets) find(owner string, span framecodec.Span) *pb.RegionSet {
+// find returns a set that is kept, or from now on is, for a call that must let go of it; nil where the set is not.
+func (s *RegionSets) find(owner string, span framecodec.Span) *keptSet {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	_, _ = h.WriteString(owner) // no write fails
@@ -133,10 +164,10 @@ func (s *RegionSets) find(owner string, span framecodec.Span) *pb.RegionSet {
 	}
 	key := keptKey{owner, s.sum(&h)}
 	if k, ok := s.kept.Get(key); ok {
-		if !k.holds(span) { // another set with the same hash
+		if !k.holds(span) || !k.use() { // another set with the same hash; or it went at this moment
 			return nil
 		}
-		return k.message
+		return k
 	}
 	if !s.cameBefore(key.hash) {
 		return nil
@@ -151,7 +182,7 @@ func (s *RegionSets) find(owner string, span framecodec.Span) *pb.RegionSet {
 	if !s.kept.Put(key, k) { // another call was faster
 		k.Drop()
 	}
-	return k.message
+	return k
 }
 
 // cameBefore says that a set with this hash came not long ago, or remembers that one came.
@@ -166,7 +197,8 @@ func (s *RegionSets) cameBefore(hash uint64) bool {
 	return false
 }
 
-// read reads a set that is to be kept. It returns nil for one that can't be read, and for one that is too large.
+// read reads a set that is to be kept, and counts it for the keeper and for a call. It returns nil for one that can't be
+// read, for one that is too large, and for one that memory has no room for.
 func (s *RegionSets) read(span framecodec.Span) *keptSet {
 	// Coordinates take as much on the wire, in the message and in the compiled set, and up to twice as much in a message
 	// that has them one by one.
@@ -180,13 +212,18 @@ func (s *RegionSets) read(span framecodec.Span) *keptSet {
 	}
 	const region, limit = 128, 384 // what they take in a compiled set, and slices that grew in the message
 	k.bytes = content + framecodec.Overhead(mem.BufferSlice{mem.SliceBuffer(k.wire)}, k.message, s.limit)
-	if k.bytes > s.limit || proto.Unmarshal(k.wire, k.message) != nil {
+	if k.bytes > s.limit || !s.memory.Admit(budget.RegionSets, k.bytes, false) {
 		return nil
 	}
+	k.uses = 2
+	err := proto.Unmarshal(k.wire, k.message)
+	more := int64(0)
 	for _, r := range k.message.GetRegions() {
-		k.bytes += region + limit*int64(len(r.GetLimits()))
+		more += region + limit*int64(len(r.GetLimits()))
 	}
-	if k.bytes > s.limit {
+	s.memory.Count(budget.RegionSets, more)
+	if k.bytes += more; err != nil || k.bytes > s.limit {
+		s.memory.Count(budget.RegionSets, -k.bytes)
 		return nil
 	}
 	return k

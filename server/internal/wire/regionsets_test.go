@@ -24,6 +24,7 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/observe"
 )
@@ -72,7 +73,7 @@ type receiver struct {
 
 // newReceiver keeps sets of that size and larger ones.
 func newReceiver(smallest int, forget func(*polygon.Set)) receiver {
-	sets := NewRegionSets(keptBytes, forget)
+	sets := NewRegionSets(keptBytes, budget.New(4*keptBytes), forget)
 	sets.smallest = smallest
 	return receiver{NewCodec(observe.New(), OverheadOf(testBounds), hostwork.New(1), sets, nil), sets}
 }
@@ -312,7 +313,7 @@ func TestRegionSetsBounded(t *testing.T) {
 		}
 		took, st := heap()-before, r.sets.kept.Stats()
 		t.Logf("%s: %d of %d sets kept, said to take %d bytes, and taking %d", name, st.Entries, n, st.Bytes, took)
-		if st.Entries != n-3 || len(r.sets.byMessage) != st.Entries || st.Bytes > keptBytes {
+		if st.Entries != n-forgotten || len(r.sets.byMessage) != st.Entries || st.Bytes > keptBytes {
 			t.Errorf("%s: %+v and %d messages after %d sets", name, st, len(r.sets.byMessage), n)
 		}
 		if took > st.Bytes {
@@ -367,8 +368,76 @@ func TestRegionSetsShared(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if st := r.sets.kept.Stats(); st.Hits == 0 || st.Entries != len(r.sets.byMessage) || forgotten.Load() == 0 {
+	st := r.sets.kept.Stats()
+	if st.Hits == 0 || st.Entries != len(r.sets.byMessage) || forgotten.Load() == 0 {
 		t.Errorf("%+v, %d messages, %d forgotten", st, len(r.sets.byMessage), forgotten.Load())
+	}
+	if n := r.sets.memory.Out(); n != st.Bytes {
+		t.Errorf("%d bytes are counted of the %d that are kept", n, st.Bytes)
+	}
+}
+
+// The ledger of host memory has what is kept, and what calls use that is kept no more, and keeps nothing that it has no
+// room for.
+func TestRegionSetsCounted(t *testing.T) {
+	rng := seed.New(t, 8, 1)
+	r := newReceiver(smallestKept, forgetNothing)
+	ledger := r.sets.memory
+	wire := marshalled(t, requestOf(someRegions(rng, 200)))
+	call := func(data []byte) (end func()) {
+		t.Helper()
+		ctx, forget := ledger.WithRequest(t.Context())
+		in := framecodec.New(&pb.ReduceRequest{})
+		g := &Guarded{V: in, Ctx: ctx}
+		if err := r.codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, g); err != nil || g.Err != nil {
+			t.Fatal(err, g.Err)
+		}
+		return func() {
+			in.Free()
+			forget()
+		}
+	}
+	call(wire)()
+	if n := ledger.Out(); n != 0 {
+		t.Errorf("%d bytes are counted of a set that came once", n)
+	}
+	call(wire)()
+	one := r.sets.kept.Stats().Bytes
+	if n := ledger.Used(budget.RegionSets); n != one || one < int64(len(wire)) {
+		t.Errorf("%d bytes are counted of a kept set of %d", n, one)
+	}
+	first, second := call(wire), call(wire)
+	r.sets.kept.Remove(func(keptKey) bool { return true })
+	for i, end := range []func(){first, second} {
+		if n := ledger.Used(budget.RegionSets); n != one {
+			t.Errorf("%d calls have ended: %d bytes are counted of a set of %d that the last one uses", i, n, one)
+		}
+		end()
+	}
+	if n := ledger.Out(); n != 0 {
+		t.Errorf("%d bytes are counted once nobody uses the set", n)
+	}
+
+	ledger.Count(budget.Received, ledger.Cap) // small messages find room beyond Messages, and not beyond that
+	call(wire)()
+	if n := ledger.Used(budget.RegionSets); n != 0 || r.sets.kept.Stats().Entries != 0 {
+		t.Errorf("%d bytes are kept where there is no room", n)
+	}
+	ledger.Count(budget.Received, -ledger.Cap)
+
+	bad := marshalled(t, requestOf(someRegions(rng, 200)))
+	at := bytes.Index(bad, []byte("r199"))
+	bad[at] = 0xff // no text
+	for range 3 {
+		ctx, forget := ledger.WithRequest(t.Context())
+		g := &Guarded{V: framecodec.New(&pb.ReduceRequest{}), Ctx: ctx}
+		if err := r.codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(bad)}, g); err != nil || g.Err == nil {
+			t.Fatal("taken", err)
+		}
+		forget()
+	}
+	if n := ledger.Out(); n != 0 {
+		t.Errorf("%d bytes are counted of a set that can't be read", n)
 	}
 }
 
