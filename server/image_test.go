@@ -417,6 +417,14 @@ func TestRefusesImages(t *testing.T) {
 	}
 }
 
+// A side that no device takes is refused before the pixels are read, whatever number of pixels the server takes.
+func TestRefusesLongSides(t *testing.T) {
+	s := start(t, Config{})
+	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)),
+		Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO, Source: &pb.Frame_Data{Data: claimPNG(1<<20+1, 1, 8, 0)}}})
+	wantRefused(t, err, "frame.data", "PNG file of 62 bytes", "width = 1048577", "1 to 1048576")
+}
+
 // Transparency that a PNG's header doesn't mention.
 func TestTransparentPNG(t *testing.T) {
 	s := start(t, Config{})

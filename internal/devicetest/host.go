@@ -13,6 +13,10 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+func init() {
+	oracle(hostFill)
+}
+
 // Oracle returns a driver that is slow and plain: it computes as [Problem.Expect] does, and runs what was enqueued when
 // Wait is called and no sooner, so that what is read too early is not there. It checks that the promises of package
 // driver are kept: an op that breaks one fails. It needs no hardware, and is what other drivers are mirrored with.
@@ -221,32 +225,8 @@ func (s *hostStream) Run(op driver.Op) error {
 	})
 }
 
-// oracles are what computes each op.
+// oracles are what computes each op. The files that have them put them here.
 var oracles = map[string]func(driver.Op) error{}
-
-func init() {
-	oracle(hostFill)
-	oracle(hostMaskPrepare)
-	oracle(hostMaskReduce)
-	oracle(hostMaskRaster)
-	oracle(hostTriangulate)
-	oracle(hostVoronoi)
-	oracle(hostIslands)
-	oracle(hostDualTriangles)
-	oracle(hostHullCompletion)
-	oracle(hostFlips)
-	oracle(hostEdges)
-	oracle(hostSelectVertices)
-	oracle(hostShade)
-	oracle(hostHold)
-	oracle(hostDiffusionSetup)
-	oracle(hostDiffusionSolve)
-	oracle(hostCurveRaster)
-	oracle(hostBlur)
-	oracle(hostUnpack)
-	oracle(hostPack)
-	oracle(hostFingerprint)
-}
 
 func oracle[T any, P interface {
 	*T

@@ -4,6 +4,11 @@ package devicetest
 
 import "github.com/polyscan/polyscan/kernels/driver"
 
+func init() {
+	oracle(hostCurveRaster)
+	oracle(hostBlur)
+}
+
 func hostCurveRaster(op *driver.CurveRaster) error {
 	p := Sketch{Width: op.Width, Height: op.Height, Channels: op.Channels, Segments: op.Segments, Curves: op.Curves,
 		Stops: op.Stops, Flags: view(op.Flags), Values: values[float32](op.Values)}

@@ -10,6 +10,11 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+func init() {
+	oracle(hostDiffusionSetup)
+	oracle(hostDiffusionSolve)
+}
+
 // hostSetup is what a set-up of the oracle holds: nothing that it could make use of.
 const hostSetup = 0x0ac1e001
 

@@ -8,6 +8,16 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+func init() {
+	oracle(hostTriangulate)
+	oracle(hostVoronoi)
+	oracle(hostEdges)
+	oracle(hostSelectVertices)
+	oracle(hostShade)
+	oracle(hostHold)
+	oracle(hostFingerprint)
+}
+
 func hostVoronoi(op *driver.Voronoi) error {
 	sites := values[driver.Point](op.Sites)
 	for i, p := range sites {

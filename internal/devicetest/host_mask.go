@@ -11,6 +11,12 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+func init() {
+	oracle(hostMaskPrepare)
+	oracle(hostMaskReduce)
+	oracle(hostMaskRaster)
+}
+
 // A prepared set of the oracle is what it was given: magic, width, height, regions, edges, then those.
 const (
 	hostMagic  = 0x0ac1e000

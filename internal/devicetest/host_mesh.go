@@ -9,6 +9,13 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+func init() {
+	oracle(hostIslands)
+	oracle(hostDualTriangles)
+	oracle(hostHullCompletion)
+	oracle(hostFlips)
+}
+
 func hostIslands(op *driver.Islands) error {
 	sites := values[driver.Point](op.Sites)
 	labels := values[uint32](op.Labels)

@@ -6,6 +6,11 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+func init() {
+	oracle(hostUnpack)
+	oracle(hostPack)
+}
+
 func hostUnpack(op *driver.Unpack) error {
 	flags, planes := pictureOf(op.Src, view(op.Src.Data)).Unpack(view(op.Mask))
 	store(op.Flags, flags...)

@@ -11,6 +11,63 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+// MeshOps are the ops from sites to a triangulation, over the same memory.
+type MeshOps struct {
+	Voronoi driver.Voronoi
+	Islands driver.Islands
+	Dual    driver.DualTriangles
+	Hull    driver.HullCompletion
+	Flips   driver.Flips
+}
+
+// NewMeshOps makes the ops for up to so many sites and pixels, in memory that alloc returns: of sites, labels,
+// triangles, count, counts, status and scratch.
+func NewMeshOps(sites, pixels int, scratch int64, alloc func(bytes int64) driver.Slice) *MeshOps {
+	at, labels, triangles := alloc(8*int64(sites)), alloc(4*int64(pixels)), alloc(24*int64(sites))
+	count, counts, status, s := alloc(4), alloc(16), alloc(32), alloc(scratch)
+	return &MeshOps{
+		Voronoi: driver.Voronoi{Sites: at, Labels: labels, Scratch: s},
+		Islands: driver.Islands{Sites: at, Labels: labels, Count: count, Scratch: s},
+		Dual:    driver.DualTriangles{Sites: at, Labels: labels, Triangles: triangles, Counts: counts, Scratch: s},
+		Hull:    driver.HullCompletion{Sites: at, Labels: labels, Triangles: triangles, Counts: counts, Scratch: s},
+		Flips:   driver.Flips{Points: at, Triangles: triangles, Counts: counts, Rounds: 1000, Status: status, Scratch: s},
+	}
+}
+
+// Sized is a copy for n sites in a picture, with the front of the same memory.
+func (m MeshOps) Sized(n, width, height int) *MeshOps {
+	sites, labels, triangles := m.Voronoi.Sites, m.Voronoi.Labels, m.Flips.Triangles
+	sites.Len, labels.Len, triangles.Len = 8*int64(n), 4*int64(width)*int64(height), 24*int64(n)
+	v, i, d, h, f := &m.Voronoi, &m.Islands, &m.Dual, &m.Hull, &m.Flips
+	v.N, v.Width, v.Height, v.Sites, v.Labels = n, width, height, sites, labels
+	i.N, i.Width, i.Height, i.Sites, i.Labels = n, width, height, sites, labels
+	d.N, d.Width, d.Height, d.Sites, d.Labels, d.Triangles = n, width, height, sites, labels, triangles
+	h.N, h.Width, h.Height, h.Sites, h.Labels, h.Triangles = n, width, height, sites, labels, triangles
+	f.N, f.Points, f.Triangles = n, sites, triangles
+	return &m
+}
+
+// Scratch is what any of the ops takes of a device's memory.
+func (m *MeshOps) Scratch(dev driver.Device) (most int64, err error) {
+	for _, op := range m.all() {
+		n, e := dev.Scratch(op)
+		most, err = max(most, n), errors.Join(err, e)
+	}
+	return most, err
+}
+
+// Run enqueues all of them.
+func (m *MeshOps) Run(s driver.Stream) (err error) {
+	for _, op := range m.all() {
+		err = errors.Join(err, s.Run(op))
+	}
+	return err
+}
+
+func (m *MeshOps) all() []driver.Op {
+	return []driver.Op{&m.Voronoi, &m.Islands, &m.Dual, &m.Hull, &m.Flips}
+}
+
 // mesh is the memory of a diagram on its way to a triangulation.
 type mesh struct {
 	*rig

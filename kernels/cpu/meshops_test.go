@@ -21,7 +21,7 @@ import (
 // way is the memory for diagrams of up to so many sites and pixels.
 type way struct {
 	*fixture
-	sites, labels, triangles, count, counts, status, scratch driver.Slice
+	ops *devicetest.MeshOps
 }
 
 func newWay(t testing.TB, threads, n, pixels int) *way {
@@ -33,30 +33,14 @@ func newWay(t testing.TB, threads, n, pixels int) *way {
 	}
 	scratch = max(scratch, 8*int64(pixels)+1<<16) // of all methods but Grid
 	f := newFixture(t, threads, 32*int64(n)+4*int64(pixels)+scratch+10*driver.Align)
-	return &way{
-		fixture: f, sites: f.slice(8 * int64(n)), labels: f.slice(4 * int64(pixels)), triangles: f.slice(24 * int64(n)),
-		count: f.slice(4), counts: f.slice(16), status: f.slice(32), scratch: f.slice(scratch),
-	}
+	return &way{fixture: f, ops: devicetest.NewMeshOps(n, pixels, scratch, f.slice)}
 }
 
-// enqueue enqueues all ops, and returns where the triangles will be.
-func (w *way) enqueue(d devicetest.Diagram, m driver.VoronoiMethod) (driver.Slice, error) {
-	n := len(d.Sites)
-	sites, labels, triangles := w.sites, w.labels, w.triangles
-	sites.Len, labels.Len, triangles.Len = 8*int64(n), 4*int64(d.Width)*int64(d.Height), 24*int64(n)
-	return triangles, errors.Join(
-		w.s.Upload(sites, [][]byte{bytesOf(d.Sites)}),
-		w.s.Run(&driver.Voronoi{Sites: sites, N: n, Width: d.Width, Height: d.Height, Method: m, Labels: labels,
-			Scratch: w.scratch}),
-		w.s.Run(&driver.Islands{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels, Count: w.count,
-			Scratch: w.scratch}),
-		w.s.Run(&driver.DualTriangles{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
-			Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
-		w.s.Run(&driver.HullCompletion{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
-			Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
-		w.s.Run(&driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: w.counts, Rounds: 1000,
-			Status: w.status, Scratch: w.scratch}),
-	)
+// enqueue uploads the sites and enqueues all ops.
+func (w *way) enqueue(d devicetest.Diagram, m driver.VoronoiMethod) (*devicetest.MeshOps, error) {
+	ops := w.ops.Sized(len(d.Sites), d.Width, d.Height)
+	ops.Voronoi.Method = m
+	return ops, errors.Join(w.s.Upload(ops.Voronoi.Sites, [][]byte{bytesOf(d.Sites)}), ops.Run(w.s))
 }
 
 // went is what came of a way.
@@ -72,12 +56,12 @@ func (w *way) run(d devicetest.Diagram, m driver.VoronoiMethod) (r went, err err
 	var counts [1]driver.MeshCounts
 	var status [1]driver.FlipStatus
 	r.triangles = make([]driver.Triangle, 2*len(d.Sites))
-	triangles, err := w.enqueue(d, m)
+	ops, err := w.enqueue(d, m)
 	err = errors.Join(err,
-		w.s.Download(bytesOf(islands[:]), w.count),
-		w.s.Download(bytesOf(counts[:]), w.counts),
-		w.s.Download(bytesOf(status[:]), w.status),
-		w.s.Download(bytesOf(r.triangles), triangles),
+		w.s.Download(bytesOf(islands[:]), ops.Islands.Count),
+		w.s.Download(bytesOf(counts[:]), ops.Flips.Counts),
+		w.s.Download(bytesOf(status[:]), ops.Flips.Status),
+		w.s.Download(bytesOf(r.triangles), ops.Flips.Triangles),
 		w.s.Wait(context.Background()),
 	)
 	r.islands, r.counts, r.status = islands[0], counts[0], status[0]
@@ -238,15 +222,14 @@ func FuzzFlips(f *testing.F) {
 		}
 		w := newWay(t, 2, n, 1)
 		counts := []driver.MeshCounts{{Triangles: uint32(len(triangles)), Sites: uint32(sites)}}
-		in := w.triangles
+		ops := w.ops.Sized(n, 1, 1)
+		in := ops.Flips.Triangles
 		in.Len = int64(12 * len(triangles))
 		got, status := make([]driver.Triangle, len(triangles)), make([]driver.FlipStatus, 1)
 		w.ok(errors.Join(
-			w.s.Upload(w.sites, [][]byte{bytesOf(points)}), w.s.Upload(w.counts, [][]byte{bytesOf(counts)}),
-			w.s.Upload(in, [][]byte{bytesOf(triangles)}),
-			w.s.Run(&driver.Flips{Points: w.sites, N: n, Triangles: w.triangles, Counts: w.counts, Rounds: 1000,
-				Status: w.status, Scratch: w.scratch}),
-			w.s.Download(bytesOf(got), in), w.s.Download(bytesOf(status), w.status),
+			w.s.Upload(ops.Flips.Points, [][]byte{bytesOf(points)}), w.s.Upload(ops.Flips.Counts, [][]byte{bytesOf(counts)}),
+			w.s.Upload(in, [][]byte{bytesOf(triangles)}), w.s.Run(&ops.Flips),
+			w.s.Download(bytesOf(got), in), w.s.Download(bytesOf(status), ops.Flips.Status),
 		))
 		w.wait()
 		if d := devicetest.CompareFlaws(status[0], devicetest.MeshFlaws(points, triangles, int(sites))); d != nil {

@@ -16,48 +16,17 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// meshSteps are the ops from sites to triangles, with their memory on one device.
-type meshSteps struct {
-	voronoi driver.Voronoi
-	islands driver.Islands
-	dual    driver.DualTriangles
-	hull    driver.HullCompletion
-	flips   driver.Flips
-}
-
-func placeMesh(t *testing.T, dev driver.Device, n, width, height int) *meshSteps {
+// placeMesh makes the ops from sites to triangles, with their memory on one device.
+func placeMesh(t *testing.T, dev driver.Device, n, width, height int) *devicetest.MeshOps {
 	t.Helper()
-	need := func(bytes int64, err error) int64 {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return bytes
+	var sized devicetest.MeshOps
+	scratch, err := sized.Sized(n, width, height).Scratch(dev)
+	if err != nil {
+		t.Fatal(err)
 	}
-	scratch := alloc(t, dev, max(1, need(dev.Scratch(&driver.Voronoi{N: n, Width: width, Height: height, Method: driver.VoronoiDefault})),
-		need(dev.Scratch(&driver.Islands{N: n, Width: width, Height: height})),
-		need(dev.Scratch(&driver.DualTriangles{N: n, Width: width, Height: height})),
-		need(dev.Scratch(&driver.HullCompletion{N: n, Width: width, Height: height})),
-		need(dev.Scratch(&driver.Flips{N: n}))))
-	sites, labels, triangles := alloc(t, dev, 8*int64(n)), alloc(t, dev, 4*int64(width)*int64(height)),
-		alloc(t, dev, 24*int64(n))
-	count, counts, status := alloc(t, dev, 4), alloc(t, dev, 16), alloc(t, dev, 32)
-	return &meshSteps{
-		voronoi: driver.Voronoi{Sites: sites, N: n, Width: width, Height: height, Labels: labels, Scratch: scratch},
-		islands: driver.Islands{Sites: sites, N: n, Width: width, Height: height, Labels: labels, Count: count,
-			Scratch: scratch},
-		dual: driver.DualTriangles{Sites: sites, N: n, Width: width, Height: height, Labels: labels,
-			Triangles: triangles, Counts: counts, Scratch: scratch},
-		hull: driver.HullCompletion{Sites: sites, N: n, Width: width, Height: height, Labels: labels,
-			Triangles: triangles, Counts: counts, Scratch: scratch},
-		flips: driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: counts, Rounds: 1000, Status: status,
-			Scratch: scratch},
-	}
-}
-
-// run enqueues all of them.
-func (m *meshSteps) run(s driver.Stream) error {
-	return errors.Join(s.Run(&m.voronoi), s.Run(&m.islands), s.Run(&m.dual), s.Run(&m.hull),
-		s.Run(&m.flips))
+	return devicetest.NewMeshOps(n, width*height, max(1, scratch), func(bytes int64) driver.Slice {
+		return alloc(t, dev, bytes)
+	}).Sized(n, width, height)
 }
 
 // meshRows adds a row for each step, and one for all.
@@ -70,7 +39,7 @@ func meshRows(t *testing.T, dev driver.Device, side, n int) {
 	}
 	b := &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}
 	m := placeMesh(t, dev, n, side, side)
-	b.must(b.s.Upload(m.voronoi.Sites, [][]byte{bytesOf(sites)}))
+	b.must(b.s.Upload(m.Voronoi.Sites, [][]byte{bytesOf(sites)}))
 
 	// The CPU does it, too.
 	host := open(t, cpu.Driver)
@@ -81,15 +50,15 @@ func meshRows(t *testing.T, dev driver.Device, side, n int) {
 		counts    []driver.MeshCounts
 		status    []driver.FlipStatus
 	}
-	fetch := func(s driver.Stream, m *meshSteps) (x result) {
+	fetch := func(s driver.Stream, m *devicetest.MeshOps) (x result) {
 		t.Helper()
 		x = result{make([]driver.Triangle, 2*n), make([]driver.MeshCounts, 1), make([]driver.FlipStatus, 1)}
-		b.must(s.Download(bytesOf(x.triangles), m.flips.Triangles), s.Download(bytesOf(x.counts), m.flips.Counts),
-			s.Download(bytesOf(x.status), m.flips.Status), s.Wait(t.Context()))
+		b.must(s.Download(bytesOf(x.triangles), m.Flips.Triangles), s.Download(bytesOf(x.counts), m.Flips.Counts),
+			s.Download(bytesOf(x.status), m.Flips.Status), s.Wait(t.Context()))
 		x.triangles = x.triangles[:min(int(x.counts[0].Triangles), 2*n)]
 		return x
 	}
-	b.must(cs.Upload(want.voronoi.Sites, [][]byte{bytesOf(sites)}), want.run(cs))
+	b.must(cs.Upload(want.Voronoi.Sites, [][]byte{bytesOf(sites)}), want.Run(cs))
 	expected := fetch(cs, want)
 	check := func(what string) {
 		t.Helper()
@@ -105,25 +74,25 @@ func meshRows(t *testing.T, dev driver.Device, side, n int) {
 	if err := devicetest.CheckTriangles(sites, expected.triangles); err != nil {
 		t.Error(err)
 	}
-	b.must(m.run(b.s))
+	b.must(m.Run(b.s))
 	check("the way from the sites")
 
 	// Flips changes what it gets, so that it gets a copy each time.
-	b.must(b.s.Run(&m.voronoi), b.s.Run(&m.islands), b.s.Run(&m.dual), b.s.Run(&m.hull))
-	start := alloc(t, dev, m.flips.Triangles.Len)
-	b.must(b.s.Copy(start, m.flips.Triangles), b.s.Wait(t.Context()))
+	b.must(b.s.Run(&m.Voronoi), b.s.Run(&m.Islands), b.s.Run(&m.Dual), b.s.Run(&m.Hull))
+	start := alloc(t, dev, m.Flips.Triangles.Len)
+	b.must(b.s.Copy(start, m.Flips.Triangles), b.s.Wait(t.Context()))
 	name, px, points := fmt.Sprintf("%d sites, %dx%d", n, side, side), int64(side)*int64(side), int64(n)
 	one := func(what string, bytes int64, op func(i int) error) { b.timed(what+", "+name, bytes, 0, 5, op, nil) }
-	one("islands", 4*px, func(int) error { return b.s.Run(&m.islands) })
-	one("dual triangles", 4*px+24*points, func(int) error { return b.s.Run(&m.dual) })
+	one("islands", 4*px, func(int) error { return b.s.Run(&m.Islands) })
+	one("dual triangles", 4*px+24*points, func(int) error { return b.s.Run(&m.Dual) })
 	one("dual triangles and hull completion", 0, func(int) error {
-		return errors.Join(b.s.Run(&m.dual), b.s.Run(&m.hull))
+		return errors.Join(b.s.Run(&m.Dual), b.s.Run(&m.Hull))
 	})
-	b.must(b.s.Run(&m.dual), b.s.Run(&m.hull))
+	b.must(b.s.Run(&m.Dual), b.s.Run(&m.Hull))
 	one("flips, and a copy of the triangles", 0, func(int) error {
-		return errors.Join(b.s.Copy(m.flips.Triangles, start), b.s.Run(&m.flips))
+		return errors.Join(b.s.Copy(m.Flips.Triangles, start), b.s.Run(&m.Flips))
 	})
 	check("the flips of copies")
-	one("Voronoi diagram to triangulation, all steps", 0, func(int) error { return m.run(b.s) })
+	one("Voronoi diagram to triangulation, all steps", 0, func(int) error { return m.Run(b.s) })
 	check("all steps")
 }

@@ -120,9 +120,8 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err := s.CheckPixels(clampUint32(h.width), clampUint32(h.height), path+".data"); err != nil {
 		return fail("pixels", err)
 	}
-	if side := max(h.width, h.height); side > kernels.MaxSide {
-		return fail("pixels", apierr.Refuse(path+".data", file, "%d x %d pixels: a side has %d at most", h.width, h.height,
-			kernels.MaxSide))
+	if bad, ok := errors.AsType[*kernels.InvalidError](kernels.CheckSize(h.width, h.height)); ok {
+		return fail("pixels", apierr.Refuse(path+".data", file, "%v", bad.Violations[0]))
 	}
 	if err := protect(func() error { return k.inspect(src, h.config, h) }); err != nil {
 		return fail("header", fileError(ctx, path, file, err))
