@@ -4,8 +4,9 @@
     latency.py [--calls N] [--address HOST:PORT]
 
 It prints a row for each way: the fastest call, the median, the median of the server's own time, and the least and the
-median that a call took beyond that. Without an address it starts polyscand, on a port of this host and with shared
-memory. The Go client's numbers come from go test -run '^$' -bench ReduceClient ./server.
+median that a call took beyond that. Without an address it starts polyscand as connect() alone does, and calls it over
+its unix socket where frames lie in shared memory, and over a port of this host where they travel. The Go client's
+numbers come from go test -run '^$' -bench ReduceClient ./server.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import socket
 import statistics
 import sys
 import time
+import warnings
 
 import grpc
 import numpy as np
@@ -76,7 +78,8 @@ def main():
             s.bind(("localhost", 0))
             address = f"localhost:{s.getsockname()[1]}"
         own = polyscan.connect(server_args=["--listen", address])
-    with polyscan.connect(address, shared_memory=False) as tcp, polyscan.connect(address) as local:
+    warnings.simplefilter("ignore", polyscan.InputWarning)  # the recipe has no limits
+    with polyscan.connect(address, shared_memory=False) as tcp, own or polyscan.connect(address) as local:
         one = tcp.regions({"one": [(100, 100), (2780, 100), (2780, 1340), (100, 1340)]})
         many = tcp.regions(thousand())
         local.put_recipe("latency", many)
@@ -97,8 +100,6 @@ def main():
             "the same, by the name of a recipe": lambda: histograms(recipe="latency"),
         }, given.calls)  # fmt: skip
         local.delete_recipe("latency", all_versions=True)
-    if own:
-        own.close()
 
 
 if __name__ == "__main__":
