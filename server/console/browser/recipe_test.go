@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -24,6 +25,31 @@ func (s *served) editor(t *testing.T, query string) editor {
 	e.goTo("/recipe" + query)
 	e.await(`document.querySelector(".editor svg")`)
 	return e
+}
+
+// keepSaved keeps what the page saves in the page.
+func (e editor) keepSaved() {
+	e.t.Helper()
+	// The page's policy lets nobody fetch a blob.
+	e.do(`window.saved = {}, window.blobs = {}, (make => {
+		URL.createObjectURL = b => { const url = make(b); blobs[url] = b; return url; };
+		HTMLAnchorElement.prototype.click = function() { saved[this.download] = blobs[this.href]; };
+	})(URL.createObjectURL.bind(URL))`)
+}
+
+// saved presses a button and returns the file that it saves.
+func (e editor) saved(button, name string) []byte {
+	e.t.Helper()
+	e.do(fmt.Sprintf(`delete saved[%q]`, name))
+	e.press(button)
+	e.await(fmt.Sprintf(`saved[%q]`, name))
+	text := eval[string](e.tab, fmt.Sprintf(`new Promise(r => {
+		const f = new FileReader(); f.onload = () => r(f.result.split(",")[1]); f.readAsDataURL(saved[%q]); })`, name))
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return data
 }
 
 // frame opens a frame, and waits until it is shown.

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -26,27 +25,8 @@ func (s *served) studio(t *testing.T, name string) studio {
 	e := studio{editor{s.tab(t)}}
 	e.goTo("/studio?tab=" + name)
 	e.await(`document.querySelector(".panel:not([hidden]) .editor svg")`)
-	// The page's policy lets nobody fetch a blob.
-	e.do(`window.saved = {}, window.blobs = {}, (make => {
-		URL.createObjectURL = b => { const url = make(b); blobs[url] = b; return url; };
-		HTMLAnchorElement.prototype.click = function() { saved[this.download] = blobs[this.href]; };
-	})(URL.createObjectURL.bind(URL))`)
+	e.keepSaved()
 	return e
-}
-
-// saved presses a button and returns the file that it saves.
-func (e studio) saved(button, name string) []byte {
-	e.t.Helper()
-	e.do(fmt.Sprintf(`delete saved[%q]`, name))
-	e.press(button)
-	e.await(fmt.Sprintf(`saved[%q]`, name))
-	text := eval[string](e.tab, fmt.Sprintf(`new Promise(r => {
-		const f = new FileReader(); f.onload = () => r(f.result.split(",")[1]); f.readAsDataURL(saved[%q]); })`, name))
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return data
 }
 
 // picture is what "Save PNG" saves.
@@ -448,4 +428,108 @@ func TestStudioRoles(t *testing.T) {
 	b.press("Log out")
 	b.login(run)
 	b.await(`document.querySelector(".panel:not([hidden]) .editor svg")`)
+}
+
+// A curve is drawn with the mouse over a picture, from which it takes its colours, and its blur is dragged by the mouse,
+// also where a point of the curve is.
+func TestStudioDrawOver(t *testing.T) {
+	s := serve(t, "")
+	e := s.studio(t, "curves")
+	m := image.NewNRGBA(image.Rect(0, 0, 240, 160))
+	for i := range m.Pix {
+		m.Pix[i] = [2][4]uint8{{200, 40, 30, 255}, {20, 60, 180, 255}}[i/4%240/120][i%4]
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "halves.png")
+	if err := os.WriteFile(file, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	e.files("#template", file)
+	e.await(`!document.getElementById("template-opacity").disabled`)
+	e.press("Draw")
+	n := e.pictures("picture")
+	e.drag(120, 12, 120, 148)
+	e.await(`document.querySelectorAll("select[size] option").length === 1`)
+	e.settled(n)
+	drawing, picture := e.like(s, "drawn by the mouse")
+	var d struct {
+		Curves []struct {
+			Points            [][2]float64
+			Left, Right, Blur [][]float64
+		}
+	}
+	if err := json.Unmarshal(drawing, &d); err != nil || len(d.Curves) != 1 {
+		t.Fatalf("%v: %s", err, drawing)
+	}
+	c := d.Curves[0]
+	if p, q := c.Points[0], c.Points[len(c.Points)-1]; p[0] < 118 || p[0] > 122 || p[1] > 16 || q[1] < 144 {
+		t.Errorf("it goes from %v to %v", p, q)
+	}
+	// Left of a curve that goes down is the right half.
+	for _, stop := range c.Left {
+		if stop[1] != 20 || stop[2] != 60 || stop[3] != 180 {
+			t.Errorf("left %v", stop)
+		}
+	}
+	for _, stop := range c.Right {
+		if stop[1] != 200 || stop[2] != 40 || stop[3] != 30 {
+			t.Errorf("right %v", stop)
+		}
+	}
+	for _, x := range []int{40, 200} {
+		if got, want := picture.NRGBAAt(x, 80), m.NRGBAAt(x, 80); int(got.R)-int(want.R) > 60 || int(want.R)-int(got.R) > 60 {
+			t.Errorf("%v at (%d, 80), want about %v", got, x, want)
+		}
+	}
+	// The first blur is at the curve's first point.
+	n = e.pictures("picture")
+	e.press("Add a blur")
+	e.settled(n)
+	e.do(`document.querySelector(".editor").scrollIntoView({block: "center"})`)
+	at := eval[[4]float64](e.tab, `(() => { const r = document.querySelector(".editor .stop.blur").getBoundingClientRect(),
+		s = document.querySelector(".editor svg"), q = s.getBoundingClientRect(), v = s.viewBox.baseVal;
+		const x = r.left + r.width / 2, y = r.top + r.height / 2; return [x, y, x, y + 60 * q.height / v.height]; })()`)
+	n = e.pictures("picture")
+	e.mouseDrag(at[0], at[1], at[2], at[3])
+	e.settled(n)
+	drawing, _ = e.like(s, "blur dragged")
+	d.Curves = nil
+	if err := json.Unmarshal(drawing, &d); err != nil {
+		t.Fatal(err)
+	}
+	if blur := d.Curves[0].Blur; len(blur) != 1 || blur[0][0] < 0.2 {
+		t.Errorf("blur %v", blur)
+	}
+	if p := d.Curves[0].Points[0]; p != c.Points[0] {
+		t.Errorf("the first point moved from %v to %v", c.Points[0], p)
+	}
+	e.axeAll("studio-draw-over")
+}
+
+// A part that was kept is opened in each tab that takes frames.
+func TestStudioFromLine(t *testing.T) {
+	s := serve(t, "", "--history", t.TempDir(), "--history-good", "1")
+	e := s.studio(t, "lowpoly")
+	c := e.camera("camera-3", "")
+	c.frame("A-0", 100)
+	for _, name := range []string{"lowpoly", "fill", "curves"} {
+		e.press(map[string]string{"lowpoly": "Low-poly", "fill": "Fill and background", "curves": "Curves"}[name])
+		line := fmt.Sprintf(`document.querySelector("#panel-%s details.line")`, name)
+		e.await(line)
+		for listed := false; !listed; { // the history is written behind the verdicts
+			e.do(line + `.open = false`)
+			e.do(line + `.open = true`)
+			listed = eval[bool](e.tab, `new Promise(r => setTimeout(() => r(`+line+`.querySelector("select").options.length === 1), 50))`)
+		}
+		e.press("Open the part")
+		switch name {
+		case "curves":
+			e.await(`!document.getElementById("template-opacity").disabled`)
+		default:
+			e.has("#panel-"+name+" .framecard .help", "A-0, 64 × 48 pixels")
+		}
+	}
 }

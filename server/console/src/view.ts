@@ -21,6 +21,7 @@ export class View {
   protected readonly overlay: SVGSVGElement;
   protected readonly render = onFrame(() => this.draw());
   private picture: Shown | null = null;
+  private template: { picture: ImageBitmap; opacity: number } | null = null;
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private from: [number, number] | null = null; // of the picture, where it is held
   private readonly observer = new ResizeObserver(() => this.fit());
@@ -60,6 +61,14 @@ export class View {
     this.observer.disconnect();
     window.removeEventListener("theme", this.retheme);
     this.put(null);
+    this.setTemplate(null);
+  }
+
+  /** setTemplate lays another picture over the picture, which covers it as a whole whatever its size. */
+  setTemplate(picture: ImageBitmap | null, opacity = 0.5): void {
+    if (this.template && this.template.picture !== picture) this.template.picture.close();
+    this.template = picture && { picture, opacity };
+    this.render();
   }
 
   private put(picture: Shown | null): void {
@@ -67,8 +76,8 @@ export class View {
     this.picture = picture;
   }
 
-  /** show sets the picture to that of a file. */
-  async show(file: Blob): Promise<void> {
+  /** show sets the picture to that of a file, of which a pixel is scale pixels of what is drawn on. */
+  async show(file: Blob, scale = 1): Promise<void> {
     let picture = await createImageBitmap(file);
     const { width, height } = picture;
     if (width * height > mostPixels) {
@@ -81,7 +90,7 @@ export class View {
       picture = small;
     }
     this.put(picture);
-    this.resize(width, height);
+    this.resize(width * scale, height * scale);
     this.fit();
   }
 
@@ -222,9 +231,10 @@ export class View {
     const g = this.canvas.getContext("2d")!;
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    if (this.picture) {
+    for (const [shown, opacity] of [[this.picture, 1], [this.template?.picture, this.template?.opacity]] as const) {
+      if (!shown) continue;
       // Only what is seen is drawn, whatever the size of the picture.
-      const k = this.picture.width / this.width;
+      const k = shown.width / this.width;
       const x0 = Math.max(0, this.left);
       const y0 = Math.max(0, this.top);
       const x1 = Math.min(this.width, this.left + w / this.scale);
@@ -232,8 +242,9 @@ export class View {
       if (x1 > x0 && y1 > y0) {
         const s = this.scale * ratio;
         g.imageSmoothingEnabled = this.scale < 3;
+        g.globalAlpha = opacity ?? 1;
         g.drawImage(
-          this.picture,
+          shown,
           x0 * k,
           y0 * k,
           (x1 - x0) * k,
@@ -245,6 +256,7 @@ export class View {
         );
       }
     }
+    g.globalAlpha = 1;
     this.overlay.setAttribute("viewBox", `${this.left} ${this.top} ${w / this.scale} ${c / this.scale}`);
     set(this.overlay, this.drawn(1 / this.scale));
   }

@@ -4,18 +4,17 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { client, errorText, may } from "../api";
 import { download, field, h, set, text as put } from "../dom";
-import { evidence } from "../evidence";
 import { short } from "../format";
-import { EvidenceKind } from "../gen/polyscan/v1/history_pb";
 import { InspectionService, type FrameResult } from "../gen/polyscan/v1/inspection_pb";
 import { RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
-import { Statistic, type ChannelStatistics, type LimitResult, type RegionResult, type Reductions } from "../gen/polyscan/v1/region_pb";
+import { Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type Reductions } from "../gen/polyscan/v1/region_pb";
 import { FrameService } from "../gen/polyscan/v1/resident_pb";
 import { FrameLabel, TeachService, type Tally, type TeachResponse, type TryResponse } from "../gen/polyscan/v1/teach_pb";
 import { boundsOf, withBounds } from "../limits";
+import { frameOf, Line } from "../line";
 import { badge, setBadge } from "../marks";
 import type { Page } from "../page";
-import { read, write } from "../recipe/files";
+import { ends, read, write, type Format } from "../recipe/files";
 import { fileFrame, send, type Labelled } from "../recipe/labelled";
 import { LimitPlot } from "../recipe/limitplot";
 import { differences, fromRegions, Model, toRegion, toRegionSet, type Shape } from "../recipe/model";
@@ -52,6 +51,7 @@ class Editor {
 
   // The frame, as the server keeps it.
   private resident = "";
+  private frameName = "";
   private reducing = false;
   private again = false;
   private moving = false;
@@ -67,6 +67,11 @@ class Editor {
   private readonly status = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
   private readonly message = h("p", { class: "message", role: "alert", hidden: true });
   private readonly tools = new Map<Tool, HTMLButtonElement>();
+  private readonly line = new Line({
+    part: (f) => this.load(f),
+    picture: (f, scale) => this.loadPicture(f, scale),
+    failed: (err) => this.fail(err),
+  });
   private readonly verdict = h("div", { class: "verdict" });
   private readonly frameInfo = h("p", { class: "help" }, t.noFrame);
   private readonly undo = h("button", { onclick: () => this.model.undo() }, t.undo);
@@ -78,7 +83,7 @@ class Editor {
   private readonly evenOdd = h("input", { type: "checkbox" });
   private readonly low = h("input", { type: "number", step: "any" });
   private readonly high = h("input", { type: "number", step: "any" });
-  private readonly ends = h("div", { class: "ends" });
+  private readonly limitEnds = h("div", { class: "ends" });
   private readonly numbers = h("dl", { class: "numbers" });
   private readonly shapeButtons: HTMLButtonElement[] = [];
 
@@ -86,6 +91,7 @@ class Editor {
   private readonly bad = h("input", { type: "file", multiple: true, accept: "image/*,.tif,.tiff,.bmp", id: "bad" });
   private readonly marginValue = h("input", { type: "number", min: 0, max: 100, step: "any", value: 4 });
   private readonly marginKind = h("select", null, h("option", { value: "sigma" }, t.sigma), h("option", { value: "share" }, t.share));
+  private readonly newest = h("input", { type: "number", min: 0, max: 500, value: 0, id: "newest" });
   private readonly about = new Map(taught.map((q) => [q, h("input", { type: "checkbox", checked: true })]));
   private readonly teachButton = h("button", { class: "primary", onclick: () => void this.teach() }, t.doTeach);
   private readonly tryButton = h("button", { onclick: () => void this.try() }, t.doTry);
@@ -125,6 +131,7 @@ class Editor {
   end(): void {
     this.abort.abort();
     window.removeEventListener("beforeunload", this.leaving);
+    this.line.end();
     this.stage.end();
     this.plot.end();
     this.release();
@@ -154,13 +161,14 @@ class Editor {
       if (file.files?.[0]) void this.load(file.files[0]);
       file.value = "";
     });
-    const regions = h("input", { type: "file", id: "import", class: "unseen", tabindex: -1, accept: ".json", "aria-label": t.import });
+    const regions = h("input", { type: "file", id: "import", class: "unseen", tabindex: -1, accept: ".json,.geojson", "aria-label": t.import });
     regions.addEventListener("change", () => {
       if (regions.files?.[0]) void this.import(regions.files[0]);
       regions.value = "";
     });
     const use = h("select", null, Object.entries(t.uses).map(([value, label]) => h("option", { value }, label)));
     use.addEventListener("change", () => (this.stage.use = use.value as Use));
+    const format = h("select", { id: "format" }, Object.entries(t.formats).map(([value, label]) => h("option", { value }, label)));
     for (const tool of ["select", "polygon", "rectangle", "circle"] as Tool[]) {
       this.tools.set(tool, h("button", { onclick: () => {
         this.stage.setTool(tool);
@@ -187,7 +195,8 @@ class Editor {
       shape(t.mirrorV, () => this.model.mirror(false)),
       shape(t.remove, () => this.model.remove()),
       h("button", { onclick: () => regions.click() }, t.import),
-      h("button", { onclick: () => this.export() }, t.export),
+      field(t.exportAs, format, "inline"),
+      h("button", { onclick: () => this.export(format.value as Format) }, t.export),
     );
   }
 
@@ -198,6 +207,7 @@ class Editor {
       h("section", { class: "card framecard", "aria-label": t.frame },
         h("div", { class: "head" }, this.verdict, this.frameInfo,
           this.stage.zoomButtons()),
+        this.line.element,
         this.message,
         this.stage.element,
         h("details", { class: "keys" }, h("summary", null, t.keysTitle), h("p", { id: "stage-keys" }, t.keys), h("p", null, t.mouse))),
@@ -222,7 +232,7 @@ class Editor {
         this.model.copies(moves);
       } }, t.make));
     const quantity = h("select", { "aria-label": t.quantity }, quantities.map((q) => h("option", { value: q }, q)));
-    set(this.ends, h("h4", null, t.histogram("")), this.plot.element, h("div", { class: "fields" }, field(t.low, this.low), field(t.high, this.high)));
+    set(this.limitEnds, h("h4", null, t.histogram("")), this.plot.element, h("div", { class: "fields" }, field(t.low, this.low), field(t.high, this.high)));
     set(this.region,
       h("h2", null, t.region),
       field(t.name, this.nameInput),
@@ -230,7 +240,7 @@ class Editor {
       h("h3", null, t.limits),
       this.limitRows,
       h("div", { class: "add" }, quantity, h("button", { onclick: () => this.addLimit(quantity.value) }, t.addLimit)),
-      this.ends,
+      this.limitEnds,
       h("h3", null, t.numbers),
       this.numbers,
       array);
@@ -242,10 +252,20 @@ class Editor {
   /** openKept shows the frame that the history has of a part, as it was inspected. */
   async openKept(id: bigint, part: string): Promise<void> {
     try {
-      await this.load(new File([await evidence(id, EvidenceKind.FRAME)], part, { type: "image/png" }));
+      await this.load(await frameOf(id, part));
     } catch (err) {
       this.fail(err);
     }
+  }
+
+  /** loadPicture shows a picture of a stream. The server has no frame of it that numbers could be of. */
+  private async loadPicture(file: File, scale: number): Promise<void> {
+    this.tell("");
+    await this.stage.show(file, scale);
+    this.release();
+    this.frameName = file.name;
+    put(this.frameInfo, t.fromStream(file.name, scale));
+    this.measure();
   }
 
   private async load(file: File): Promise<void> {
@@ -258,6 +278,7 @@ class Editor {
       }
       this.release();
       this.resident = res.frame!.name;
+      this.frameName = file.name;
       put(this.frameInfo, `${file.name}, ${t.frameSize(this.stage.width, this.stage.height)}`);
       this.measure();
     } catch (err) {
@@ -395,9 +416,9 @@ class Editor {
     const channel = this.channelOf(b.quantity);
     const counts = channel?.histogram?.counts.map(Number) ?? [];
     const axis = expression === undefined || onAxis.test(b.quantity.trim());
-    this.ends.hidden = !s;
+    this.limitEnds.hidden = !s;
     this.plot.element.hidden = !axis || !counts.length;
-    put(this.ends.querySelector("h4")!, expression ?? t.histogram(s?.name ?? ""));
+    put(this.limitEnds.querySelector("h4")!, expression ?? t.histogram(s?.name ?? ""));
     for (const [input, v] of [[this.low, b.low], [this.high, b.high]] as const) {
       input.disabled = expression === undefined;
       if (document.activeElement !== input) input.value = v === undefined ? "" : String(v);
@@ -478,7 +499,7 @@ class Editor {
   private async import(file: File): Promise<void> {
     this.tell("");
     try {
-      const r = read(await file.text());
+      const r = read(await file.text(), this.frameName);
       this.model.edit(() => {
         this.model.shapes = r.shapes;
         this.model.chosen = r.shapes.length ? 0 : -1;
@@ -491,8 +512,17 @@ class Editor {
     }
   }
 
-  private export(): void {
-    download(new Blob([write(this.recipeName.value, this.model.shapes)], { type: "application/json" }), `${this.recipeName.value || "regions"}.json`);
+  private export(format: Format): void {
+    this.tell("");
+    const { shapes } = this.model;
+    try {
+      const frame = { name: this.frameName, width: this.stage.width, height: this.stage.height };
+      const file = new Blob([write(format, this.recipeName.value, shapes, frame)], { type: format === "svg" ? "image/svg+xml" : "application/json" });
+      download(file, `${this.recipeName.value || "regions"}${ends[format]}`);
+      if (format === "svg" && shapes.some((s) => s.limits.length)) this.tell(t.limitsLost);
+    } catch (err) {
+      this.fail(err);
+    }
   }
 
   // Teach and try.
@@ -505,7 +535,7 @@ class Editor {
     }
     return h("section", { class: "card teach", "aria-label": t.teach },
       h("h2", null, t.teach),
-      h("div", { class: "fields" }, field(t.good, this.good), field(t.bad, this.bad)),
+      h("div", { class: "fields" }, field(t.good, this.good), field(t.bad, this.bad), field(t.newest, this.newest)),
       h("div", { class: "fields" },
         h("label", { class: "field" }, h("span", null, t.margin), this.marginValue),
         h("label", { class: "field" }, h("span", { class: "unseen" }, t.margin), this.marginKind),
@@ -514,9 +544,11 @@ class Editor {
       this.outcome);
   }
 
-  private files(): Labelled[] {
+  private async files(): Promise<Labelled[]> {
     const of = (input: HTMLInputElement, label: FrameLabel): Labelled[] => [...(input.files ?? [])].map((file) => ({ file, label }));
-    return [...of(this.good, FrameLabel.GOOD), ...of(this.bad, FrameLabel.BAD)];
+    const kept = await this.line.newest(Number(this.newest.value));
+    const labels = kept.map(({ file, verdict }) => ({ file, label: verdict === Verdict.PASS ? FrameLabel.GOOD : FrameLabel.BAD }));
+    return [...of(this.good, FrameLabel.GOOD), ...of(this.bad, FrameLabel.BAD), ...labels];
   }
 
   private async working<T>(files: Labelled[], f: (progress: (done: number) => void) => Promise<T>): Promise<T | undefined> {
@@ -540,7 +572,8 @@ class Editor {
   }
 
   private async teach(): Promise<void> {
-    const files = this.files();
+    const files = await this.files().catch((err: unknown) => this.fail(err));
+    if (!files) return;
     if (files.filter((f) => f.label === FrameLabel.GOOD).length < 2) {
       this.fail(new Error(t.needGood));
       return;
@@ -575,7 +608,8 @@ class Editor {
   }
 
   private async try(): Promise<void> {
-    const files = this.files();
+    const files = await this.files().catch((err: unknown) => this.fail(err));
+    if (!files) return;
     if (!files.length) {
       this.fail(new Error(t.needFrames));
       return;

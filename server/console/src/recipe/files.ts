@@ -1,7 +1,16 @@
-// Regions files that the page reads and writes. The command line reads more: polyscan regions FILE converts the others.
+// Regions files that the page reads and writes: those of clients/regionfile, but for SVG and masks, which it doesn't
+// read. polyscan regions FILE converts these.
 
 import { text } from "../text";
-import { circle, rectangle, type Shape } from "./model";
+import { circle, rectangle, twiceArea, type Shape } from "./model";
+import { simple } from "./outline";
+
+/** Drawn is the frame that regions were drawn on, where there is one. */
+export interface Drawn {
+  name: string;
+  width: number;
+  height: number;
+}
 
 interface Own {
   name?: string;
@@ -16,6 +25,35 @@ interface LabelMe {
   points: [number, number][];
   shape_type?: string | null;
   flags?: Record<string, boolean> | null;
+  group_id?: number | null;
+}
+
+interface Attributes {
+  limits?: string | string[];
+}
+
+interface Coco {
+  images?: { id: number | string; file_name?: string }[];
+  categories?: { id: number | string; name?: string }[];
+  annotations: {
+    id?: number | string;
+    image_id?: number | string;
+    category_id?: number | string;
+    segmentation?: number[][] | Record<string, unknown> | null;
+    bbox?: [number, number, number, number];
+    attributes?: Attributes | null;
+  }[];
+}
+
+interface Geo {
+  type: string;
+  name?: string;
+  id?: number | string;
+  features?: Geo[];
+  geometry?: Geo | null;
+  geometries?: Geo[];
+  properties?: (Attributes & { name?: string; label?: string; id?: number | string }) | null;
+  coordinates?: unknown;
 }
 
 function unique(shapes: Shape[]): Shape[] {
@@ -29,15 +67,25 @@ function unique(shapes: Shape[]): Shape[] {
   return shapes;
 }
 
-/** read reads polyscan's own files, recipes and LabelMe's. */
-export function read(content: string): { name: string; shapes: Shape[] } {
+const unreadable = (): Error => new Error(text.recipe.unreadable);
+
+function limitsOf(a: Attributes | null | undefined): string[] {
+  const l = a?.limits ?? [];
+  return typeof l === "string" ? l.split(";").map((s) => s.trim()).filter(Boolean) : l;
+}
+
+// The direction of a ring, clockwise on the screen or not.
+const turned = (xy: number[], clockwise: boolean): number[] => (twiceArea(xy) > 0 === clockwise ? xy : pairsOf(xy).reverse().flat());
+
+/** read makes regions of a file. frame is the name of the one at hand, for files that describe several. */
+export function read(content: string, frame = ""): { name: string; shapes: Shape[] } {
   let top: unknown;
   try {
     top = JSON.parse(content);
   } catch {
-    throw new Error(text.recipe.unreadable);
+    throw unreadable();
   }
-  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; regions?: Own[]; shapes?: LabelMe[] };
+  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
   if (Array.isArray(whole.regions)) {
     return {
       name: whole.name ?? "",
@@ -50,28 +98,151 @@ export function read(content: string): { name: string; shapes: Shape[] } {
       }))),
     };
   }
-  if (Array.isArray(whole.shapes)) {
-    const shapes = whole.shapes.map((s): Shape => {
-      const [a, b] = s.points;
-      const kind = s.shape_type || "polygon";
-      let ring: number[];
-      if (kind === "polygon" || kind === "oriented_rectangle") ring = s.points.flat();
-      else if (kind === "rectangle" && a && b) ring = rectangle(a[0], a[1], b[0], b[1]);
-      else if (kind === "circle" && a && b) ring = circle(a[0], a[1], Math.hypot(b[0] - a[0], b[1] - a[1]));
-      else throw new Error(text.recipe.unreadable);
-      const limits = Object.entries(s.flags ?? {}).filter(([k, on]) => on && /[<>=[(]/.test(k)).map(([k]) => k);
-      return { name: s.label ?? "", rings: [ring], evenOdd: false, limits };
-    });
-    return { name: "", shapes: unique(shapes) };
-  }
-  throw new Error(text.recipe.unreadable);
+  if (Array.isArray(whole.shapes)) return { name: "", shapes: unique(labelMe(whole.shapes)) };
+  if (Array.isArray(whole.annotations)) return { name: "", shapes: unique(coco(whole as unknown as Coco, frame)) };
+  if (typeof whole.type === "string") return { name: whole.name ?? "", shapes: unique(geoJson(whole as Geo)) };
+  throw unreadable();
 }
 
-/** write makes a file as polyscan regions does: one region a line. */
-export function write(name: string, shapes: Shape[]): string {
-  const lines = shapes.map((s) => {
-    const rings = s.rings.map((xy) => Array.from({ length: xy.length / 2 }, (_, i) => [xy[2 * i], xy[2 * i + 1]]));
-    return JSON.stringify({ name: s.name, rings, fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference });
+function labelMe(all: LabelMe[]): Shape[] {
+  const shapes: Shape[] = [];
+  const groups = new Map<string, Shape>();
+  for (const s of all) {
+    const [a, b] = s.points;
+    const kind = s.shape_type || "polygon";
+    let ring: number[];
+    if (kind === "polygon" || kind === "oriented_rectangle") ring = s.points.flat();
+    else if (kind === "rectangle" && a && b) ring = rectangle(a[0], a[1], b[0], b[1]);
+    else if (kind === "circle" && a && b) ring = circle(a[0], a[1], Math.hypot(b[0] - a[0], b[1] - a[1]));
+    else throw unreadable();
+    const limits = Object.entries(s.flags ?? {}).filter(([k, on]) => on && /[<>=[(≤≥]/.test(k)).map(([k]) => k);
+    const key = JSON.stringify([s.label, s.group_id]);
+    const one = typeof s.group_id === "number" ? groups.get(key) : undefined;
+    if (one) {
+      // Shapes of a group are one region, which covers what any of them does.
+      one.rings = [...one.rings, ring].map((xy) => turned(xy, true));
+      one.limits.push(...limits);
+      continue;
+    }
+    const shape = { name: s.label ?? "", rings: [ring], evenOdd: false, limits };
+    groups.set(key, shape);
+    shapes.push(shape);
+  }
+  return shapes;
+}
+
+function coco(c: Coco, frame: string): Shape[] {
+  const base = (s: string): string => s.replace(/^.*[\\/]/, "");
+  const used = new Set(c.annotations.map((a) => String(a.image_id)));
+  let images = [...used];
+  if (used.size > 1) images = (c.images ?? []).filter((m) => used.has(String(m.id)) && base(m.file_name ?? "") === base(frame)).map((m) => String(m.id));
+  if (images.length !== 1) throw new Error(text.recipe.manyImages);
+  const names = new Map(c.categories?.map((k) => [String(k.id), k.name]));
+  return c.annotations.map((a, i) => ({ a, i })).filter(({ a }) => String(a.image_id) === images[0]).map(({ a, i }): Shape => {
+    let rings: number[][] = [];
+    if (Array.isArray(a.segmentation)) rings = a.segmentation;
+    else if (a.segmentation) throw unreadable();
+    if (!rings.length && a.bbox) rings = [rectangle(a.bbox[0], a.bbox[1], a.bbox[0] + a.bbox[2], a.bbox[1] + a.bbox[3])];
+    if (!rings.length) throw unreadable();
+    if (rings.length > 1) rings = rings.map((xy) => turned(xy, true));
+    const category = names.get(String(a.category_id)) || String(a.category_id ?? "region");
+    return { name: `${category}#${a.id ?? i}`, rings, evenOdd: false, limits: limitsOf(a.attributes) };
   });
-  return `{\n"name": ${JSON.stringify(name)},\n"regions": [\n${lines.join(",\n")}\n]\n}\n`;
+}
+
+function geoJson(g: Geo, of?: Geo): Shape[] {
+  if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f));
+  if (g.type === "Feature") return g.geometry ? geoJson(g.geometry, g) : [];
+  if (g.type === "GeometryCollection") return (g.geometries ?? []).flatMap((x) => geoJson(x, of));
+  // The last position of a ring is the first again.
+  const ring = (at: [number, number][]): number[] => {
+    const xy = at.flatMap(([x, y]) => [x, y]);
+    return xy.length > 2 && xy[0] === xy.at(-2) && xy[1] === xy.at(-1) ? xy.slice(0, -2) : xy;
+  };
+  const p = of?.properties;
+  const name = String([p?.name, p?.label, p?.id, of?.id].find((v) => v !== undefined && v !== null && v !== "") ?? "");
+  const shape = (rings: number[][], evenOdd: boolean): Shape[] => (rings.length ? [{ name, rings, evenOdd, limits: limitsOf(p) }] : []);
+  const polygon = (all: [number, number][][]): Shape[] => shape(all.map(ring), true);
+  if (g.type === "Polygon") return polygon(g.coordinates as [number, number][][]);
+  if (g.type !== "MultiPolygon") return [];
+  const members = (g.coordinates as [number, number][][][]).filter((m) => m.length);
+  if (members.length === 1) return polygon(members[0]!);
+  return shape(members.flatMap((m) => m.map((at, i) => turned(ring(at), i === 0))), false);
+}
+
+const pairsOf = (xy: number[]): number[][] => Array.from({ length: xy.length / 2 }, (_, i) => [xy[2 * i]!, xy[2 * i + 1]!]);
+
+/** Format is one that regions are saved in. */
+export type Format = "polyscan" | "labelme" | "coco" | "geojson" | "svg";
+
+/** ends are those of names of files. */
+export const ends: Record<Format, string> = { polyscan: ".json", labelme: ".labelme.json", coco: ".coco.json", geojson: ".geojson", svg: ".svg" };
+
+/** write makes a file that polyscan reads the same regions from. It is an error where the format can't say what a region
+ * covers. */
+export function write(format: Format, name: string, shapes: Shape[], frame: Drawn): string {
+  switch (format) {
+    case "polyscan": {
+      const lines = shapes.map((s) =>
+        JSON.stringify({ name: s.name, rings: s.rings.map(pairsOf), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
+      return `{\n"name": ${JSON.stringify(name)},\n"regions": [\n${lines.join(",\n")}\n]\n}\n`;
+    }
+    case "labelme":
+      return json({
+        version: "5.5.0",
+        flags: {},
+        shapes: shapes.flatMap((s, i) => union(s).map((xy, k) => ({
+          label: s.name,
+          points: pairsOf(xy),
+          group_id: s.rings.length > 1 ? i : null,
+          shape_type: "polygon",
+          flags: Object.fromEntries(k ? [] : s.limits.map((l) => [l, true])),
+        }))),
+        imagePath: frame.name,
+        imageData: null,
+        imageHeight: frame.height,
+        imageWidth: frame.width,
+      });
+    case "coco":
+      return json({
+        images: [{ id: 1, file_name: frame.name, width: frame.width, height: frame.height }],
+        categories: shapes.map((s, i) => ({ id: i + 1, name: s.name })),
+        annotations: shapes.map((s, i) => ({ id: i + 1, image_id: 1, category_id: i + 1, iscrowd: 0, segmentation: union(s), attributes: { limits: s.limits } })),
+      });
+    case "geojson":
+      return json({
+        type: "FeatureCollection",
+        name,
+        features: shapes.map((s) => ({ type: "Feature", properties: { name: s.name, limits: s.limits }, geometry: geometry(s) })),
+      });
+    case "svg": {
+      const escaped = (v: string): string => v.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+      const size = frame.width ? ` width="${frame.width}" height="${frame.height}" viewBox="0 0 ${frame.width} ${frame.height}"` : "";
+      const paths = shapes.map((s) =>
+        `<path fill-rule="${s.evenOdd ? "evenodd" : "nonzero"}" d="${s.rings.map((xy) => `M${xy.join(" ")}Z`).join("")}"><title>${escaped(s.name)}</title></path>`);
+      return `<svg xmlns="http://www.w3.org/2000/svg"${size} fill="#e69f0055" stroke="#d55e00">\n${paths.join("\n")}\n</svg>\n`;
+    }
+  }
+}
+
+const json = (v: unknown): string => `${JSON.stringify(v, null, 1)}\n`;
+
+/** union is for formats whose regions are all that their polygons cover. */
+function union(s: Shape): number[][] {
+  const first = twiceArea(s.rings[0]!) > 0;
+  const same = s.rings.every((xy) => twiceArea(xy) > 0 === first);
+  if (!same || (s.evenOdd && (s.rings.length > 1 || !simple(s.rings)))) throw new Error(text.recipe.noHoles(s.name));
+  return s.rings;
+}
+
+/** geometry is a Polygon, whose rings polyscan takes as even-odd, or a MultiPolygon, which is the union of its members. */
+function geometry(s: Shape): unknown {
+  const closed = (xy: number[]): number[][] => [...pairsOf(xy), [xy[0]!, xy[1]!]];
+  const first = twiceArea(s.rings[0]!) > 0;
+  const out = s.rings.filter((xy) => twiceArea(xy) > 0 === first);
+  if (s.evenOdd) return { type: "Polygon", coordinates: s.rings.map(closed) };
+  const holes = s.rings.filter((xy) => !out.includes(xy));
+  if (out.length > 1) return { type: "MultiPolygon", coordinates: out.map((xy, i) => [xy, ...(i ? [] : holes)].map(closed)) };
+  if (!simple(s.rings)) throw new Error(text.recipe.overlaps(s.name));
+  return { type: "Polygon", coordinates: [...out, ...holes].map(closed) };
 }

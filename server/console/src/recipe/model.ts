@@ -3,6 +3,7 @@
 import { create } from "@bufbuild/protobuf";
 import { FillRule, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet } from "../gen/polyscan/v1/region_pb";
 import { Undo } from "../undo";
+import { without } from "./outline";
 
 /** Shape is a region. Rings are x0, y0, x1, y1, ... in pixels. */
 export interface Shape {
@@ -33,13 +34,21 @@ export function twiceArea(xy: number[]): number {
   return sum;
 }
 
-/** contains says whether a point is in a ring. */
-export function contains(xy: number[], x: number, y: number): boolean {
-  let inside = false;
+/** areaOf is of an outline, whose holes go the other way, twice. */
+const areaOf = (rings: number[][]): number => rings.reduce((sum, xy) => sum + twiceArea(xy), 0);
+
+/** windings is how often a ring goes around a point. */
+function windings(xy: number[], x: number, y: number): number {
+  let n = 0;
   for (let i = 0, j = xy.length - 2; i < xy.length; j = i, i += 2) {
-    if (xy[i + 1]! > y !== xy[j + 1]! > y && x < ((xy[j]! - xy[i]!) * (y - xy[i + 1]!)) / (xy[j + 1]! - xy[i + 1]!) + xy[i]!) inside = !inside;
+    if (xy[i + 1]! > y !== xy[j + 1]! > y && x < ((xy[j]! - xy[i]!) * (y - xy[i + 1]!)) / (xy[j + 1]! - xy[i + 1]!) + xy[i]!) n += xy[i + 1]! > y ? 1 : -1;
   }
-  return inside;
+  return n;
+}
+
+/** contains says whether a point is in a ring, by the even-odd rule. */
+export function contains(xy: number[], x: number, y: number): boolean {
+  return windings(xy, x, y) % 2 !== 0;
 }
 
 export function reversed(xy: number[]): number[] {
@@ -71,7 +80,7 @@ export function boxOf(s: Shape): Box {
 /** inShape says whether a point is in a region, by its fill rule. */
 export function inShape(s: Shape, x: number, y: number): boolean {
   let winding = 0;
-  for (const xy of s.rings) if (contains(xy, x, y)) winding += s.evenOdd ? 1 : Math.sign(twiceArea(xy));
+  for (const xy of s.rings) winding += windings(xy, x, y);
   return s.evenOdd ? winding % 2 !== 0 : winding !== 0;
 }
 
@@ -144,6 +153,18 @@ export class Model extends Undo {
     for (let i = 0; i < xy.length; i += 2) if (!inShape(s, xy[i]!, xy[i + 1]!)) return false;
     const outer = s.rings.find((r) => contains(r, xy[0]!, xy[1]!))!;
     this.edit(() => s.rings.push(!s.evenOdd && twiceArea(xy) > 0 === twiceArea(outer) > 0 ? reversed(xy) : xy));
+    return true;
+  }
+
+  /** cutOut takes what a ring covers from the chosen region. It returns false where that is nothing, or all of it. */
+  cutOut(xy: number[]): boolean {
+    const s = this.shape;
+    const rings = s && without(s, xy);
+    if (!rings?.length || areaOf(rings) >= areaOf(without(s!, [])!)) return false;
+    this.edit(() => {
+      s!.rings = rings;
+      this.vertex = null;
+    });
     return true;
   }
 

@@ -6,7 +6,7 @@ import { near, View } from "../view";
 import { boxOf, circle, coarse, grid, inShape, rectangle, type Model, type Vertex } from "./model";
 
 export type Tool = "select" | "polygon" | "rectangle" | "circle";
-export type Use = "new" | "hole" | "join";
+export type Use = "new" | "hole" | "cut" | "join";
 
 const t = text.recipe;
 
@@ -30,8 +30,8 @@ export class Stage extends View {
   }
 
   /** show sets the frame. */
-  override async show(file: Blob): Promise<void> {
-    await super.show(file);
+  override async show(file: Blob, scale = 1): Promise<void> {
+    await super.show(file, scale);
     this.pointer = [coarse(this.width / 2), coarse(this.height / 2)];
   }
 
@@ -252,6 +252,9 @@ export class Stage extends View {
       if (!this.model.shape) this.say(t.chooseFirst);
       else if (!this.model.cut(xy)) this.say(t.holeOutside);
       else this.say(t.cut(this.model.shape.name));
+    } else if (this.use === "cut") {
+      if (!this.model.shape) this.say(t.chooseFirst);
+      else this.say(this.model.cutOut(xy) ? t.cutOut(this.model.shape.name) : t.cutNothing);
     } else if (this.use === "join") {
       this.model.join(xy);
     } else {

@@ -1,19 +1,22 @@
 // The tab Curves: a drawing, and its picture as it is drawn.
 
+import { errorText } from "../api";
 import { download, field, h, set, text as put } from "../dom";
 import { short, time } from "../format";
 import { DiffusionMethod, type SolveResponse } from "../gen/polyscan/v1/diffusion_pb";
 import { Encoding } from "../gen/polyscan/v1/frame_pb";
+import { Line } from "../line";
 import { imageOf, pngOf } from "../pixels";
 import { text } from "../text";
 import { milliseconds } from "../watch";
 import { CurveStage, type Tool } from "./curvestage";
-import { Drawing, hex, mostSide, read, rgb, segments, sides, write, type Side } from "./drawing";
+import { colorsOf, Drawing, hex, mostSide, read, rgb, segments, sides, write, type Side } from "./drawing";
 import { Edit } from "./edit";
 import type { Tab } from "./tab";
 
 const t = text.studio;
 const rateTime = 1000; // ms that the rate is of
+const beside = 3; // pixels from a curve to where its colours are taken: those nearer are of the edge itself
 
 export const curves: Tab = (root) => {
   const drawing = new Drawing();
@@ -50,6 +53,23 @@ export const curves: Tab = (root) => {
     h("option", { value: Encoding.RAW }, t.raw),
     h("option", { value: Encoding.PNG }, t.png),
   );
+
+  // A picture to draw over.
+  let template: ImageData | null = null;
+  let overlaid: ImageBitmap | null = null;
+  const opacity = h("input", { type: "range", id: "template-opacity", min: 0, max: 100, value: 50, disabled: true });
+  const takeColors = h("input", { type: "checkbox", checked: true, disabled: true });
+  opacity.addEventListener("input", () => stage.setTemplate(overlaid, Number(opacity.value) / 100));
+  const setTemplate = (image: ImageBitmap | null): void => {
+    stage.setTemplate(image, Number(opacity.value) / 100);
+    overlaid = image;
+    template = null;
+    opacity.disabled = takeColors.disabled = !image;
+    if (!image) return;
+    const c = new OffscreenCanvas(image.width, image.height).getContext("2d")!;
+    c.drawImage(image, 0, 0);
+    template = c.getImageData(0, 0, image.width, image.height);
+  };
 
   const fail = (why: string): void => {
     message.hidden = why === "";
@@ -250,7 +270,8 @@ export const curves: Tab = (root) => {
     for (const [tool, b] of tools) b.setAttribute("aria-pressed", String(tool === stage.tool));
   };
   stage.made = (points) => {
-    drawing.add(points, left.value, right.value);
+    const colors = template && takeColors.checked ? colorsOf(template, points, beside) : null;
+    drawing.add(points, colors?.left ?? [[0, ...rgb(left.value)]], colors?.right ?? [[0, ...rgb(right.value)]]);
     put(status, text.recipe.added(drawing.curve!.id));
   };
 
@@ -261,6 +282,7 @@ export const curves: Tab = (root) => {
   const begin = (w: number, c: number, from?: ReturnType<typeof read>): void => {
     fail("");
     edit.end();
+    setTemplate(null);
     stage.clear();
     shown = null;
     drawing.start(w, c, from?.curves, from?.pixels);
@@ -268,6 +290,35 @@ export const curves: Tab = (root) => {
     [width.value, height.value] = [String(w), String(c)];
     stage.fit();
   };
+  /** openTemplate begins a drawing over a picture, of its size or as large as the page makes canvases. */
+  const openTemplate = async (f: File): Promise<void> => {
+    try {
+      let image = await createImageBitmap(f, { colorSpaceConversion: "none" });
+      const shrink = mostSide / Math.max(image.width, image.height);
+      if (shrink < 1) {
+        const small = await createImageBitmap(image, { resizeWidth: Math.round(image.width * shrink), resizeHeight: Math.round(image.height * shrink), resizeQuality: "medium" });
+        image.close();
+        image = small;
+      }
+      begin(image.width, image.height);
+      setTemplate(image);
+    } catch (err) {
+      fail(err instanceof Error ? err.message : String(err));
+    }
+  };
+  const line = new Line({ part: openTemplate, picture: openTemplate, failed: (err) => fail(errorText(err)) });
+  const pictureFile = h("input", {
+    type: "file",
+    id: "template",
+    class: "unseen",
+    tabindex: -1,
+    accept: "image/*",
+    "aria-label": t.openTemplate,
+  });
+  pictureFile.addEventListener("change", () => {
+    if (pictureFile.files?.[0]) void openTemplate(pictureFile.files[0]);
+    pictureFile.value = "";
+  });
   const open = async (f: File): Promise<void> => {
     try {
       const packed = new Uint8Array(await f.slice(0, 2).arrayBuffer());
@@ -315,7 +366,9 @@ export const curves: Tab = (root) => {
       "div",
       { class: "toolbar", role: "toolbar", "aria-label": text.recipe.toolbar },
       file,
+      pictureFile,
       h("button", { class: "primary", onclick: () => file.click() }, t.open),
+      h("button", { onclick: () => pictureFile.click() }, t.openTemplate),
       [...tools.values()],
       undo,
       redo,
@@ -341,6 +394,7 @@ export const curves: Tab = (root) => {
           "section",
           { class: "card framecard", "aria-label": t.canvas },
           h("div", { class: "head" }, rate, stage.zoomButtons()),
+          line.element,
           message,
           stage.element,
           h(
@@ -362,6 +416,8 @@ export const curves: Tab = (root) => {
           h("h2", null, t.curvesOf),
           list,
           h("div", { class: "fields" }, field(t.newLeft, left), field(t.newRight, right)),
+          h("label", { class: "check" }, takeColors, h("span", null, t.takeColors)),
+          field(t.templateOpacity, opacity),
         ),
         panel,
         h(
@@ -403,6 +459,7 @@ export const curves: Tab = (root) => {
     clearTimeout(timer);
     window.removeEventListener("beforeunload", leaving);
     edit.end();
+    line.end();
     stage.end();
   };
 };

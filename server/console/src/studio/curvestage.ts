@@ -9,7 +9,7 @@ import { at, hex, nearest, segments, sides, thin, through, type Curve, type Draw
 export type Tool = "select" | "draw";
 
 const t = text.studio;
-const beside = 14; // CSS pixels from the curve to its stops
+const beside = 14; // CSS pixels from the curve to the stops of its sides
 
 /** CurveStage draws the curves, and changes them. */
 export class CurveStage extends View {
@@ -100,6 +100,8 @@ export class CurveStage extends View {
     for (const kind of sides) {
       c[kind].forEach((s, i) => {
         const { x, y } = this.stopAt(c, kind, i);
+        const { x: ax, y: ay } = at(c, s[0]);
+        if (kind === "blur") out.push(h("path", { class: "arm", d: `M${ax} ${ay}L${x} ${y}` }));
         const dot = h("circle", {
           class: `stop ${kind}${on(kind, i) ? " on" : ""}`,
           cx: x,
@@ -114,10 +116,10 @@ export class CurveStage extends View {
     return out;
   }
 
-  /** stopAt is where a stop is shown: beside the curve, or on it. */
+  /** stopAt is where a stop is shown: beside the curve, and blurs behind the stops of the right side. */
   private stopAt(c: Curve, kind: "left" | "right" | "blur", i: number): { x: number; y: number } {
     const p = at(c, c[kind][i]![0]);
-    const off = kind === "blur" ? 0 : (kind === "left" ? beside : -beside) / this.scale;
+    const off = (kind === "left" ? beside : kind === "right" ? -beside : -2.5 * beside) / this.scale;
     return { x: p.x + p.dy * off, y: p.y - p.dx * off };
   }
 

@@ -153,16 +153,9 @@ export class Drawing extends Undo {
   }
 
   /** add puts a curve over all others, and chooses it. */
-  add(points: number[], left: string, right: string): void {
+  add(points: number[], left: Color[], right: Color[]): void {
     this.edit(() => {
-      this.curves.push({
-        id: this.unused(),
-        points,
-        left: [[0, ...rgb(left)]],
-        right: [[0, ...rgb(right)]],
-        blur: [],
-        barrier: false,
-      });
+      this.curves.push({ id: this.unused(), points, left, right, blur: [], barrier: false });
       this.chosen = this.curves.length - 1;
       this.part = null;
     });
@@ -290,6 +283,21 @@ export class Drawing extends Undo {
     const now = all.findIndex((p) => p.kind === this.part?.kind && p.i === this.part.i);
     this.choose(this.chosen, all[now < 0 ? (by > 0 ? 0 : all.length - 1) : (now + by + all.length) % all.length]!);
   }
+}
+
+/** colorsOf are stops for both sides of a curve, from a picture: what it has beside the ends of each segment and in its
+ * middle, so many pixels away. */
+export function colorsOf(picture: ImageData, points: number[], distance: number): { left: Color[]; right: Color[] } {
+  const c = { points } as Curve;
+  const side = (sign: number): Color[] =>
+    Array.from({ length: 2 * segments(c) + 1 }, (_, i): Color => {
+      const p = at(c, i / 2);
+      const x = Math.min(picture.width - 1, Math.max(0, Math.floor(p.x + sign * p.dy * distance)));
+      const y = Math.min(picture.height - 1, Math.max(0, Math.floor(p.y - sign * p.dx * distance)));
+      const k = 4 * (y * picture.width + x);
+      return [i / 2, picture.data[k]!, picture.data[k + 1]!, picture.data[k + 2]!];
+    });
+  return { left: side(1), right: side(-1) };
 }
 
 /** rgb reads a colour as an input has it. */

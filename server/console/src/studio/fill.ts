@@ -136,13 +136,13 @@ export const fill: Tab = (root) => {
     id: "fill-regions",
     class: "unseen",
     tabindex: -1,
-    accept: ".json",
+    accept: ".json,.geojson",
     "aria-label": r.import,
   });
   file.addEventListener("change", () => {
     void file.files?.[0]
       ?.text()
-      .then((s) => model.replace(read(s).shapes))
+      .then((s) => model.replace(read(s, frame.name).shapes))
       .catch((err: unknown) => tell(err instanceof Error ? err.message : String(err), true));
     file.value = "";
   });
@@ -180,6 +180,7 @@ export const fill: Tab = (root) => {
         t.savePng,
       ),
     ),
+    frame.line.element,
     message,
     h(
       "div",

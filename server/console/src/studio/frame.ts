@@ -1,14 +1,17 @@
-// A frame that the user opens: kept by the server as long as the tab is there.
+// A frame that the user opens, a file or one of the line: kept by the server as long as the tab is there.
 
 import { client } from "../api";
 import { h } from "../dom";
 import { FrameService } from "../gen/polyscan/v1/resident_pb";
+import { Line } from "../line";
 import { fileFrame } from "../recipe/labelled";
 import { text } from "../text";
 
 /** OpenFrame is the button and the frame. */
 export class OpenFrame {
   readonly button: HTMLElement[];
+  /** Chooses frames of the line. A picture of a stream is taken as a frame. */
+  readonly line: Line;
   /** The server's name of it; "" without one. */
   resident = "";
   name = "";
@@ -42,6 +45,7 @@ export class OpenFrame {
       if (input.files?.[0]) void load(input.files[0]).catch(failed);
       input.value = "";
     });
+    this.line = new Line({ part: load, picture: load, failed });
     this.button = [input, h("button", { class: "primary", onclick: () => input.click() }, text.recipe.openFrame)];
   }
 
@@ -61,6 +65,7 @@ export class OpenFrame {
 
   end(): void {
     this.ended = true;
+    this.line.end();
     this.release();
   }
 }

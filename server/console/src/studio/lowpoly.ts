@@ -197,6 +197,7 @@ export const lowpoly: Tab = (root) => {
           "section",
           { class: "card framecard", "aria-label": t.result },
           h("div", { class: "head" }, info, view.zoomButtons()),
+          frame.line.element,
           message,
           view.element,
           h("p", { class: "help", id: "poly-keys" }, t.pictureKeys),
