@@ -119,10 +119,10 @@ func (e studio) follow(what string, ax, ay, bx, by float64) {
 		};
 		step();
 	})`, ax, bx-ax, ay, by-ay))
-	f := eval[struct{ Count, Drafts, Rate, Took, Solve float64 }](e.tab, `(() => {
+	f := eval[struct{ Count, Drafts, Small, Rate, Took, Solve float64 }](e.tab, `(() => {
 		const all = performance.getEntriesByName("picture"), middle = f => {
 			const v = all.map(f).sort((a, b) => a - b); return v[v.length >> 1] ?? 0; };
-		return {Count: all.length, Drafts: all.filter(m => m.detail.cycles === 1).length,
+		return {Count: all.length, Drafts: all.filter(m => m.detail.cycles === 1).length, Small: all.filter(m => m.detail.width < 512).length,
 			Rate: 1000 * (all.length - 1) / (all.at(-1).startTime - all[0].startTime),
 			Took: middle(m => m.detail.took), Solve: middle(m => m.detail.solve)};
 	})()`)
@@ -133,8 +133,8 @@ func (e studio) follow(what string, ax, ay, bx, by float64) {
 		e.t.Errorf("%s: none of %v pictures was made in one cycle", what, f.Count)
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	e.t.Logf("a handle dragged at 512 x 512, %s, server with 2 threads: %.1f pictures a second; medians: %.1f ms from "+
-		"change to picture, of which %.1f ms are the solver's; load %s", what, f.Rate, f.Took, f.Solve,
+	e.t.Logf("a handle dragged at 512 x 512, %s, server with 2 threads: %.1f pictures a second, %v of %v of 256 x 256; "+
+		"medians: %.1f ms from change to picture, of which %.1f ms are the solver's; load %s", what, f.Rate, f.Small, f.Count, f.Took, f.Solve,
 		bytes.TrimSpace(load))
 }
 
@@ -531,5 +531,35 @@ func TestStudioFromLine(t *testing.T) {
 		default:
 			e.has("#panel-"+name+" .framecard .help", "A-0, 64 × 48 pixels")
 		}
+	}
+}
+
+// While a curve of a large canvas is dragged, smaller pictures follow it; where it is let go, the whole one comes.
+func TestStudioSmallPictures(t *testing.T) {
+	s := serve(t, "")
+	e := s.studio(t, "curves")
+	text, err := os.ReadFile(testdata("arch.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const side = 1536 // which no two threads solve in 50 ms
+	text = bytes.Replace(text, []byte(`"width": 640, "height": 480`), fmt.Appendf(nil, `"width": %d, "height": %d`, side, side), 1)
+	n := e.pictures("picture")
+	e.files("#drawing", written(t, "large.json", string(text)))
+	e.settled(n)
+	ax, ay := e.at(200, 20)
+	bx, by := e.at(400, 300)
+	e.run(mouse(chromedp.MousePressed, ax, ay))
+	move := fmt.Sprintf(`(k => document.querySelector(".editor svg").dispatchEvent(new PointerEvent("pointermove",
+		{pointerId: 1, clientX: %v + k * %v, clientY: %v + k * %v, bubbles: true})))(0.5 - 0.5 * Math.cos(performance.now() / 300))`,
+		ax, bx-ax, ay, by-ay)
+	e.await(`(` + move + `, performance.getEntriesByName("picture").some(m => m.detail.width === 768))`)
+	e.run(mouse(chromedp.MouseMoved, bx, by), mouse(chromedp.MouseReleased, bx, by))
+	e.settled(0)
+	if w := eval[int](e.tab, `performance.getEntriesByName("picture").at(-1).detail.width`); w != side {
+		t.Errorf("the last picture is %d pixels wide", w)
+	}
+	if m := e.picture("picture.png"); m.Rect.Dx() != side {
+		t.Errorf("what is saved is %d pixels wide", m.Rect.Dx())
 	}
 }

@@ -94,15 +94,16 @@ export class View {
     this.fit();
   }
 
-  /** showPixels sets the picture. What of it is seen stays, unless it has another size. */
-  showPixels(pixels: ImageData): void {
+  /** showPixels sets the picture, which may have fewer pixels than what is drawn on. What of it is seen stays, unless it
+   * has another size. */
+  showPixels(pixels: ImageData, width = pixels.width, height = pixels.height): void {
     let c = this.picture;
     if (!(c instanceof HTMLCanvasElement) || c.width !== pixels.width || c.height !== pixels.height) {
       c = h("canvas", { width: pixels.width, height: pixels.height });
       this.put(c);
     }
     c.getContext("2d")!.putImageData(pixels, 0, 0);
-    this.resize(pixels.width, pixels.height);
+    this.resize(width, height);
     this.render();
   }
 

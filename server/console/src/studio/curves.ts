@@ -11,17 +11,23 @@ import { text } from "../text";
 import { milliseconds } from "../watch";
 import { CurveStage, type Tool } from "./curvestage";
 import { colorsOf, Drawing, hex, mostSide, read, rgb, segments, sides, write, type Side } from "./drawing";
-import { Edit } from "./edit";
+import { Edit, restTime } from "./edit";
 import type { Tab } from "./tab";
 
 const t = text.studio;
 const rateTime = 1000; // ms that the rate is of
+const slow = 50; // ms that a picture may take for 20 to come in a second
 const beside = 3; // pixels from a curve to where its colours are taken: those nearer are of the edge itself
 
 export const curves: Tab = (root) => {
   const drawing = new Drawing();
   const stage = new CurveStage(drawing);
   const edit = new Edit(drawing);
+  // While something is dragged and pictures take longer than that, they have half the width and height.
+  const small = new Edit(drawing, 0.5);
+  let pace = 0; // milliseconds that a picture of the whole canvas takes while something is dragged, about
+  let following = false; // by small pictures
+  let rest = 0; // timer until the drawing rests
   let shown: ImageData | null = null;
   let saved = 0;
   let times: number[] = [];
@@ -77,13 +83,13 @@ export const curves: Tab = (root) => {
   };
 
   const showPixels = (pixels: ImageData, r: SolveResponse, took: number): void => {
-    shown = pixels;
-    stage.showPixels(pixels);
+    if (!following) shown = pixels;
+    stage.showPixels(pixels, drawing.width, drawing.height);
     const now = performance.now();
     times = [...times.filter((at) => at > now - rateTime), now];
     put(rate, t.rate(times.length));
     performance.mark("picture", {
-      detail: { revision: drawing.revision, took, solve: milliseconds(r.compute), cycles: r.cycles },
+      detail: { revision: drawing.revision, width: pixels.width, took, solve: milliseconds(r.compute), cycles: r.cycles },
     });
     showFacts(r, took);
   };
@@ -111,9 +117,34 @@ export const curves: Tab = (root) => {
     }, 100);
   };
 
-  edit.failed = fail;
-  edit.changed = () => root.toggleAttribute("data-busy", edit.busy);
+  edit.failed = small.failed = fail;
+  edit.changed = () => root.toggleAttribute("data-busy", edit.busy || following);
+  const follow = (moving: boolean): void => {
+    clearTimeout(rest);
+    const was = following;
+    following = moving && pace > slow;
+    if (following) {
+      rest = window.setTimeout(() => follow(false), restTime);
+      small.sync(true);
+    } else {
+      edit.sync(moving);
+    }
+    if (was !== following) edit.changed();
+  };
+  /** timed keeps the pace, of which a picture of a quarter of the pixels says less well. */
+  const timed = (took: number, weight: number): void => {
+    pace = pace ? pace + weight * (took - pace) : took;
+  };
+  small.picture = (r, took) => {
+    if (!following) return;
+    timed(4 * took, 0.1);
+    show(r, took);
+  };
   edit.picture = (r, took) => {
+    if (r.cycles === 1 && edit.busy) timed(took, 0.5);
+    if (!following) show(r, took);
+  };
+  const show = (r: SolveResponse, took: number): void => {
     if (r.picture?.encoding !== Encoding.PNG) {
       showPixels(imageOf(r.picture), r, took);
       return;
@@ -136,6 +167,9 @@ export const curves: Tab = (root) => {
       tolerance: Number(tolerance.value) || 0,
       encoding: Number(form.value) as Encoding,
     };
+    small.options = edit.options;
+    small.end();
+    pace = 0;
     edit.reopen();
   };
   for (const input of [method, tolerance, form]) input.addEventListener("change", options);
@@ -263,7 +297,7 @@ export const curves: Tab = (root) => {
       stage.clear();
       shown = null;
     }
-    edit.sync(moving);
+    follow(moving);
   };
   stage.say = (what) => put(status, what);
   stage.toolChanged = () => {
@@ -281,6 +315,8 @@ export const curves: Tab = (root) => {
     [width, height].map((i) => Math.min(mostSide, Math.max(1, Math.round(Number(i.value)) || 1))) as [number, number];
   const begin = (w: number, c: number, from?: ReturnType<typeof read>): void => {
     fail("");
+    small.end();
+    pace = 0;
     edit.end();
     setTemplate(null);
     stage.clear();
@@ -458,6 +494,8 @@ export const curves: Tab = (root) => {
     clearInterval(ticks);
     clearTimeout(timer);
     window.removeEventListener("beforeunload", leaving);
+    clearTimeout(rest);
+    small.end();
     edit.end();
     line.end();
     stage.end();

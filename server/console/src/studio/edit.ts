@@ -21,15 +21,15 @@ export interface Options {
 }
 
 const stops = (s: Curve["left"]) => s.map(([at, red, green, blue]) => ({ at, red, green, blue }));
-const blurs = (s: Curve["blur"]) => s.map(([at, sigma]) => ({ at, sigma }));
+const blurs = (s: Curve["blur"], scale: number) => s.map(([at, sigma]) => ({ at, sigma: sigma * scale }));
 
-function message(c: Curve): MessageInitShape<typeof CurveSchema> {
+function message(c: Curve, scale: number): MessageInitShape<typeof CurveSchema> {
   return {
     id: c.id,
-    xy: c.points,
+    xy: c.points.map((v) => v * scale),
     left: stops(c.left),
     right: stops(c.right),
-    blur: blurs(c.blur),
+    blur: blurs(c.blur, scale),
     barrier: c.barrier,
   };
 }
@@ -42,7 +42,7 @@ const place = (c: Curve): string =>
 // by some levels where the drawing moves fast.
 const draftCycles = 1;
 // What has not moved for so long, in milliseconds, is solved exactly.
-const restTime = 150;
+export const restTime = 150;
 
 /** Edit keeps the server's canvas as the drawing is. One picture is under way at a time, and the next is of what the
  * drawing is when it has come: a change before would end the solver's work on it. */
@@ -65,7 +65,11 @@ export class Edit {
   private waiting = false;
   private sentAt = 0;
 
-  constructor(private readonly drawing: Drawing) {}
+  /** scale is less than 1 for pictures that are smaller than the canvas, which are never solved exactly. */
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly scale = 1,
+  ) {}
 
   /** busy says that a picture is under way, or an exact one to come. */
   get busy(): boolean {
@@ -111,7 +115,7 @@ export class Edit {
     clearTimeout(this.rest);
     if (this.draft && !moving) this.accuracy(false);
     if (moving) {
-      this.rest = window.setTimeout(() => this.sync(), restTime);
+      if (this.scale === 1) this.rest = window.setTimeout(() => this.sync(), restTime);
       if (!this.draft && d.curves.some((c) => this.sent.get(c.id) !== JSON.stringify(c))) this.accuracy(true);
     }
     const now = new Map(d.curves.map((c) => [c.id, c]));
@@ -129,17 +133,21 @@ export class Edit {
         this.send({
           message: {
             case: "recolorCurve",
-            value: { id: c.id, left: stops(c.left), right: stops(c.right), blur: blurs(c.blur) },
+            value: { id: c.id, left: stops(c.left), right: stops(c.right), blur: blurs(c.blur, this.scale) },
           },
         });
       } else {
-        this.send({ message: { case: "putCurve", value: message(c) } });
+        this.send({ message: { case: "putCurve", value: message(c, this.scale) } });
       }
     }
     // A curve that came back by undo is in its old place, which only a new call can say.
     const order = [...this.sent.keys()];
     if (d.curves.some((c, i) => c.id !== order[i])) this.reopen();
     else if (this.edits > before) this.await();
+  }
+
+  private scaled(pixels: number): number {
+    return Math.max(1, Math.round(pixels * this.scale));
   }
 
   private sizeOf(): string {
@@ -198,10 +206,16 @@ export class Edit {
           options: { method, tolerance },
           encoding,
           drawing: {
-            width: d.width,
-            height: d.height,
-            curves: d.curves.map((c) => create(CurveSchema, message(c))),
-            pixels: d.pixels.map(([x, y, red, green, blue]) => ({ x, y, red, green, blue })),
+            width: this.scaled(d.width),
+            height: this.scaled(d.height),
+            curves: d.curves.map((c) => create(CurveSchema, message(c, this.scale))),
+            pixels: d.pixels.map(([x, y, red, green, blue]) => ({
+              x: Math.min(this.scaled(d.width) - 1, Math.floor(x! * this.scale)),
+              y: Math.min(this.scaled(d.height) - 1, Math.floor(y! * this.scale)),
+              red,
+              green,
+              blue,
+            })),
           },
         },
       },
