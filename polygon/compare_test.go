@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -76,6 +77,7 @@ func compareDistances(t *testing.T, a, b []uint32, levels int) (js, chi float64)
 }
 
 func TestDistances(t *testing.T) {
+	race.Skip(t)
 	rng := seed.New(t, 18, 3)
 	worstJS, worstChi := 0.0, 0.0
 	see := func(a, b []uint32, levels int) {

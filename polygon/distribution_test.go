@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -243,6 +244,7 @@ func TestShapeOfMany(t *testing.T) {
 
 // The bound of a logarithm, and that its bits are what they were on the processor that this was written on.
 func TestLog2Quotient(t *testing.T) {
+	race.Skip(t)
 	rng := seed.New(t, 18, 2)
 	two := oracleLog(ratio(2, 1))
 	worst := 0.0

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/internal/race"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata")
@@ -116,6 +117,7 @@ var shellWords = regexp.MustCompile(`'[^']*'|\S+`)
 
 // TestHelpExamples parses every example of every help text, so that none names a flag that is gone.
 func TestHelpExamples(t *testing.T) {
+	race.Skip(t)
 	n := 0
 	for _, c := range []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list",
 		"frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",

@@ -30,6 +30,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/polyscan/polyscan/internal/race"
 )
 
 // A block is one that is fenced.
@@ -114,6 +116,7 @@ var word = regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`)
 // TestDocsParse: every call of polyscan in a page has flags and arguments that polyscan takes, those that aren't run as
 // well.
 func TestDocsParse(t *testing.T) {
+	race.Skip(t)
 	n := 0
 	for name, text := range pages(t) {
 		found, err := blocks(text)
@@ -195,6 +198,7 @@ func exists(name string) bool {
 
 // buildPrograms makes the programs that pages call, and returns their folder.
 func buildPrograms(t *testing.T) string {
+	race.Skip(t) // processes of their own, in which no detector watches
 	t.Helper()
 	bin := t.TempDir()
 	cmd := exec.Command("go", "build", "-o", bin, "./clients/polyscan", "./clients/conveyor", "./clients/plcgateway",

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -63,7 +64,10 @@ func readTriangles(t *testing.T, b []byte) (out []driver.Triangle) {
 func TestTriangulate(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "triangles.npy")
 	most := 2000
-	if testing.Short() {
+	switch {
+	case race.Enabled:
+		most = 60
+	case testing.Short():
 		most = 300
 	}
 	for _, set := range devicetest.PointSets(9, 5, most) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 )
 
@@ -63,6 +64,7 @@ func TestQuotient(t *testing.T) {
 }
 
 func TestRootQuotient(t *testing.T) {
+	race.Skip(t)
 	rng := seed.New(t, 3, 4)
 	check := func(hi, lo, den uint64) {
 		t.Helper()

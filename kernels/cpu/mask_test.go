@@ -389,6 +389,7 @@ func TestMaskWide(t *testing.T) {
 
 // TestMaskManyCrossings takes the ways of rows with many crossings through bands of bounded memory.
 func TestMaskManyCrossings(t *testing.T) {
+	race.Skip(t)
 	small(t)
 	f := newFixture(t, 1, 64<<20)
 	rng := seed.New(t, 6, 6)
