@@ -45,6 +45,7 @@ type Columns struct {
 
 	rows, channels int
 	percents       []exact.Fraction // of m.Percentiles
+	scale          *exact.Scale     // nil where the regions have none
 }
 
 // ColumnsOf reads the numbers of a result. The inspection is the one that was sent: a server that doesn't know columns
@@ -59,6 +60,9 @@ func ColumnsOf(in *polyscanv1.Inspection, res Result) (*Columns, error) {
 		}
 		for _, p := range m.GetPercentiles() {
 			c.percents = append(c.percents, exact.Percent(p))
+		}
+		if s := m.GetScale(); s != nil {
+			c.scale = exact.NewScale(s.GetX(), s.GetY(), s.GetOrigin().GetX(), s.GetOrigin().GetY())
 		}
 		return c, nil
 	}
@@ -95,6 +99,11 @@ func (c *Columns) check() error {
 		if !(p >= 0 && p <= 100) {
 			return fmt.Errorf("percentiles[%d] = %v: must be 0 to 100", i, p)
 		}
+	}
+	if s := m.GetScale(); s != nil && !(s.GetX() > 0 && s.GetX() <= math.MaxFloat32 && s.GetY() > 0 &&
+		s.GetY() <= math.MaxFloat32 && math.Abs(s.GetOrigin().GetX()) <= math.MaxFloat32 &&
+		math.Abs(s.GetOrigin().GetY()) <= math.MaxFloat32) {
+		return fmt.Errorf("scale: %v", s)
 	}
 	if m.GetRegions() < m.GetRows() {
 		return fmt.Errorf("rows: %d of %d regions", m.GetRows(), m.GetRegions())
@@ -195,6 +204,7 @@ func (c *Columns) check() error {
 		text("limits.reason", l.GetReason(), n)
 		column("limits.value", l.GetValue(), true, n, 8)
 		column("limits.channel", l.GetChannel(), true, n)
+		column("limits.parts", l.GetParts(), false, n, 4)
 	}
 	return err
 }
@@ -297,6 +307,45 @@ func (c *Columns) Area(i int) (float64, bool) {
 	return atFloat(c.m.GetArea(), i)
 }
 
+// AreaMM2 is [Columns.Area] in mm², where the regions have a scale.
+func (c *Columns) AreaMM2(i int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.list[i].AreaMm2)
+	}
+	return c.mm2(c.Area(i))
+}
+
+// CountMM2 is the area of [Columns.Count] pixels in mm², where the regions have a scale.
+func (c *Columns) CountMM2(i int) (float64, bool) {
+	if c.list != nil {
+		return optional(c.list[i].CountMm2)
+	}
+	n, ok := c.Count(i)
+	return c.mm2(float64(n), ok)
+}
+
+func (c *Columns) mm2(px float64, ok bool) (float64, bool) {
+	if !ok || c.scale == nil {
+		return math.NaN(), false
+	}
+	return c.scale.Area(px), true
+}
+
+// Millimetres is a place of the frame, such as a centroid, in mm from the scale's origin; false where the regions have
+// none, or the result came as rows, which have places in mm. The centre of pixel (i, j) is the place (i + 0.5, j + 0.5).
+func (c *Columns) Millimetres(x, y float64) (mmX, mmY float64, ok bool) {
+	if c.scale == nil {
+		return math.NaN(), math.NaN(), false
+	}
+	return c.scale.X(x), c.scale.Y(y), true
+}
+
+// placed is a place in mm as a message; nil where there is none.
+func (c *Columns) placed(x, y float64, ok bool) *polyscanv1.Point {
+	x, y, scaled := c.Millimetres(x, y)
+	return pointOf(x, y, ok && scaled)
+}
+
 // Coverage is the share of the region's pixels that lie inside the frame.
 func (c *Columns) Coverage(i int) (float64, bool) {
 	if c.list != nil {
@@ -368,6 +417,9 @@ func (c *Columns) Limit(i, k int) *polyscanv1.LimitResult {
 	}
 	if v, ok := atFloat(l.GetValue(), k); ok {
 		out.Value = &v
+	}
+	if parts := l.GetParts(); len(parts) > 0 {
+		out.Parts = word32(parts, k)
 	}
 	return out
 }
@@ -757,7 +809,13 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 			X0: uint32(b.Min.X), Y0: uint32(b.Min.Y), X1: uint32(b.Max.X), Y1: uint32(b.Max.Y),
 		}
 	}
-	r.Centroid = pointOf(c.Centroid(i))
+	r.Centroid, r.CentroidMm = pointOf(c.Centroid(i)), c.placed(c.Centroid(i))
+	r.AreaMm2, r.CountMm2 = pointer(c.AreaMM2(i)), pointer(c.CountMM2(i))
+	if b := r.Bounds; b != nil && c.scale != nil {
+		x0, y0, _ := c.Millimetres(float64(b.X0), float64(b.Y0))
+		x1, y1, _ := c.Millimetres(float64(b.X1), float64(b.Y1))
+		r.BoundsMm = &polyscanv1.MillimetreRect{X0: x0, Y0: y0, X1: x1, Y1: y1}
+	}
 	for k := range c.Limits(i) {
 		r.Limits = append(r.Limits, c.Limit(i, k))
 	}
@@ -791,8 +849,10 @@ func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
 			to.Stddev = pointer(c.StdDev(i, ch))
 		case polyscanv1.Statistic_STATISTIC_MIN:
 			to.Min, to.MinAt = pointer(c.Min(i, ch)), positionOf(c.MinAt(i, ch))
+			to.MinAtMm = c.placed(centre(c.MinAt(i, ch)))
 		case polyscanv1.Statistic_STATISTIC_MAX:
 			to.Max, to.MaxAt = pointer(c.Max(i, ch)), positionOf(c.MaxAt(i, ch))
+			to.MaxAtMm = c.placed(centre(c.MaxAt(i, ch)))
 		case polyscanv1.Statistic_STATISTIC_MEDIAN:
 			to.Median = pointer(c.Median(i, ch))
 		case polyscanv1.Statistic_STATISTIC_MODE:
@@ -801,6 +861,7 @@ func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
 			to.Distinct = pointer(c.Distinct(i, ch))
 		case polyscanv1.Statistic_STATISTIC_CENTROID:
 			to.WeightedCentroid = pointOf(c.WeightedCentroid(i, ch))
+			to.WeightedCentroidMm = c.placed(c.WeightedCentroid(i, ch))
 		case polyscanv1.Statistic_STATISTIC_PERCENTILES:
 			for _, p := range c.m.GetPercentiles() {
 				if v, ok := c.Percentile(i, ch, p); ok {
@@ -891,6 +952,10 @@ func pointOf(x, y float64, ok bool) *polyscanv1.Point {
 		return nil
 	}
 	return &polyscanv1.Point{X: x, Y: y}
+}
+
+func centre(p image.Point, ok bool) (x, y float64, has bool) {
+	return float64(p.X) + 0.5, float64(p.Y) + 0.5, ok
 }
 
 func position(p *polyscanv1.PixelPosition) (image.Point, bool) {

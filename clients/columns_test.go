@@ -66,6 +66,7 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 			Expression: &polyscanv1.TextColumn{Text: []byte("abbccc"), Ends: column([]uint32{1, 3, 6})},
 			Value:      column([]float64{2, math.NaN(), 7}),
 			Reason:     &polyscanv1.TextColumn{Text: []byte("whyhow"), Ends: column([]uint32{0, 3, 6})},
+			Parts:      column([]uint32{0, 7, 0}),
 		},
 		PercentileMethod: polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR,
 		Statistics:       AllStatistics().GetStatistics(),
@@ -194,6 +195,10 @@ func TestOddColumns(t *testing.T) {
 	walk("", func(m *polyscanv1.RegionColumns) protoreflect.Message { return m.ProtoReflect() })
 	if columns < 25 {
 		t.Errorf("%d columns seen", columns)
+	}
+	for _, s := range []*polyscanv1.Scale{{Y: 1}, {X: -1, Y: 1}, {X: 1, Y: math.NaN()}, {X: math.Inf(1), Y: 1},
+		{X: 1, Y: 1, Origin: &polyscanv1.Point{X: math.NaN()}}, {X: 1, Y: 1, Origin: &polyscanv1.Point{Y: math.Inf(-1)}}} {
+		check("scale: ", func(m *polyscanv1.RegionColumns) { m.Scale = s })
 	}
 	check("verdict: 0 bytes, want 2", func(m *polyscanv1.RegionColumns) { m.Verdict = nil })
 	check("sum: 0 bytes, want 32", func(m *polyscanv1.RegionColumns) { m.Sum = nil })

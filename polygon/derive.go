@@ -39,7 +39,7 @@ type deriver struct {
 // newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
 func newDeriver(p *plan, cached []geometry) *deriver {
 	n, nc := p.set.Len(), len(p.channels)
-	d := &deriver{plan: p, res: &Result{}, geo: cached, made: cached != nil, steps: extentBudget}
+	d := &deriver{plan: p, res: &Result{Scale: p.set.scale}, geo: cached, made: cached != nil, steps: extentBudget}
 	if !d.made {
 		d.geo = make([]geometry, n)
 	}
@@ -254,15 +254,8 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 	outcomes := s.outcomes[:len(limits)]
 	clear(outcomes)
 	for k, l := range limits {
-		switch l.quantity {
-		case quantityCount:
-			outcomes[k].see(l, float64(r.Count), NoChannel)
-		case quantityArea:
-			outcomes[k].see(l, r.Area, NoChannel)
-		case quantityCoverage:
-			if r.CoverageKnown {
-				outcomes[k].see(l, r.Coverage, NoChannel)
-			}
+		if v, ok := measureRegion(l, r, &stats[0]); ok {
+			outcomes[k].see(l, v, NoChannel)
 		}
 	}
 	for c := range stats {
@@ -292,7 +285,7 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 			d.compare(i, c, &r.Channels[c], &s.dist)
 		}
 		if d.values != nil {
-			d.gather(i, c, r, s)
+			d.gather(i, c, r, &stats[0], s)
 		}
 		for k, l := range limits {
 			if l.expression != nil || l.quantity.distance() && d.set.references[i].with >= 0 {
@@ -305,7 +298,7 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 			if v, ok := measure(l, &r.Channels[c], s); ok {
 				outcomes[k].see(l, v, r.Channels[c].Channel)
 			} else if r.Count > 0 {
-				outcomes[k].lack(r.Channels[c].Channel, allEqual)
+				outcomes[k].lack(r.Channels[c].Channel, l.novalue())
 			}
 		}
 		if cols == nil {
@@ -480,6 +473,32 @@ func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats)
 	}
 }
 
+// measureRegion is the quantity of a limit that is of the region; false where it has no value, or is of a channel.
+func measureRegion(l *Limit, r *RegionResult, stats *driver.MaskStats) (v float64, ok bool) {
+	switch l.quantity {
+	case quantityCount:
+		return float64(r.Count), true
+	case quantityArea:
+		return r.Area, true
+	case quantityCoverage:
+		return r.Coverage, r.CoverageKnown
+	case quantityWidth:
+		return float64(r.Bounds.X1 - r.Bounds.X0), !r.Bounds.Empty()
+	case quantityHeight:
+		return float64(r.Bounds.Y1 - r.Bounds.Y0), !r.Bounds.Empty()
+	case quantityCentroidX, quantityCentroidY:
+		if r.Count == 0 {
+			return 0, false
+		}
+		at := centroid(stats.SumX, stats.SumY, r.Count)
+		if l.quantity == quantityCentroidX {
+			return at.X, true
+		}
+		return at.Y, true
+	}
+	return 0, false
+}
+
 // measure is the quantity of a limit in one channel.
 func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
 	switch l.quantity {
@@ -512,6 +531,18 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
 		v = float64(s.dist.at(l.percent.NearestRank(c.Count)))
 	case quantityQuartiles:
 		v = s.dist.interquartileRange(NearestRank)
+	case quantityMinX:
+		v = c.MinAt.centre().X
+	case quantityMinY:
+		v = c.MinAt.centre().Y
+	case quantityMaxX:
+		v = c.MaxAt.centre().X
+	case quantityMaxY:
+		v = c.MaxAt.centre().Y
+	case quantityWeightedX:
+		return c.WeightedCentroid.X, c.Has.Has(Centroid)
+	case quantityWeightedY:
+		return c.WeightedCentroid.Y, c.Has.Has(Centroid)
 	default:
 		shape := &shapes[l.quantity-quantitySkewness]
 		return *shape.field(c), c.Has.Has(shape.is)
@@ -561,6 +592,9 @@ func (c *ChannelStatistics) keep(asked Statistics) {
 	}
 	if asked&Distinct == 0 {
 		c.Distinct = 0
+	}
+	if asked&Centroid == 0 {
+		c.WeightedCentroid = Point{}
 	}
 }
 

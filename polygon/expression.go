@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // expression is what a limit between regions measures, in the order of evaluation: operands first.
@@ -22,9 +23,11 @@ type expression struct {
 
 // step is one of an evaluation on a stack.
 type step struct {
-	do      byte    // '+', '-', '*', '/'; 'n' puts a number on the stack, 'q' the value of an operand
-	number  float64 // of 'n'
-	operand int     // of 'q'
+	do        byte    // '+', '-', '*', '/'; 'n' puts a number on the stack, 'q' the value of an operand
+	number    float64 // of 'n'
+	dimension int     // of 'n': that of its unit
+	operand   int     // of 'q'
+	at        int     // where it is in the limit
 }
 
 // operand is a quantity of a region, or of a group of regions, of which rank picks one.
@@ -63,7 +66,7 @@ func (p *limitParser) expression(l *Limit) error {
 		}
 		err = p.operand(x, 1)
 	} else {
-		err = p.sum(x)
+		err = p.sum(l, x)
 	}
 	if err != nil {
 		return err
@@ -88,8 +91,8 @@ func (p *limitParser) operator(signs string) (byte, bool) {
 	return sign, true
 }
 
-func (p *limitParser) sum(x *expression) error {
-	return p.chain(x, "+-", func() error { return p.chain(x, "*/", func() error { return p.factor(x) }) })
+func (p *limitParser) sum(l *Limit, x *expression) error {
+	return p.chain(x, "+-", func() error { return p.chain(x, "*/", func() error { return p.factor(l, x) }) })
 }
 
 // chain reads parts with signs between them.
@@ -98,6 +101,7 @@ func (p *limitParser) chain(x *expression, signs string, part func() error) erro
 		return err
 	}
 	for {
+		at := p.at
 		sign, ok := p.operator(signs)
 		if !ok {
 			return nil
@@ -105,18 +109,21 @@ func (p *limitParser) chain(x *expression, signs string, part func() error) erro
 		if err := part(); err != nil {
 			return err
 		}
-		x.steps = append(x.steps, step{do: sign})
+		x.steps = append(x.steps, step{do: sign, at: at})
 	}
 }
 
-func (p *limitParser) factor(x *expression) error {
+func (p *limitParser) factor(l *Limit, x *expression) error {
 	switch {
 	case p.kind == tokenNumber:
 		v, err := p.value()
-		x.steps = append(x.steps, step{do: 'n', number: v})
-		return err
+		if err != nil {
+			return err
+		}
+		x.steps = append(x.steps, step{do: 'n', number: v, dimension: p.unit(l)})
+		return nil
 	case p.sign("("):
-		if err := p.sum(x); err != nil {
+		if err := p.sum(l, x); err != nil {
 			return err
 		}
 		if !p.sign(")") {
@@ -294,21 +301,13 @@ func (s *Set) want(region int, q *Limit) int {
 }
 
 // gather keeps what limits between regions need of channel c of region i; NaN where it has no value.
-func (d *deriver) gather(i, c int, r *RegionResult, s *scratch) {
+func (d *deriver) gather(i, c int, r *RegionResult, stats *driver.MaskStats, s *scratch) {
 	if c == 0 {
 		d.values[i] = make([]float64, len(d.set.wanted[i])*len(d.channels))
 	}
 	for slot, q := range d.set.wanted[i] {
-		var v float64
-		ok := true
-		switch q.quantity {
-		case quantityCount:
-			v = float64(r.Count)
-		case quantityArea:
-			v = r.Area
-		case quantityCoverage:
-			v, ok = r.Coverage, r.CoverageKnown
-		default:
+		v, ok := measureRegion(q, r, stats)
+		if !q.quantity.ofRegion() {
 			v, ok = measure(q, &r.Channels[c], s)
 		}
 		if !ok {
@@ -377,6 +376,9 @@ func (d *deriver) judgeIn(b *between, l *Limit, o *outcome, c int, channel Chann
 				o.lack(channel, fmt.Sprintf("%s of region %s has none", x.operands[k].is.spelled, quoted(d.set.names[m.region])))
 				return ""
 			}
+			if l.millimetres {
+				v = l.scale.convert(x.operands[k].is.quantity, v)
+			}
 			values[k][i] = v
 		}
 	}
@@ -408,7 +410,7 @@ func (d *deriver) judgeAll(b *between, l *Limit, o *outcome, values []float64, c
 	for i, v := range values {
 		if ok, _ := l.holds(v); !ok {
 			short, _ := brief(v, l.want.lo)
-			which = append(which, quoted(d.set.names[b.members[0][i].region])+" "+short)
+			which = append(which, quoted(d.set.names[b.members[0][i].region])+" "+short+units[l.unit])
 		}
 	}
 	n := len(which)

@@ -62,6 +62,11 @@ type Limit struct {
 	expression *expression // of a limit between regions
 	want       interval
 	op         operator
+
+	millimetres bool   // there is a unit somewhere: lengths and areas are in mm and mm²
+	unit        int    // of the condition: 1 of mm, 2 of mm²
+	unitAt      int    // where the first unit is
+	scale       *Scale // of the set that the limit is in
 }
 
 // quantity is what a limit measures.
@@ -71,6 +76,10 @@ const (
 	quantityCount quantity = iota
 	quantityArea
 	quantityCoverage
+	quantityWidth // of bounds
+	quantityHeight
+	quantityCentroidX
+	quantityCentroidY
 	quantitySum
 	quantityMean
 	quantityVariance
@@ -82,6 +91,12 @@ const (
 	quantityDistinct
 	quantityPercentile
 	quantityPixels
+	quantityMinX // and those behind it: coordinates of places in a channel
+	quantityMinY
+	quantityMaxX
+	quantityMaxY
+	quantityWeightedX
+	quantityWeightedY
 	quantitySkewness // and those behind it: in the order of shapes
 	quantityKurtosis
 	quantityEntropy
@@ -99,6 +114,8 @@ var quantities = map[string]quantity{
 	"count":    quantityCount,
 	"area":     quantityArea,
 	"coverage": quantityCoverage,
+	"width":    quantityWidth,
+	"height":   quantityHeight,
 	"sum":      quantitySum,
 	"mean":     quantityMean,
 	"variance": quantityVariance,
@@ -120,8 +137,16 @@ var quantities = map[string]quantity{
 	"chisquare":   quantityChiSquare,
 }
 
+// coordinates are the quantities that limits spell with a dot, by the word before it: x and y.
+var coordinates = map[string][2]quantity{
+	"centroid": {quantityCentroidX, quantityCentroidY},
+	"min":      {quantityMinX, quantityMinY},
+	"max":      {quantityMaxX, quantityMaxY},
+	"weighted": {quantityWeightedX, quantityWeightedY},
+}
+
 // ofRegion says that the quantity is not of a channel.
-func (q quantity) ofRegion() bool { return q <= quantityCoverage }
+func (q quantity) ofRegion() bool { return q <= quantityCentroidY }
 
 // distance says that the quantity is one from the region's reference.
 func (q quantity) distance() bool { return q >= quantityKolmogorovSmirnov && q <= quantityChiSquare }
@@ -130,7 +155,7 @@ func (q quantity) distance() bool { return q >= quantityKolmogorovSmirnov && q <
 func (q quantity) integer() bool {
 	switch q {
 	case quantityCount, quantitySum, quantityMin, quantityMax, quantityMode, quantityDistinct, quantityPercentile,
-		quantityPixels, quantityQuartiles:
+		quantityPixels, quantityQuartiles, quantityWidth, quantityHeight:
 		return true
 	}
 	return false
@@ -175,6 +200,12 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 		return "" // what it can be isn't known
 	}
 	lo, hi := l.values(most, pixels)
+	if l.millimetres {
+		hi = math.MaxFloat64
+		if l.quantity.position() {
+			lo = -hi
+		}
+	}
 	bounds := ""
 	switch l.quantity {
 	case quantityCoverage:
@@ -194,7 +225,7 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 	}
 	always := l.want.contains(lo) && l.want.contains(hi)
 	if l.op == opNotEqual {
-		always = l.want.lo < lo || l.want.lo > hi || l.quantity.integer() && l.want.lo != math.Trunc(l.want.lo)
+		always = l.want.lo < lo || l.want.lo > hi || l.quantity.integer() && !l.millimetres && l.want.lo != math.Trunc(l.want.lo)
 	}
 	if !always || pixels == 0 {
 		return ""
@@ -242,6 +273,12 @@ func (l *Limit) needs() Statistics {
 		return Mode
 	case quantityDistinct:
 		return Distinct
+	case quantityMinX, quantityMinY:
+		return Min
+	case quantityMaxX, quantityMaxY:
+		return Max
+	case quantityCentroidX, quantityCentroidY, quantityWeightedX, quantityWeightedY:
+		return Centroid
 	case quantityPercentile, quantityPixels, quantityQuartiles:
 		return needDistribution
 	}
@@ -324,9 +361,9 @@ func (l *Limit) reason(v float64, c Channel) string {
 	b.WriteByte(' ')
 	say := func(relation string, bound float64) string {
 		sv, sb := brief(v, bound)
-		b.WriteString(sv)
-		b.WriteString(relation)
-		b.WriteString(sb)
+		for _, text := range []string{sv, units[l.unit], relation, sb, units[l.unit]} {
+			b.WriteString(text)
+		}
 		return b.String()
 	}
 	switch {
@@ -383,6 +420,9 @@ func (o *outcome) see(l *Limit, v float64, c Channel) {
 	if o.lacking != "" {
 		return
 	}
+	if l.millimetres && l.expression == nil && l.scale != nil {
+		v = l.scale.convert(l.quantity, v)
+	}
 	ok, margin := l.holds(v)
 	if !o.measured || margin < o.margin || o.ok && !ok {
 		*o = outcome{measured: true, ok: ok, margin: margin, value: v, channel: c}
@@ -396,8 +436,13 @@ func (o *outcome) lack(c Channel, why string) {
 	}
 }
 
-// allEqual is why there is no skewness and no kurtosis.
-const allEqual = "all samples are equal"
+// novalue is why a quantity of a channel with pixels has no value: skewness and kurtosis, or a weighted centroid.
+func (l *Limit) novalue() string {
+	if l.quantity == quantityWeightedX || l.quantity == quantityWeightedY {
+		return "all samples are 0"
+	}
+	return "all samples are equal"
+}
 
 func (o *outcome) result(l *Limit) LimitResult {
 	switch {

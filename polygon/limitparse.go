@@ -37,22 +37,24 @@ const MaxLimit = 256
 
 // ParseLimit compiles a limit:
 //
-//	limit    = [ channel "." ] quantity ( op number | "in" interval )
+//	limit    = [ channel "." ] quantity ( op number | "in" interval ) [ unit ]
 //	channel  = "r" | "g" | "b" | "a" | "red" | "green" | "blue" | "alpha" | "gray" | "grey"
 //	quantity = "count" | "area" | "coverage" | "sum" | "mean" | "variance" | "stddev" | "min" | "max"
 //	         | "median" | "mode" | "distinct" | "p" percent
 //	         | "skewness" | "kurtosis" | "entropy" | "mad" | "iqr"
 //	         | "ks" | "wasserstein" | "js" | "chisquare"
+//	         | "width" | "height" | ( "centroid" | "weighted" | "min" | "max" ) "." ( "x" | "y" )
 //	         | "count" "of" "pixels" ( "below" number | "above" number | "in" interval )
 //	op       = "<" | "<=" | ">" | ">=" | "==" | "!="
 //	interval = ( "[" | "(" ) number "," number ( "]" | ")" )
+//	unit     = "mm" | "mm2" | "mm²"
 //
 // or, between regions:
 //
-//	limit    = ( sum | "all" [ "but" n ] "of" group ) ( op number | "in" interval )
+//	limit    = ( sum | "all" [ "but" n ] "of" group ) ( op number | "in" interval ) [ unit ]
 //	sum      = product { ( "+" | "-" ) product }
 //	product  = factor { ( "*" | "/" ) factor }
-//	factor   = number | "(" sum ")" | value | ( "largest" | "smallest" ) [ n ] "of" group
+//	factor   = number [ unit ] | "(" sum ")" | value | ( "largest" | "smallest" ) [ n ] "of" group
 //	value    = [ name "." ] [ channel "." ] quantity
 //	group    = name "." [ channel "." ] quantity
 //	name     = the name of a region in double quotes; in a group, * stands for any text
@@ -63,11 +65,16 @@ const MaxLimit = 256
 // are equal: a limit on them fails there. ks, wasserstein, js and chisquare are distances from the region's
 // [Reference], which it must have.
 //
+// width and height are of the region's bounds, centroid of its pixels, weighted is the centroid weighted by the samples,
+// min and max are the centres of the first pixels with these values. Lengths, positions and areas (area, count, count of
+// pixels) are in pixels, and with a unit in mm and mm², by the [Scale] that the set must have then; in an expression with
+// a unit all of them are.
+//
 // Examples: "mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "coverage == 1".
 //
-// count, area and coverage are of the region and take no channel. The other quantities are of a channel; without one,
-// every channel except alpha has to satisfy the limit. Quantities are rounded to float64 once and compared with the
-// number as it reads.
+// count, area, coverage, width, height and centroid are of the region and take no channel. The other quantities are of a
+// channel; without one, every channel except alpha has to satisfy the limit. Quantities are rounded to float64 once and
+// compared with the number as it reads.
 //
 // Errors are [*LimitError].
 func ParseLimit(expr string) (Limit, error) {
@@ -227,7 +234,8 @@ var limitChannels = map[string]Channel{
 }
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
-	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, a percentile such as p99, or count of pixels below, above or in"
+	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of centroid, weighted, min " +
+	"or max, a percentile such as p99, or count of pixels below, above or in"
 
 func (p *limitParser) limit() (l Limit, err error) {
 	start := *p
@@ -244,10 +252,12 @@ func (p *limitParser) limit() (l Limit, err error) {
 	if err = p.condition(&l); err != nil {
 		return l, err
 	}
+	behind := p.at
+	l.unit = p.unit(&l)
 	if p.kind != tokenEnd {
 		return l, p.fail("the end of the limit")
 	}
-	return l, nil
+	return l, p.checkUnits(&l, behind)
 }
 
 // beginsExpression says that no quantity begins like this, but an expression.
@@ -300,11 +310,26 @@ func (p *limitParser) quantity(l *Limit) error {
 		return p.percentile(l)
 	}
 	q, ok := quantities[p.text]
-	if !ok {
+	xy, has := coordinates[p.text]
+	if !ok && !has {
 		return p.fail("a quantity (" + expectedQuantity + ")")
 	}
 	l.quantity, l.spelled = q, p.text
 	p.next()
+	if has && p.sign(".") {
+		switch {
+		case p.word("x"):
+			l.quantity, l.spelled = xy[0], l.spelled+".x"
+		case p.word("y"):
+			l.quantity, l.spelled = xy[1], l.spelled+".y"
+		default:
+			return p.fail(`"x" or "y"`)
+		}
+		return nil
+	}
+	if !ok {
+		return p.fail(`".x" or ".y"`)
+	}
 	if q != quantityCount || !p.word("of") {
 		return nil
 	}

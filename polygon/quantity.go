@@ -76,6 +76,9 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 		hi = 1
 	case quantityArea, quantityKurtosis:
 		hi = math.MaxFloat64
+	case quantityWidth, quantityHeight, quantityCentroidX, quantityCentroidY, quantityMinX, quantityMinY, quantityMaxX,
+		quantityMaxY, quantityWeightedX, quantityWeightedY:
+		hi = maxCoordinate
 	case quantitySkewness:
 		return -math.MaxFloat64, math.MaxFloat64
 	case quantityEntropy:
@@ -102,7 +105,7 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 func (l *Limit) Judge(v float64, c Channel) LimitResult {
 	var o outcome
 	if math.IsNaN(v) {
-		o.lack(c, allEqual)
+		o.lack(c, l.novalue())
 	}
 	o.see(l, v, c)
 	return o.result(l)

@@ -14,6 +14,8 @@ type Result struct {
 	Columns *Columns
 	// Verdict is Fail when any region failed, Pass when any limit was given and none failed.
 	Verdict Verdict
+	// Scale is that of the set, for areas and places in mm; nil where the set has none.
+	Scale *Scale
 	// Method that found the pixels; the backend's own choice where the call left it open.
 	Method Method
 	kernels.Timing

@@ -35,6 +35,8 @@ type Set struct {
 
 	between []between  // limits between regions
 	wanted  [][]*Limit // what they need of each region; nil where there are none
+
+	scale *Scale // nil where there is none
 }
 
 // box holds the vertices of a region, in 1/256 px, both ends included.
@@ -67,7 +69,7 @@ func (b box) pixels() (x0, y0, x1, y1 int) {
 // collinear vertices, spikes, rings that cross themselves or lie outside every frame) is legal.
 //
 // It takes O(vertices) time, one slice for all edges, and no allocation for a single region or ring.
-func NewSet(regions []Region, b Bounds) (*Set, error) { return NewSetInPieces(regions, b, nil) }
+func NewSet(regions []Region, b Bounds) (*Set, error) { return NewSetInPieces(regions, nil, b, nil) }
 
 // Bytes is about how much memory a set takes.
 func (s *Set) Bytes() int64 {
@@ -89,9 +91,10 @@ const (
 	regionPiece = 8
 )
 
-// NewSetInPieces is [NewSet] for callers that must let others go first: it calls pause, unless that is nil, between
-// pieces of work that take some 0.1 ms. An error of pause ends it, and is returned as it is.
-func NewSetInPieces(regions []Region, b Bounds, pause func() error) (*Set, error) {
+// NewSetInPieces is [NewSet] for regions with a scale, unless that is nil, and for callers that must let others go first:
+// it calls pause, unless that is nil, between pieces of work that take some 0.1 ms. An error of pause ends it, and is
+// returned as it is.
+func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error) (*Set, error) {
 	b = b.withDefaults()
 	bad := newInvalid()
 	switch n := len(regions); {
@@ -128,6 +131,7 @@ func NewSetInPieces(regions []Region, b Bounds, pause func() error) (*Set, error
 		s.limitFrom = make([]int32, len(regions)+1)
 	}
 	s.addReferences(bad, regions)
+	s.addScale(bad, scale)
 	known := map[string]*Limit{} // thousands of regions tend to share their limits
 	pace := pacer{pause: pause, left: setPiece}
 	for i := range regions {
@@ -312,11 +316,16 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 				continue
 			}
 			l = &p
+			l.scale = s.scale
 			known[expr] = l
 			s.distinct = append(s.distinct, l)
 		}
 		if l.quantity.distance() && r.Reference == nil {
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "the region has no reference to compare with")
+		}
+		if l.millimetres && s.scale == nil {
+			bad.Add(path{"regions", i, "limits", k}, quoted(expr),
+				"column %d: the regions have no scale, and mm needs one", l.unitAt+1)
 		}
 		if why := l.toothless(math.MaxUint16, s.mostPixels(i), "any frame"); why != "" {
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)

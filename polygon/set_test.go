@@ -306,7 +306,7 @@ func TestNewSetInPieces(t *testing.T) {
 			}
 		}
 		pauses := 0
-		set, err := NewSetInPieces(regions, Bounds{}, func() error { pauses++; return nil })
+		set, err := NewSetInPieces(regions, nil, Bounds{}, func() error { pauses++; return nil })
 		want, wantErr := NewSet(regions, Bounds{})
 		if err != nil || wantErr != nil || !reflect.DeepEqual(set, want) {
 			t.Errorf("%s: %v, %v, the same: %t", name, err, wantErr, reflect.DeepEqual(set, want))
@@ -316,7 +316,7 @@ func TestNewSetInPieces(t *testing.T) {
 		}
 		enough := errors.New("enough")
 		pauses = 0
-		set, err = NewSetInPieces(regions, Bounds{}, func() error {
+		set, err = NewSetInPieces(regions, nil, Bounds{}, func() error {
 			if pauses++; pauses == 5 {
 				return enough
 			}

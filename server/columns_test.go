@@ -25,6 +25,12 @@ import (
 func randomInspection(rng *rand.Rand, width, height int, format pb.PixelFormat) *pb.Inspection {
 	in := inspecting()
 	set := in.GetRegionSet()
+	if rng.IntN(3) == 0 {
+		set.Scale = &pb.Scale{X: rng.Float64() + 0.01, Origin: &pb.Point{X: rng.NormFloat64() * 20, Y: 7.1}}
+		if rng.IntN(2) == 0 {
+			set.Scale.Y = 0.04
+		}
+	}
 	for i := range 1 + rng.IntN(12) {
 		r := &pb.Region{Name: fmt.Sprintf("région %d", i)}
 		for range 1 + rng.IntN(2) {
@@ -46,6 +52,10 @@ func randomInspection(rng *rand.Rand, width, height int, format pb.PixelFormat) 
 			if len(set.Regions) > 0 {
 				r.Reference = &pb.Reference{Region: set.Regions[0].Name}
 			}
+		}
+		if set.Scale != nil {
+			limits = append(limits, "area >= 2 mm2", "count of pixels above 90 <= 0.7 mm2", "max.x in [-3, 9] mm",
+				"weighted.y - centroid.y < 0.1 mm", "width <= 4 mm")
 		}
 		if format == pb.PixelFormat_PIXEL_FORMAT_RGB8 {
 			limits = append(limits, "g.mean > 100", "b.min == 0")
@@ -135,19 +145,19 @@ func chosen(all []*pb.RegionResult, o *pb.ResultOptions) (out []*pb.RegionResult
 			r.Name = ""
 		}
 		if !has(pb.RegionField_REGION_FIELD_COUNT, pb.RegionField_REGION_FIELD_CHANNELS) {
-			r.Count = 0
+			r.Count, r.CountMm2 = 0, nil
 		}
 		if !has(pb.RegionField_REGION_FIELD_AREA) {
-			r.Area = 0
+			r.Area, r.AreaMm2 = 0, nil
 		}
 		if !has(pb.RegionField_REGION_FIELD_COVERAGE) {
 			r.Coverage = nil
 		}
 		if !has(pb.RegionField_REGION_FIELD_BOUNDS) {
-			r.Bounds = nil
+			r.Bounds, r.BoundsMm = nil, nil
 		}
 		if !has(pb.RegionField_REGION_FIELD_CENTROID) {
-			r.Centroid = nil
+			r.Centroid, r.CentroidMm = nil, nil
 		}
 		if !has(pb.RegionField_REGION_FIELD_CHANNELS) {
 			r.Channels = nil

@@ -236,6 +236,7 @@ func (ts *testServer) idle(t testing.TB) {
 func scanRegions() *pb.Inspection {
 	in := inspecting(rect("a", 2, 3, 20, 9, "count > 10"), rect("b", 5, 7, 30, 31, "mean in [100, 150]"),
 		rect("c", 0, 0, 3, 40))
+	in.GetRegionSet().Scale = &pb.Scale{X: 0.05, Y: 0.021}
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
 		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX,
 		pb.Statistic_STATISTIC_MEDIAN, pb.Statistic_STATISTIC_CENTROID,

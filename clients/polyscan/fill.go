@@ -59,7 +59,7 @@ func (c *fillCmd) Run(e *env) (err error) {
 	case f.mask != nil:
 		req.Holes = &polyscanv1.FillHolesRequest_Mask{Mask: f.mask}
 	case f.regions != nil:
-		req.Holes = &polyscanv1.FillHolesRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: f.regions.message()}}
+		req.Holes = &polyscanv1.FillHolesRequest_RegionSet{RegionSet: f.regions.set()}
 	}
 	working := e.busy("fill: by " + c.Solver)
 	res, err := conn.FillHoles(conn.ctx, req)
@@ -109,8 +109,7 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	case f.mask != nil:
 		req.Foreground = &polyscanv1.BackgroundRequest_Mask{Mask: f.mask}
 	case f.regions != nil:
-		regions := &polyscanv1.RegionSet{Regions: f.regions.message()}
-		req.Foreground = &polyscanv1.BackgroundRequest_RegionSet{RegionSet: regions}
+		req.Foreground = &polyscanv1.BackgroundRequest_RegionSet{RegionSet: f.regions.set()}
 	}
 	working := e.busy("background: by " + c.Solver)
 	res, err := conn.Background(conn.ctx, req)

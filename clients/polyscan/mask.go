@@ -79,7 +79,7 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		req.Regions = &polyscanv1.RasterizeRequest_Recipe{Recipe: t.recipe}
 	} else {
-		req.Regions = &polyscanv1.RasterizeRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: t.regions.message()}}
+		req.Regions = &polyscanv1.RasterizeRequest_RegionSet{RegionSet: t.regions.set()}
 	}
 	if t.regions != nil {
 		if err := t.regions.checkSize(e, "the mask", uint32(w), uint32(h)); err != nil {

@@ -82,6 +82,8 @@ type recipePutCmd struct {
 	Strict bool
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT"`
+	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
+	Scale string `placeholder:"X[,Y][@LEFT,TOP]"`
 	reductionFlags
 	recipeFlags
 }
@@ -96,13 +98,12 @@ Examples:
 }
 
 func (c *recipePutCmd) Run(e *env) error {
-	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict, Limit: c.Limit}
+	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict, Limit: c.Limit, Scale: c.Scale}
 	rs, err := o.load(e, "")
 	if err != nil {
 		return err
 	}
-	r := &polyscanv1.Recipe{Name: c.Name, Description: c.Description,
-		RegionSet: &polyscanv1.RegionSet{Regions: rs.message()}}
+	r := &polyscanv1.Recipe{Name: c.Name, Description: c.Description, RegionSet: rs.set()}
 	if r.Name == "" {
 		r.Name = rs.file.Name
 	}
@@ -290,13 +291,14 @@ func (c *recipeDeleteCmd) Run(e *env) error {
 
 // recipeJSON writes a recipe as a regions file.
 func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
-	return regionsJSON([]jsonField{
+	f := fromRecipe(r).file
+	return regionsJSON(append([]jsonField{
 		{"name", r.GetName()},
 		{"version", r.GetVersion()},
 		{"created_at", r.GetCreatedAt().AsTime().UTC().Format(time.RFC3339Nano)},
 		{"description", r.GetDescription()},
 		{"reductions", formatReductions(r.GetReductions())},
-	}, fromRecipe(r).file.Regions)
+	}, scaleField(f)...), f.Regions)
 }
 
 type jsonField struct {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/polyscan/polyscan/clients"
@@ -33,6 +34,8 @@ type regionFlags struct {
 	Strict bool `group:"regions"`
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT" group:"regions"`
+	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
+	Scale string `placeholder:"X[,Y][@LEFT,TOP]" group:"regions"`
 	// How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same
 	// numbers.
 	Method string `enum:"${mask_methods}" default:"auto" placeholder:"METHOD" group:"regions"`
@@ -55,6 +58,8 @@ type regionsCmd struct {
 	Strict bool
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT"`
+	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
+	Scale string `placeholder:"X[,Y][@LEFT,TOP]"`
 	// File to write; - is standard output.
 	Output string `short:"o" default:"-" placeholder:"FILE" predictor:"file"`
 }
@@ -77,7 +82,7 @@ func (c *regionsCmd) Run(e *env) error {
 		return err
 	}
 	o := regionFlags{Regions: c.File, Image: c.Image, Tolerance: c.Tolerance, NoViewBox: c.NoViewBox, Strict: c.Strict,
-		Limit: c.Limit}
+		Limit: c.Limit, Scale: c.Scale}
 	r, err := o.load(e, c.Frame)
 	if err != nil {
 		return err
@@ -90,7 +95,7 @@ func (c *regionsCmd) Run(e *env) error {
 			}
 		}
 	}
-	fields := []jsonField{{"name", f.Name}, {"description", f.Description}}
+	fields := append([]jsonField{{"name", f.Name}, {"description", f.Description}}, scaleField(f)...)
 	if len(f.Reductions) > 0 {
 		fields = append(fields, jsonField{"reductions", f.Reductions})
 	}
@@ -141,7 +146,46 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 			return nil, err
 		}
 	}
+	if o.Scale != "" {
+		if file.Scale, err = parseScale(o.Scale); err != nil {
+			return nil, err
+		}
+	}
 	return r, r.addLimits(o.Limit)
+}
+
+// parseScale reads --scale.
+func parseScale(text string) (*regionfile.Scale, error) {
+	pair := func(text string) (out [2]float64, ok bool) {
+		x, y, two := strings.Cut(text, ",")
+		if !two {
+			y = x
+		}
+		var errX, errY error
+		out[0], errX = strconv.ParseFloat(strings.TrimSpace(x), 64)
+		out[1], errY = strconv.ParseFloat(strings.TrimSpace(y), 64)
+		return out, errX == nil && errY == nil
+	}
+	size, origin, moved := strings.Cut(text, "@")
+	s := &regionfile.Scale{}
+	var ok bool
+	if s.MMPerPixel, ok = pair(size); !ok || !(s.MMPerPixel[0] > 0 && s.MMPerPixel[1] > 0) {
+		return nil, usage("--scale %q: want millimetres per pixel, such as 0.05 or 0.05,0.04@12,40", text)
+	}
+	if moved {
+		if s.Origin, ok = pair(origin); !ok || !strings.Contains(origin, ",") {
+			return nil, usage("--scale %q: want a place in pixels behind @, such as 0.05@12,40", text)
+		}
+	}
+	return s, nil
+}
+
+// scaleField is the scale as a regions file has it.
+func scaleField(f *regionfile.File) []jsonField {
+	if f.Scale == nil {
+		return nil
+	}
+	return []jsonField{{"scale", f.Scale}}
 }
 
 // addLimits adds what --limit says to the regions that it names.
@@ -232,7 +276,17 @@ func (r *regions) evenOdd(g regionfile.Region) bool {
 	return fill == regionfile.FillEvenOdd
 }
 
-// message is the regions as the server takes them.
+// set is the regions as the server takes them, with their scale.
+func (r *regions) set() *polyscanv1.RegionSet {
+	m := &polyscanv1.RegionSet{Regions: r.message()}
+	if s := r.file.Scale; s != nil {
+		m.Scale = &polyscanv1.Scale{X: s.MMPerPixel[0], Y: s.MMPerPixel[1],
+			Origin: &polyscanv1.Point{X: s.Origin[0], Y: s.Origin[1]}}
+	}
+	return m
+}
+
+// message is the regions without their scale.
 func (r *regions) message() []*polyscanv1.Region {
 	out := make([]*polyscanv1.Region, len(r.file.Regions))
 	for i, g := range r.file.Regions {
@@ -262,6 +316,13 @@ func (r *regions) message() []*polyscanv1.Region {
 // fromRecipe is the regions of a stored recipe, to draw them.
 func fromRecipe(r *polyscanv1.Recipe) *regions {
 	f := &regionfile.File{Format: regionfile.FormatRecipe, Name: r.GetName(), Description: r.GetDescription()}
+	if s := r.GetRegionSet().GetScale(); s != nil {
+		f.Scale = &regionfile.Scale{MMPerPixel: [2]float64{s.GetX(), s.GetY()},
+			Origin: [2]float64{s.GetOrigin().GetX(), s.GetOrigin().GetY()}}
+		if s.GetY() == 0 {
+			f.Scale.MMPerPixel[1] = s.GetX()
+		}
+	}
 	for _, m := range r.GetRegionSet().GetRegions() {
 		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Fill: regionfile.FillNonZero}
 		if m.GetFillRule() == polyscanv1.FillRule_FILL_RULE_EVEN_ODD {
@@ -325,6 +386,8 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	switch {
 	case recipe != "" && o.Regions != "":
 		return nil, usage("--regions and --recipe: give one of them")
+	case recipe != "" && o.Scale != "":
+		return nil, usage("--scale: it is for --regions; a recipe has the scale that it was put with")
 	case recipe != "" && len(o.Limit) > 0:
 		return nil, usage("--limit: it is for --regions; a recipe has the limits that it was put with")
 	case recipe != "":
@@ -369,7 +432,7 @@ func (t *target) inspection(r *polyscanv1.Reductions) *polyscanv1.Inspection {
 	if t.recipe != nil {
 		in = clients.UseRecipe(t.recipe.GetName(), t.recipe.GetVersion())
 	} else {
-		in = clients.UseRegions(t.regions.message()...)
+		in = &polyscanv1.Inspection{Regions: &polyscanv1.Inspection_RegionSet{RegionSet: t.regions.set()}}
 	}
 	in.Reductions, in.Method = r, t.method
 	return in

@@ -47,6 +47,11 @@ type regionReport struct {
 	Centroid *[2]float64   `json:"centroid"`
 	Verdict  *string       `json:"verdict"`
 	Limits   []limitReport `json:"limits"`
+
+	AreaMM2    *float64    `json:"area_mm2,omitempty"` // and those behind it where the regions have a scale
+	CountMM2   *float64    `json:"count_mm2,omitempty"`
+	BoundsMM   *[4]float64 `json:"bounds_mm,omitempty"`
+	CentroidMM *[2]float64 `json:"centroid_mm,omitempty"`
 }
 
 type channelReport struct {
@@ -80,6 +85,10 @@ type channelReport struct {
 	Wasserstein        *float64 `json:"wasserstein,omitempty"`
 	JensenShannon      *float64 `json:"js,omitempty"`
 	ChiSquare          *float64 `json:"chisquare,omitempty"`
+
+	MinAtMM    *[2]float64 `json:"min_at_mm,omitempty"` // centres of the pixels
+	MaxAtMM    *[2]float64 `json:"max_at_mm,omitempty"`
+	CentroidMM *[2]float64 `json:"centroid_mm,omitempty"`
 }
 
 type rangeReport struct {
@@ -157,6 +166,13 @@ func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameR
 			Coverage: g.Coverage,
 			Verdict:  verdictName(g.GetVerdict()),
 			Limits:   make([]limitReport, len(g.GetLimits())),
+
+			AreaMM2:    g.AreaMm2,
+			CountMM2:   g.CountMm2,
+			CentroidMM: point(g.GetCentroidMm()),
+		}
+		if b := g.GetBoundsMm(); b != nil {
+			out.BoundsMM = &[4]float64{b.GetX0(), b.GetY0(), b.GetX1(), b.GetY1()}
 		}
 		if b := g.GetBounds(); b != nil {
 			out.Bounds = &[4]uint32{b.GetX0(), b.GetY0(), b.GetX1(), b.GetY1()}
@@ -201,6 +217,10 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		Wasserstein:        c.Wasserstein,
 		JensenShannon:      c.JensenShannon,
 		ChiSquare:          c.ChiSquare,
+
+		MinAtMM:    point(c.GetMinAtMm()),
+		MaxAtMM:    point(c.GetMaxAtMm()),
+		CentroidMM: point(c.GetWeightedCentroidMm()),
 	}
 	if got := c.GetPercentiles(); len(got) > 0 {
 		for _, p := range got {

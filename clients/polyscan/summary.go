@@ -106,6 +106,11 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 			cells = append(cells, k.get)
 		}
 	}
+	// Areas of the pixels, as COUNT is their number.
+	scaled := slices.ContainsFunc(res.GetRegions(), func(g *polyscanv1.RegionResult) bool { return g.CountMm2 != nil })
+	if scaled {
+		t.columns = append(t.columns, column{"MM2", true})
+	}
 	// Where a region reaches outside the frame, its numbers are of the rest of it alone.
 	outside := slices.ContainsFunc(res.GetRegions(), func(g *polyscanv1.RegionResult) bool { return g.GetCoverage() < 1 })
 	if outside {
@@ -128,6 +133,13 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 					text = "-"
 				}
 				row = append(row, cell{text: text})
+			}
+			if scaled {
+				mm := cell{}
+				if j == 0 {
+					mm.text = strconv.FormatFloat(g.GetCountMm2(), 'g', 6, 64)
+				}
+				row = append(row, mm)
 			}
 			if outside {
 				in := cell{}

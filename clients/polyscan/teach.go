@@ -174,7 +174,7 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TeachOpen_Recipe{Recipe: t.recipe}
 	} else {
-		open.Regions = &polyscanv1.TeachOpen_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: t.regions.message()}}
+		open.Regions = &polyscanv1.TeachOpen_RegionSet{RegionSet: t.regions.set()}
 	}
 	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {
@@ -212,7 +212,8 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if r := formatReductions(res.GetRecipe().GetReductions()); len(r) > 0 {
 		fields = append(fields, jsonField{"reductions", r})
 	}
-	text, err := regionsJSON(fields, fromRecipe(res.GetRecipe()).file.Regions)
+	learned := fromRecipe(res.GetRecipe()).file
+	text, err := regionsJSON(append(fields, scaleField(learned)...), learned.Regions)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TryOpen_Recipe{Recipe: t.recipe}
 	} else {
-		open.Regions = &polyscanv1.TryOpen_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: t.regions.message()}}
+		open.Regions = &polyscanv1.TryOpen_RegionSet{RegionSet: t.regions.set()}
 	}
 	if c.Beside != "" {
 		if open.Beside, err = clients.ParseRecipeRef(c.Beside); err != nil {

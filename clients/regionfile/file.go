@@ -109,6 +109,9 @@ type File struct {
 	ImageWidth  int
 	ImageHeight int
 
+	// Scale of a recipe; nil where it has none.
+	Scale *Scale
+
 	// Regions in the order of the file; never empty.
 	Regions []Region
 

@@ -14,7 +14,7 @@ import (
 // regionKeys and recipeKeys are the keys of polyscan's own formats.
 var (
 	regionKeys = []string{"name", "rings", "fill", "limits", "reference"}
-	recipeKeys = []string{"name", "description", "fill", "regions", "reductions"}
+	recipeKeys = []string{"name", "description", "fill", "scale", "regions", "reductions"}
 )
 
 // otherNames are keys that say the same elsewhere: in the protocol's JSON, in GIS programs.

@@ -3,7 +3,8 @@ package regionfile
 // polyscan's own formats: the array of regions, and the recipe around it.
 //
 //	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]}, ...]
-//	{"name": "board", "description": "...", "fill": "nonzero", "regions": [...], "reductions": ["mean", ...]}
+//	{"name": "board", "description": "...", "fill": "nonzero", "scale": {"mm_per_pixel": [0.05, 0.05], "origin": [12, 40]},
+//	 "regions": [...], "reductions": ["mean", ...]}
 //
 // Other keys are ignored, with a warning where one is close to a known one. A recipe's fill holds for the regions that
 // don't have their own.
@@ -25,6 +26,9 @@ func (b *builder) recipe(top *members) *Error {
 		return e
 	}
 	if b.file.Reductions, e = optional(top, "reductions", b.strings); e != nil {
+		return e
+	}
+	if b.file.Scale, e = optional(top, "scale", b.scale); e != nil {
 		return e
 	}
 	fill, e := optional(top, "fill", (*cursor).fill)
@@ -109,6 +113,83 @@ func (b *builder) region(c *cursor, fill string) *Error {
 		r.Fill = fill
 	}
 	return b.add(r)
+}
+
+// Scale says what pixels are on the part: mm per pixel along x and y, and the place in pixels that is (0, 0) in mm.
+type Scale struct {
+	MMPerPixel [2]float64 `json:"mm_per_pixel"`
+	Origin     [2]float64 `json:"origin"`
+}
+
+// scale reads {"mm_per_pixel": 0.05} or {"mm_per_pixel": [0.05, 0.04], "origin": [12, 40]}, or null.
+func (b *builder) scale(c *cursor) (*Scale, *Error) {
+	if c.kind() == kindNull {
+		c.skip()
+		return nil, nil
+	}
+	if e := c.expect(kindObject); e != nil {
+		return nil, e
+	}
+	s := &Scale{}
+	var seen struct{ mm, origin bool }
+	for more := c.enter(); more; more = c.next() {
+		key := c.key()
+		twice := false
+		var e *Error
+		switch key {
+		case "mm_per_pixel":
+			twice, seen.mm = seen.mm, true
+			if c.kind() == kindNumber {
+				s.MMPerPixel[0], e = c.number()
+				s.MMPerPixel[1] = s.MMPerPixel[0]
+			} else {
+				s.MMPerPixel, e = c.pair()
+			}
+			for _, v := range s.MMPerPixel {
+				if e == nil && !(v > 0) {
+					e = fail(ErrInvalid, "%v mm per pixel, it must be above 0", v)
+				}
+			}
+		case "origin":
+			twice, seen.origin = seen.origin, true
+			s.Origin, e = c.pair()
+		default:
+			b.strange(key, []string{"mm_per_pixel", "origin"}, func() string { return "scale" })
+			c.skip()
+		}
+		if e != nil {
+			return nil, e.within("%s", key)
+		}
+		if twice {
+			return nil, twiceError(key)
+		}
+	}
+	if !seen.mm {
+		return nil, fail(ErrInvalid, `the key "mm_per_pixel" is missing`)
+	}
+	return s, nil
+}
+
+// pair consumes an array of two numbers.
+func (c *cursor) pair() (p [2]float64, e *Error) {
+	if e = c.expect(kindArray); e != nil {
+		return p, e
+	}
+	n := 0
+	for more := c.enter(); more; more = c.next() {
+		v, e := c.number()
+		if e != nil {
+			return p, e.within("[%d]", n)
+		}
+		if n < len(p) {
+			p[n] = v
+		}
+		n++
+	}
+	if n != len(p) {
+		return p, fail(ErrInvalid, "%d numbers, want 2", n)
+	}
+	return p, nil
 }
 
 // Reference is a distribution to compare with: that of another region, by its name, or counts of samples by value, for

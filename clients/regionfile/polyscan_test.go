@@ -251,6 +251,54 @@ func TestSharedPolygons(t *testing.T) {
 	}
 }
 
+func TestScale(t *testing.T) {
+	const rest = `"regions": [{"name": "a", "rings": [[[0, 0], [4, 0], [4, 4]]]}]}`
+	for text, want := range map[string]*Scale{
+		``:                                 nil,
+		`"scale": null,`:                   nil,
+		`"scale": {"mm_per_pixel": 0.05},`: {MMPerPixel: [2]float64{0.05, 0.05}},
+		`"scale": {"origin": [12, -4.5], "mm_per_pixel": [0.05, 0.04]},`: {[2]float64{0.05, 0.04}, [2]float64{12, -4.5}},
+	} {
+		f, err := Parse("a.json", []byte(`{`+text+rest), Options{})
+		if err != nil || !reflect.DeepEqual(f.Scale, want) || len(f.Warnings) > 0 {
+			t.Errorf("%s: %+v, %v", text, f, err)
+			continue
+		}
+		if want == nil {
+			continue
+		}
+		again, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err = Parse("a.json", []byte(`{"scale": `+string(again)+`, `+rest), Options{}); err != nil ||
+			!reflect.DeepEqual(f.Scale, want) {
+			t.Errorf("%s: %+v, %v", again, f, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`7`:                                      `scale: expected an object, found a number`,
+		`{}`:                                     `scale: the key "mm_per_pixel" is missing`,
+		`{"mm_per_pixel": 0}`:                    `scale: mm_per_pixel: 0 mm per pixel, it must be above 0`,
+		`{"mm_per_pixel": [1, -1]}`:              `-1 mm per pixel`,
+		`{"mm_per_pixel": [1]}`:                  `1 numbers, want 2`,
+		`{"mm_per_pixel": [1, 2, 3]}`:            `3 numbers, want 2`,
+		`{"mm_per_pixel": "1"}`:                  `expected an array, found a string`,
+		`{"mm_per_pixel": 1, "mm_per_pixel": 1}`: `twice`,
+		`{"mm_per_pixel": 1, "origin": 3}`:       `scale: origin: expected an array, found a number`,
+		`{"mm_per_pixel": 1, "origin": [0, "zero"]}`: `scale: origin[1]: expected a number`,
+	} {
+		if _, err := Parse("a.json", []byte(`{"scale": `+text+`, `+rest), Options{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	f, err := Parse("a.json", []byte(`{"scale": {"mm_per_pixel": 1, "orgin": [1, 2]}, "scales": 1, `+rest), Options{})
+	if err != nil || len(f.Warnings) != 2 || !strings.Contains(strings.Join(f.Warnings, " "), `did you mean "origin"?`) {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
 func TestReference(t *testing.T) {
 	ring := `"rings": [[[0, 0], [4, 0], [4, 4]]]`
 	f, err := Parse("a.json", []byte(`[{"name": "a", `+ring+`, "reference": {"region": "b"}}, {"name": "b", "reference": null, `+ring+`},

@@ -206,3 +206,60 @@ def test_distances(client, rng):
         np.testing.assert_allclose(got.jensen_shannon[i], js / 2, rtol=1e-9)
         np.testing.assert_allclose(got.chi_square[i], chi / 2, rtol=1e-9)
     assert got["left"].verdict == polyscan.Verdict.PASS
+
+
+@pytest.mark.parametrize("form", ["columns", "rows"])
+def test_scale(client, rng, form):
+    """Areas and places in mm are those in pixels times the decimals of the scale."""
+    from fractions import Fraction as F
+
+    a = rng.integers(0, 250, (40, 50)).astype(np.uint8)
+    regions = client.regions({
+        "plate": [(2, 3), (32, 3), (32, 13), (2, 13)], "odd": [(20.3, 11.1), (40, 20), (30, 37.7)],
+        "none": [(0.6, 0.6), (0.7, 0.6), (0.7, 0.7)],
+    }).with_scale(0.1, 0.25, origin=(2, 3.5))  # fmt: skip
+    regions = regions.with_limits({"plate": ["area == 7.5 mm2", "width < 3 mm"]})
+    got = client.reduce(a, regions, statistics="all")
+    if form == "rows":
+        from test_columns import as_rows
+
+        what = client._what(regions, None, None, "all", None, "nearest-rank", False, None, None)
+        got = as_rows(client, client._encode(a, None, None), what)
+    x, y, left, top = F("0.1"), F("0.25"), F(2), F("3.5")
+    assert got.area_mm2.tolist() == [float(F(v) * x * y) for v in got.area.tolist()]
+    assert got.count_mm2.tolist() == [float(F(v) * x * y) for v in got.count.tolist()]
+    assert got.area_mm2[0] == 7.5
+
+    def placed(p, half=0):
+        return [float((F(p[0]) + F(half) - left) * x), float((F(p[1]) + F(half) - top) * y)]
+
+    for i in range(2):
+        assert got.centroid_mm[i].tolist() == placed(got.centroid[i].tolist())
+        assert got.weighted_centroid_mm[i].tolist() == placed(got.weighted_centroid[i].tolist())
+        assert got.min_at_mm[i].tolist() == placed(got.min_at[i].tolist(), 0.5)
+        assert got.max_at_mm[i].tolist() == placed(got.max_at[i].tolist(), 0.5)
+        x0, y0, x1, y1 = got.bounds[i].tolist()
+        assert got.bounds_mm[i].tolist() == placed((x0, y0)) + placed((x1, y1))
+    for name in ("centroid_mm", "weighted_centroid_mm", "min_at_mm", "max_at_mm", "bounds_mm"):
+        assert np.isnan(getattr(got, name)[2]).all(), name
+    assert got["plate"].area_mm2 == 7.5 and "area_mm2" in got.to_dict()
+    assert [limit.value for limit in got["plate"].limits] == [7.5, 3.0]
+    assert got["plate"].limits[1].reason == "width 3 mm is not below 3 mm"
+    bare = client.reduce(a, [[(2, 3), (32, 3), (32, 13)]])
+    with pytest.raises(AttributeError, match="area_mm2 needs regions with a scale"):
+        bare.area_mm2
+    with pytest.raises(polyscan.InvalidArgument, match="no scale"):
+        client.reduce(a, [polyscan.Region("a", [(2, 3), (32, 3), (32, 13)], limits="area > 3 mm2")])
+    with pytest.raises(polyscan.InvalidArgument, match="scale.x"):
+        client.reduce(a, client.regions([[(2, 3), (32, 3), (32, 13)]]).with_scale(0))
+
+
+def test_scale_of_files(client, tmp_path):
+    """A scale comes with a file, whoever reads it; so does a reference."""
+    ring = "[[[0, 0], [4, 0], [4, 4]]]"
+    for size, known in ((0.05, False), ("[0.05, 0.04]", True)):
+        text = f'{{"scale": {{"mm_per_pixel": {size}, "origin": [1, 2]}}, "regions": [{{"name": "a", "rings": {ring}}}]}}'
+        found = client.regions(text.encode()).message.scale
+        assert (found.x, found.y, found.origin.x, found.origin.y) == (0.05, 0.04 if known else 0.05, 1, 2)
+    text = f'[{{"name": "a", "rings": {ring}, "reference": {{"region": "b"}}}}, {{"name": "b", "rings": {ring}}}]'
+    assert client.regions(text.encode()).message.regions[0].reference.region == "b"

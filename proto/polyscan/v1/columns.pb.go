@@ -343,8 +343,10 @@ type RegionColumns struct {
 	Wasserstein       []byte `protobuf:"bytes,34,opt,name=wasserstein,proto3" json:"wasserstein,omitempty"`
 	JensenShannon     []byte `protobuf:"bytes,35,opt,name=jensen_shannon,json=jensenShannon,proto3" json:"jensen_shannon,omitempty"`
 	ChiSquare         []byte `protobuf:"bytes,36,opt,name=chi_square,json=chiSquare,proto3" json:"chi_square,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// That of the regions: areas and positions in mm follow from those in pixels.
+	Scale         *Scale `protobuf:"bytes,37,opt,name=scale,proto3" json:"scale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegionColumns) Reset() {
@@ -629,6 +631,13 @@ func (x *RegionColumns) GetChiSquare() []byte {
 	return nil
 }
 
+func (x *RegionColumns) GetScale() *Scale {
+	if x != nil {
+		return x.Scale
+	}
+	return nil
+}
+
 // TextColumn holds R texts.
 type TextColumn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -797,7 +806,9 @@ type LimitColumns struct {
 	// uint8[L]: Channel, of the channel that decided.
 	Channel []byte `protobuf:"bytes,5,opt,name=channel,proto3" json:"channel,omitempty"`
 	// L texts: why it failed; empty for a PASS.
-	Reason        *TextColumn `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason *TextColumn `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// uint32[L]: LimitResult.parts. Empty where all are 0.
+	Parts         []byte `protobuf:"bytes,7,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -874,6 +885,13 @@ func (x *LimitColumns) GetReason() *TextColumn {
 	return nil
 }
 
+func (x *LimitColumns) GetParts() []byte {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
 var File_polyscan_v1_columns_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_columns_proto_rawDesc = "" +
@@ -882,7 +900,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\rResultOptions\x125\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x17.polyscan.v1.ResultFormB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04form\x12=\n" +
 	"\aregions\x18\x02 \x01(\x0e2\x19.polyscan.v1.RegionChoiceB\b\xbaH\x05\x82\x01\x02\x10\x01R\aregions\x12C\n" +
-	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xcd\t\n" +
+	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xf7\t\n" +
 	"\rRegionColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\aregions\x18\x02 \x01(\rR\aregions\x120\n" +
@@ -925,7 +943,8 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\vwasserstein\x18\" \x01(\fR\vwasserstein\x12%\n" +
 	"\x0ejensen_shannon\x18# \x01(\fR\rjensenShannon\x12\x1d\n" +
 	"\n" +
-	"chi_square\x18$ \x01(\fR\tchiSquare\"4\n" +
+	"chi_square\x18$ \x01(\fR\tchiSquare\x12(\n" +
+	"\x05scale\x18% \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\"4\n" +
 	"\n" +
 	"TextColumn\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\fR\x04text\x12\x12\n" +
@@ -937,7 +956,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x16\n" +
 	"\x06counts\x18\x05 \x01(\fR\x06counts\x12\x14\n" +
 	"\x05below\x18\x06 \x01(\fR\x05below\x12\x14\n" +
-	"\x05above\x18\a \x01(\fR\x05above\"\xd6\x01\n" +
+	"\x05above\x18\a \x01(\fR\x05above\"\xec\x01\n" +
 	"\fLimitColumns\x12\x12\n" +
 	"\x04ends\x18\x01 \x01(\fR\x04ends\x127\n" +
 	"\n" +
@@ -946,7 +965,8 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\averdict\x18\x03 \x01(\fR\averdict\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\fR\x05value\x12\x18\n" +
 	"\achannel\x18\x05 \x01(\fR\achannel\x12/\n" +
-	"\x06reason\x18\x06 \x01(\v2\x17.polyscan.v1.TextColumnR\x06reason*X\n" +
+	"\x06reason\x18\x06 \x01(\v2\x17.polyscan.v1.TextColumnR\x06reason\x12\x14\n" +
+	"\x05parts\x18\a \x01(\fR\x05parts*X\n" +
 	"\n" +
 	"ResultForm\x12\x1b\n" +
 	"\x17RESULT_FORM_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -994,6 +1014,7 @@ var file_polyscan_v1_columns_proto_goTypes = []any{
 	(Channel)(0),             // 8: polyscan.v1.Channel
 	(PercentileMethod)(0),    // 9: polyscan.v1.PercentileMethod
 	(Statistic)(0),           // 10: polyscan.v1.Statistic
+	(*Scale)(nil),            // 11: polyscan.v1.Scale
 }
 var file_polyscan_v1_columns_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.ResultOptions.form:type_name -> polyscan.v1.ResultForm
@@ -1005,13 +1026,14 @@ var file_polyscan_v1_columns_proto_depIdxs = []int32{
 	9,  // 6: polyscan.v1.RegionColumns.percentile_method:type_name -> polyscan.v1.PercentileMethod
 	7,  // 7: polyscan.v1.RegionColumns.limits:type_name -> polyscan.v1.LimitColumns
 	10, // 8: polyscan.v1.RegionColumns.statistics:type_name -> polyscan.v1.Statistic
-	5,  // 9: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
-	5,  // 10: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	11, // 9: polyscan.v1.RegionColumns.scale:type_name -> polyscan.v1.Scale
+	5,  // 10: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
+	5,  // 11: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_columns_proto_init() }

@@ -734,7 +734,9 @@ func (x *Reductions) GetHistogram() *HistogramSpec {
 type RegionSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 100,000 regions and 8,388,608 vertices, unless the server is configured otherwise.
-	Regions       []*Region `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
+	Regions []*Region `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
+	// How large pixels are: results then have areas and positions in mm, too, and limits may say mm and mm2.
+	Scale         *Scale `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -776,25 +778,168 @@ func (x *RegionSet) GetRegions() []*Region {
 	return nil
 }
 
+func (x *RegionSet) GetScale() *Scale {
+	if x != nil {
+		return x.Scale
+	}
+	return nil
+}
+
+// Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
+type Scale struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Millimetres per pixel, 1e-9 to 1e9. y of 0 is the same as x.
+	X float64 `protobuf:"fixed64,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y float64 `protobuf:"fixed64,2,opt,name=y,proto3" json:"y,omitempty"`
+	// The place, in pixels, that is (0, 0) in mm; unset is the frame's corner, or the part's of a line-scan. Each
+	// coordinate is below 2^22 in magnitude.
+	Origin        *Point `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Scale) Reset() {
+	*x = Scale{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Scale) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Scale) ProtoMessage() {}
+
+func (x *Scale) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Scale.ProtoReflect.Descriptor instead.
+func (*Scale) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Scale) GetX() float64 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *Scale) GetY() float64 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+func (x *Scale) GetOrigin() *Point {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+// MillimetreRect is a rectangle in mm.
+type MillimetreRect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	X0            float64                `protobuf:"fixed64,1,opt,name=x0,proto3" json:"x0,omitempty"`
+	Y0            float64                `protobuf:"fixed64,2,opt,name=y0,proto3" json:"y0,omitempty"`
+	X1            float64                `protobuf:"fixed64,3,opt,name=x1,proto3" json:"x1,omitempty"`
+	Y1            float64                `protobuf:"fixed64,4,opt,name=y1,proto3" json:"y1,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MillimetreRect) Reset() {
+	*x = MillimetreRect{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MillimetreRect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MillimetreRect) ProtoMessage() {}
+
+func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
+func (*MillimetreRect) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *MillimetreRect) GetX0() float64 {
+	if x != nil {
+		return x.X0
+	}
+	return 0
+}
+
+func (x *MillimetreRect) GetY0() float64 {
+	if x != nil {
+		return x.Y0
+	}
+	return 0
+}
+
+func (x *MillimetreRect) GetX1() float64 {
+	if x != nil {
+		return x.X1
+	}
+	return 0
+}
+
+func (x *MillimetreRect) GetY1() float64 {
+	if x != nil {
+		return x.Y1
+	}
+	return 0
+}
+
 // LimitResult is the outcome of one limit.
 type LimitResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As given.
 	Expression string  `protobuf:"bytes,1,opt,name=expression,proto3" json:"expression,omitempty"`
 	Verdict    Verdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=polyscan.v1.Verdict" json:"verdict,omitempty"`
-	// The measured value; unset where the region caught no pixel and the quantity has no value.
+	// The measured value, in the limit's unit; unset where the region caught no pixel and the quantity has no value.
 	Value *float64 `protobuf:"fixed64,3,opt,name=value,proto3,oneof" json:"value,omitempty"`
 	// Of the channel that decided; unset where the quantity has no channel.
 	Channel Channel `protobuf:"varint,4,opt,name=channel,proto3,enum=polyscan.v1.Channel" json:"channel,omitempty"`
 	// Why it failed, for people; empty for a PASS. It contains "outside the frame" where that is the reason, or one of two.
-	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of a limit over the last parts of a stream: how many parts it was of, this one among them. Fewer than the limit says
+	// where the stream is younger, and where parts are missing or have no value. 0 for other limits.
+	Parts         uint32 `protobuf:"varint,6,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +951,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +964,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -857,6 +1002,13 @@ func (x *LimitResult) GetReason() string {
 	return ""
 }
 
+func (x *LimitResult) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
 // PercentileValue is one percentile.
 type PercentileValue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -868,7 +1020,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1032,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1045,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -926,7 +1078,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1090,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1103,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -1029,14 +1181,18 @@ type ChannelStatistics struct {
 	// Jensen-Shannon divergence in bits, 0 to 1.
 	JensenShannon *float64 `protobuf:"fixed64,26,opt,name=jensen_shannon,json=jensenShannon,proto3,oneof" json:"jensen_shannon,omitempty"`
 	// Half the sum of (p - q)^2 / (p + q), 0 to 1.
-	ChiSquare     *float64 `protobuf:"fixed64,27,opt,name=chi_square,json=chiSquare,proto3,oneof" json:"chi_square,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ChiSquare *float64 `protobuf:"fixed64,27,opt,name=chi_square,json=chiSquare,proto3,oneof" json:"chi_square,omitempty"`
+	// Where the regions have a scale: the centres of the pixels min_at and max_at, and weighted_centroid, in mm.
+	MinAtMm            *Point `protobuf:"bytes,28,opt,name=min_at_mm,json=minAtMm,proto3" json:"min_at_mm,omitempty"`
+	MaxAtMm            *Point `protobuf:"bytes,29,opt,name=max_at_mm,json=maxAtMm,proto3" json:"max_at_mm,omitempty"`
+	WeightedCentroidMm *Point `protobuf:"bytes,30,opt,name=weighted_centroid_mm,json=weightedCentroidMm,proto3" json:"weighted_centroid_mm,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1204,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1217,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -1253,6 +1409,27 @@ func (x *ChannelStatistics) GetChiSquare() float64 {
 	return 0
 }
 
+func (x *ChannelStatistics) GetMinAtMm() *Point {
+	if x != nil {
+		return x.MinAtMm
+	}
+	return nil
+}
+
+func (x *ChannelStatistics) GetMaxAtMm() *Point {
+	if x != nil {
+		return x.MaxAtMm
+	}
+	return nil
+}
+
+func (x *ChannelStatistics) GetWeightedCentroidMm() *Point {
+	if x != nil {
+		return x.WeightedCentroidMm
+	}
+	return nil
+}
+
 // RegionResult is what a region's pixels came to.
 type RegionResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1275,14 +1452,20 @@ type RegionResult struct {
 	Channels []*ChannelStatistics `protobuf:"bytes,8,rep,name=channels,proto3" json:"channels,omitempty"`
 	Verdict  Verdict              `protobuf:"varint,9,opt,name=verdict,proto3,enum=polyscan.v1.Verdict" json:"verdict,omitempty"`
 	// One for each limit of the region, in order.
-	Limits        []*LimitResult `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []*LimitResult `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Where the regions have a scale, in mm2: area, and the area of count pixels.
+	AreaMm2  *float64 `protobuf:"fixed64,11,opt,name=area_mm2,json=areaMm2,proto3,oneof" json:"area_mm2,omitempty"`
+	CountMm2 *float64 `protobuf:"fixed64,12,opt,name=count_mm2,json=countMm2,proto3,oneof" json:"count_mm2,omitempty"`
+	// In mm: bounds and centroid.
+	BoundsMm      *MillimetreRect `protobuf:"bytes,13,opt,name=bounds_mm,json=boundsMm,proto3" json:"bounds_mm,omitempty"`
+	CentroidMm    *Point          `protobuf:"bytes,14,opt,name=centroid_mm,json=centroidMm,proto3" json:"centroid_mm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1477,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1490,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -1380,6 +1563,34 @@ func (x *RegionResult) GetLimits() []*LimitResult {
 	return nil
 }
 
+func (x *RegionResult) GetAreaMm2() float64 {
+	if x != nil && x.AreaMm2 != nil {
+		return *x.AreaMm2
+	}
+	return 0
+}
+
+func (x *RegionResult) GetCountMm2() float64 {
+	if x != nil && x.CountMm2 != nil {
+		return *x.CountMm2
+	}
+	return 0
+}
+
+func (x *RegionResult) GetBoundsMm() *MillimetreRect {
+	if x != nil {
+		return x.BoundsMm
+	}
+	return nil
+}
+
+func (x *RegionResult) GetCentroidMm() *Point {
+	if x != nil {
+		return x.CentroidMm
+	}
+	return nil
+}
+
 var File_polyscan_v1_region_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_region_proto_rawDesc = "" +
@@ -1409,9 +1620,19 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"statistics\x12A\n" +
 	"\vpercentiles\x18\x02 \x03(\x01B\x1f\xbaH\x1c\x92\x01\x19\x10\x80\b\"\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\vpercentiles\x12T\n" +
 	"\x11percentile_method\x18\x03 \x01(\x0e2\x1d.polyscan.v1.PercentileMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x10percentileMethod\x128\n" +
-	"\thistogram\x18\x04 \x01(\v2\x1a.polyscan.v1.HistogramSpecR\thistogram\"B\n" +
+	"\thistogram\x18\x04 \x01(\v2\x1a.polyscan.v1.HistogramSpecR\thistogram\"l\n" +
 	"\tRegionSet\x125\n" +
-	"\aregions\x18\x01 \x03(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xd8\x01\x03R\aregions\"\xca\x01\n" +
+	"\aregions\x18\x01 \x03(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xd8\x01\x03R\aregions\x12(\n" +
+	"\x05scale\x18\x02 \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\"O\n" +
+	"\x05Scale\x12\f\n" +
+	"\x01x\x18\x01 \x01(\x01R\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\x01R\x01y\x12*\n" +
+	"\x06origin\x18\x03 \x01(\v2\x12.polyscan.v1.PointR\x06origin\"P\n" +
+	"\x0eMillimetreRect\x12\x0e\n" +
+	"\x02x0\x18\x01 \x01(\x01R\x02x0\x12\x0e\n" +
+	"\x02y0\x18\x02 \x01(\x01R\x02y0\x12\x0e\n" +
+	"\x02x1\x18\x03 \x01(\x01R\x02x1\x12\x0e\n" +
+	"\x02y1\x18\x04 \x01(\x01R\x02y1\"\xe0\x01\n" +
 	"\vLimitResult\x12\x1e\n" +
 	"\n" +
 	"expression\x18\x01 \x01(\tR\n" +
@@ -1419,7 +1640,8 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\averdict\x18\x02 \x01(\x0e2\x14.polyscan.v1.VerdictR\averdict\x12\x19\n" +
 	"\x05value\x18\x03 \x01(\x01H\x00R\x05value\x88\x01\x01\x12.\n" +
 	"\achannel\x18\x04 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reasonB\b\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05parts\x18\x06 \x01(\rR\x05partsB\b\n" +
 	"\x06_value\"G\n" +
 	"\x0fPercentileValue\x12\x1e\n" +
 	"\n" +
@@ -1431,8 +1653,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
 	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x14\n" +
 	"\x05below\x18\x04 \x01(\x04R\x05below\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\xd2\n" +
-	"\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xf8\v\n" +
 	"\x11ChannelStatistics\x12.\n" +
 	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\x04H\x00R\x05count\x88\x01\x01\x12\x15\n" +
@@ -1465,7 +1686,10 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\vwasserstein\x18\x19 \x01(\x01H\x11R\vwasserstein\x88\x01\x01\x12*\n" +
 	"\x0ejensen_shannon\x18\x1a \x01(\x01H\x12R\rjensenShannon\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"chi_square\x18\x1b \x01(\x01H\x13R\tchiSquare\x88\x01\x01B\b\n" +
+	"chi_square\x18\x1b \x01(\x01H\x13R\tchiSquare\x88\x01\x01\x12.\n" +
+	"\tmin_at_mm\x18\x1c \x01(\v2\x12.polyscan.v1.PointR\aminAtMm\x12.\n" +
+	"\tmax_at_mm\x18\x1d \x01(\v2\x12.polyscan.v1.PointR\amaxAtMm\x12D\n" +
+	"\x14weighted_centroid_mm\x18\x1e \x01(\v2\x12.polyscan.v1.PointR\x12weightedCentroidMmB\b\n" +
 	"\x06_countB\x06\n" +
 	"\x04_sumB\x11\n" +
 	"\x0f_sum_of_squaresB\a\n" +
@@ -1486,7 +1710,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x13_kolmogorov_smirnovB\x0e\n" +
 	"\f_wassersteinB\x11\n" +
 	"\x0f_jensen_shannonB\r\n" +
-	"\v_chi_square\"\x8e\x03\n" +
+	"\v_chi_square\"\xda\x04\n" +
 	"\fRegionResult\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1498,8 +1722,16 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\bchannels\x18\b \x03(\v2\x1e.polyscan.v1.ChannelStatisticsR\bchannels\x12.\n" +
 	"\averdict\x18\t \x01(\x0e2\x14.polyscan.v1.VerdictR\averdict\x120\n" +
 	"\x06limits\x18\n" +
-	" \x03(\v2\x18.polyscan.v1.LimitResultR\x06limitsB\v\n" +
-	"\t_coverage*U\n" +
+	" \x03(\v2\x18.polyscan.v1.LimitResultR\x06limits\x12\x1e\n" +
+	"\barea_mm2\x18\v \x01(\x01H\x01R\aareaMm2\x88\x01\x01\x12 \n" +
+	"\tcount_mm2\x18\f \x01(\x01H\x02R\bcountMm2\x88\x01\x01\x128\n" +
+	"\tbounds_mm\x18\r \x01(\v2\x1b.polyscan.v1.MillimetreRectR\bboundsMm\x123\n" +
+	"\vcentroid_mm\x18\x0e \x01(\v2\x12.polyscan.v1.PointR\n" +
+	"centroidMmB\v\n" +
+	"\t_coverageB\v\n" +
+	"\t_area_mm2B\f\n" +
+	"\n" +
+	"_count_mm2*U\n" +
 	"\bFillRule\x12\x19\n" +
 	"\x15FILL_RULE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12FILL_RULE_NON_ZERO\x10\x01\x12\x16\n" +
@@ -1558,7 +1790,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -1572,15 +1804,17 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(*HistogramSpec)(nil),     // 9: polyscan.v1.HistogramSpec
 	(*Reductions)(nil),        // 10: polyscan.v1.Reductions
 	(*RegionSet)(nil),         // 11: polyscan.v1.RegionSet
-	(*LimitResult)(nil),       // 12: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 13: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 14: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 15: polyscan.v1.ChannelStatistics
-	(*RegionResult)(nil),      // 16: polyscan.v1.RegionResult
-	(Channel)(0),              // 17: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 18: polyscan.v1.PixelPosition
+	(*Scale)(nil),             // 12: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 13: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 14: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 15: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 16: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 17: polyscan.v1.ChannelStatistics
+	(*RegionResult)(nil),      // 18: polyscan.v1.RegionResult
 	(*Point)(nil),             // 19: polyscan.v1.Point
-	(*PixelRect)(nil),         // 20: polyscan.v1.PixelRect
+	(Channel)(0),              // 20: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 21: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 22: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
 	5,  // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
@@ -1591,24 +1825,31 @@ var file_polyscan_v1_region_proto_depIdxs = []int32{
 	3,  // 5: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
 	9,  // 6: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
 	6,  // 7: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	4,  // 8: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	17, // 9: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	17, // 10: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	18, // 11: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	18, // 12: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	13, // 13: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	14, // 14: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	19, // 15: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	20, // 16: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	19, // 17: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	15, // 18: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	4,  // 19: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	12, // 20: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	12, // 8: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	19, // 9: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	4,  // 10: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	20, // 11: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	20, // 12: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	21, // 13: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	21, // 14: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	15, // 15: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	16, // 16: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	19, // 17: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	19, // 18: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	19, // 19: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	19, // 20: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	22, // 21: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	19, // 22: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	17, // 23: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	4,  // 24: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	14, // 25: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	13, // 26: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	19, // 27: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -1617,16 +1858,16 @@ func file_polyscan_v1_region_proto_init() {
 		return
 	}
 	file_polyscan_v1_frame_proto_init()
-	file_polyscan_v1_region_proto_msgTypes[7].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[10].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[11].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[9].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

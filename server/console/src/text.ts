@@ -172,6 +172,7 @@ export const text = {
     noHoles: (name: string) => `This format has no holes, and ${name} has some: export it as polyscan, GeoJSON or SVG.`,
     overlaps: (name: string) => `GeoJSON can't say what ${name} covers, whose rings cross: export it as polyscan or SVG.`,
     limitsLost: "SVG has no limits: those of the regions are not in the file.",
+    scaleLost: "The file has no scale: this format has no place for it.",
     manyImages: "The file describes several frames: open the one that you mean first, by the name that the file has for it.",
     unreadable: "This is no regions file that the page reads: polyscan's own JSON, a recipe, LabelMe, COCO polygons or GeoJSON. For SVG and masks: polyscan regions FILE -o regions.json",
     teach: "Teach and try",

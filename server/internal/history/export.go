@@ -98,6 +98,8 @@ type RegionRow struct {
 	Wasserstein           *float64 `parquet:"wasserstein,optional"`
 	JensenShannon         *float64 `parquet:"jensen_shannon,optional"`
 	ChiSquare             *float64 `parquet:"chi_square,optional"`
+	CountMM2              *float64 `parquet:"count_mm2,optional"` // where the regions have a scale
+	AreaMM2               *float64 `parquet:"area_mm2,optional"`
 }
 
 // word is the last part of the name of an enum's value.
@@ -132,7 +134,7 @@ func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
 			RecipeVersion: int64(p.GetRecipeVersion()), PartVerdict: word(p.GetVerdict().String(), "VERDICT_"),
 			Index: int64(r.GetIndex()), Region: RegionLabel(r.GetName(), r.GetIndex()),
 			Verdict: word(r.GetVerdict().String(), "VERDICT_"), Count: int64(r.GetCount()), Area: r.GetArea(),
-			Coverage: r.Coverage,
+			Coverage: r.Coverage, CountMM2: r.CountMm2, AreaMM2: r.AreaMm2,
 		}
 		for _, l := range r.GetLimits() {
 			if l.GetVerdict() == pb.Verdict_VERDICT_FAIL {

@@ -22,7 +22,7 @@ import (
 // Flags of a row: what is left out of its message.
 const (
 	sameCount   = 1 << iota // the pixels are as many as in the definition
-	sameShape               // area, coverage, bounds and centroid are those of the definition
+	sameShape               // area, coverage, bounds and centroid are those of the definition, in mm, too
 	channelSame             // the channels' counts are that of the region
 	meanFollows
 	varianceFollows
@@ -34,6 +34,7 @@ func definitionOf(r *pb.RegionResult) *pb.RegionResult {
 	d := &pb.RegionResult{
 		Index: r.GetIndex(), Name: r.GetName(), Count: r.GetCount(), Area: r.GetArea(), Coverage: r.Coverage,
 		Bounds: r.GetBounds(), Centroid: r.GetCentroid(),
+		AreaMm2: r.AreaMm2, CountMm2: r.CountMm2, BoundsMm: r.GetBoundsMm(), CentroidMm: r.GetCentroidMm(),
 	}
 	for _, l := range r.GetLimits() {
 		d.Limits = append(d.Limits, &pb.LimitResult{Expression: l.GetExpression()})
@@ -65,11 +66,13 @@ func sameBits(a, b *float64) bool {
 func appendRow(to []byte, id, before int64, d, r *pb.RegionResult) ([]byte, error) {
 	flags := uint64(0)
 	count := r.GetCount()
-	if count == d.GetCount() {
+	if count == d.GetCount() && sameBits(r.CountMm2, d.CountMm2) {
 		flags |= sameCount
 	}
 	if math.Float64bits(r.GetArea()) == math.Float64bits(d.GetArea()) && sameBits(r.Coverage, d.Coverage) &&
-		proto.Equal(r.GetBounds(), d.GetBounds()) && proto.Equal(r.GetCentroid(), d.GetCentroid()) {
+		proto.Equal(r.GetBounds(), d.GetBounds()) && proto.Equal(r.GetCentroid(), d.GetCentroid()) &&
+		sameBits(r.AreaMm2, d.AreaMm2) && proto.Equal(r.GetBoundsMm(), d.GetBoundsMm()) &&
+		proto.Equal(r.GetCentroidMm(), d.GetCentroidMm()) {
 		flags |= sameShape
 	}
 	all := uint64(channelSame | meanFollows | varianceFollows | deviationFollows)
@@ -101,10 +104,11 @@ func appendRow(to []byte, id, before int64, d, r *pb.RegionResult) ([]byte, erro
 		l.Expression = ""
 	}
 	if flags&sameCount != 0 {
-		r.Count = 0
+		r.Count, r.CountMm2 = 0, nil
 	}
 	if flags&sameShape != 0 {
 		r.Area, r.Coverage, r.Bounds, r.Centroid = 0, nil, nil, nil
+		r.AreaMm2, r.BoundsMm, r.CentroidMm = nil, nil, nil
 	}
 	for _, c := range r.GetChannels() {
 		if flags&channelSame != 0 {
@@ -170,10 +174,11 @@ func restore(d *pb.RegionResult, flags uint64, message []byte) (*pb.RegionResult
 		l.Expression = d.GetLimits()[i].GetExpression()
 	}
 	if flags&sameCount != 0 {
-		r.Count = d.GetCount()
+		r.Count, r.CountMm2 = d.GetCount(), d.CountMm2
 	}
 	if flags&sameShape != 0 {
 		r.Area, r.Coverage, r.Bounds, r.Centroid = d.GetArea(), d.Coverage, d.GetBounds(), d.GetCentroid()
+		r.AreaMm2, r.BoundsMm, r.CentroidMm = d.AreaMm2, d.GetBoundsMm(), d.GetCentroidMm()
 	}
 	count := r.GetCount()
 	if count == 0 && flags&(meanFollows|varianceFollows|deviationFollows) != 0 {

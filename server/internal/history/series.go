@@ -61,6 +61,9 @@ var ofRegion = map[string]quantity{
 	"count":    func(r *pb.RegionResult) (float64, bool) { return float64(r.GetCount()), true },
 	"area":     func(r *pb.RegionResult) (float64, bool) { return r.GetArea(), true },
 	"coverage": func(r *pb.RegionResult) (float64, bool) { return r.GetCoverage(), r.Coverage != nil },
+
+	"count_mm2": func(r *pb.RegionResult) (float64, bool) { return r.GetCountMm2(), r.CountMm2 != nil },
+	"area_mm2":  func(r *pb.RegionResult) (float64, bool) { return r.GetAreaMm2(), r.AreaMm2 != nil },
 }
 
 var channels = map[string]pb.Channel{
@@ -91,8 +94,8 @@ func quantityOf(text string) (quantity, error) {
 		}
 	}
 	if read == nil {
-		return nil, apierr.Refuse("quantity", strconv.Quote(text), "must be count, area, coverage, sum, mean, variance, "+
-			"stddev, min, max, median, mode, distinct, skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare "+
+		return nil, apierr.Refuse("quantity", strconv.Quote(text), "must be count, area, count_mm2, area_mm2, coverage, "+
+			"sum, mean, variance, stddev, min, max, median, mode, distinct, skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare "+
 			"or a percentile such as p99, behind r., g., b. or a. for a channel of colours")
 	}
 	return func(r *pb.RegionResult) (float64, bool) {

@@ -58,6 +58,9 @@ func differences(before, after *pb.Recipe) []string {
 	if !proto.Equal(before.GetReductions(), after.GetReductions()) {
 		add("reductions: %s, before %s", reductions(after), reductions(before))
 	}
+	if a, b := before.GetRegionSet().GetScale(), after.GetRegionSet().GetScale(); !proto.Equal(a, b) {
+		add("scale: %s, before %s", scale(b), scale(a))
+	}
 	was := map[string][]*pb.Region{} // regions may share a name: then they are compared in order
 	label := func(i int, r *pb.Region) string {
 		if r.GetName() != "" {
@@ -108,6 +111,20 @@ func limits(r *pb.Region) string {
 		return ", without limits"
 	}
 	return fmt.Sprintf(", limits %q", strings.Join(r.GetLimits(), "; "))
+}
+
+func scale(s *pb.Scale) string {
+	if s == nil {
+		return "none"
+	}
+	text := fmt.Sprintf("%v mm per pixel", s.GetX())
+	if y := s.GetY(); y != 0 && y != s.GetX() {
+		text = fmt.Sprintf("%v by %v mm per pixel", s.GetX(), y)
+	}
+	if o := s.GetOrigin(); o.GetX() != 0 || o.GetY() != 0 {
+		text += fmt.Sprintf(" from (%v, %v)", o.GetX(), o.GetY())
+	}
+	return text
 }
 
 func shape(r *pb.Region) string {

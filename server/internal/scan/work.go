@@ -228,7 +228,7 @@ func (ss *session) partItems(parts []*polygon.ScannedPart, x *strip, start time.
 			m.Times.Queue = durationpb.New(start.Sub(x.arrived) + p.Result.Queue)
 			m.Times.Compute = durationpb.New(compute - p.Result.Queue)
 			m.Regions = wire.RegionResults(p.Result, ss.what.Reductions.Output.Fields)
-			m.Columns = wire.RegionColumns(p.Result.Columns)
+			m.Columns = wire.RegionColumns(p.Result)
 			m.Verdict = pb.Verdict(p.Result.Verdict)
 		}
 		ss.service.Metrics.Part(m)

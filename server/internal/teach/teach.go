@@ -140,7 +140,7 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 	} else if err := t.mem.keep(2 * n); err != nil {
 		return err
 	}
-	set := &pb.RegionSet{Regions: list}
+	set := &pb.RegionSet{Regions: list, Scale: t.what.scale}
 	return t.service.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
 		t.measured, err = wire.NewSet(set, t.what.paths, t.service.Bounds, pause)
 		return err
@@ -249,7 +249,7 @@ func (t *teach) answer() (proto.Message, error) {
 // learn makes the limits of all regions, and returns the regions with them. Of each region and quantity there is a
 // limit, or nil.
 func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygon.Limit, error) {
-	set := &pb.RegionSet{Regions: make([]*pb.Region, len(t.what.list))}
+	set := &pb.RegionSet{Regions: make([]*pb.Region, len(t.what.list)), Scale: t.what.scale}
 	limits := make([]*polygon.Limit, 0, len(t.what.list)*len(t.learnt))
 	values := make([]float64, 0, good)
 	for i, r := range t.what.list {

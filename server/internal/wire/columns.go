@@ -23,15 +23,16 @@ func outputOf(m *pb.ResultOptions) polygon.Output {
 	return out
 }
 
-// RegionColumns converts columns. The message shares their memory.
-func RegionColumns(c *polygon.Columns) *pb.RegionColumns {
+// RegionColumns converts the columns of a result. The message shares their memory.
+func RegionColumns(r *polygon.Result) *pb.RegionColumns {
+	c := r.Columns
 	if c == nil {
 		return nil
 	}
 	m := &pb.RegionColumns{
 		Rows: uint32(c.Rows), Regions: uint32(c.Regions), Channels: make([]pb.Channel, len(c.Channels)),
-		Percentiles: c.Percentiles,
-		Index:       littleEndian(c.Index), Verdict: littleEndian(c.Verdict), Count: littleEndian(c.Count),
+		Percentiles: c.Percentiles, Scale: messageOf(r.Scale),
+		Index: littleEndian(c.Index), Verdict: littleEndian(c.Verdict), Count: littleEndian(c.Count),
 		Area: littleEndian(c.Area), Coverage: littleEndian(c.Coverage), Bounds: littleEndian(c.Bounds),
 		Centroid: littleEndian(c.Centroid),
 		Sum:      littleEndian(c.Sum), SumOfSquares: littleEndian(c.SumOfSquares),

@@ -54,7 +54,7 @@ func (p Paths) Translate(err error) error { return FieldError(err, p.violation) 
 func (p Paths) violation(v kernels.Violation) (path, value, reason string) {
 	path, inRecipe := p.Root+v.Path.String(), false
 	switch Root(v) {
-	case "regions":
+	case "regions", "scale":
 		path, inRecipe = kernels.Path{p.Set}.Join(FlatPath(v.Path)...).String(), p.Stored != ""
 	case "reductions":
 		path, inRecipe = kernels.Path{p.Reductions}.Join(v.Path[1:]...).String(), p.StoredReductions

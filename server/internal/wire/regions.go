@@ -18,8 +18,28 @@ func NewSet(m *pb.RegionSet, p Paths, b polygon.Bounds, pause func() error) (*po
 	if err != nil {
 		return nil, err
 	}
-	set, err := polygon.NewSetInPieces(regions, b, pause)
+	set, err := polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
 	return set, p.Translate(err)
+}
+
+// scaleOf is a scale as package polygon takes it, which checks it; nil where there is none.
+func scaleOf(m *pb.Scale) *polygon.Scale {
+	if m == nil {
+		return nil
+	}
+	s := &polygon.Scale{X: m.GetX(), Y: m.GetY(), Origin: polygon.Point{X: m.GetOrigin().GetX(), Y: m.GetOrigin().GetY()}}
+	if s.Y == 0 {
+		s.Y = s.X
+	}
+	return s
+}
+
+// messageOf is a scale as a message.
+func messageOf(s *polygon.Scale) *pb.Scale {
+	if s == nil {
+		return nil
+	}
+	return &pb.Scale{X: s.X, Y: s.Y, Origin: &pb.Point{X: s.Origin.X, Y: s.Origin.Y}}
 }
 
 // SmallSet is the work of a set that is checked and compiled in 0.2 ms.

@@ -44,12 +44,14 @@ func (s *slab[T]) of(v T) *T {
 // resultWriter makes the messages of one result.
 type resultWriter struct {
 	fields    polygon.Fields
+	scale     *polygon.Scale // nil where there is none
 	u64       slab[uint64]
 	u32       slab[uint32]
 	f64       slab[float64]
 	points    slab[pb.Point]
 	positions slab[pb.PixelPosition]
 	rects     slab[pb.PixelRect]
+	mmRects   slab[pb.MillimetreRect]
 	values    slab[pb.PercentileValue]
 	limits    slab[pb.LimitResult]
 }
@@ -62,7 +64,7 @@ func FrameResult(id string, f kernels.Picture, r *polygon.Result, fields polygon
 		FrameId: id,
 		Layout:  LayoutOf(f),
 		Regions: RegionResults(r, fields),
-		Columns: RegionColumns(r.Columns),
+		Columns: RegionColumns(r),
 		Verdict: pb.Verdict(r.Verdict),
 		Backend: r.Backend,
 		Method:  pb.MaskMethod(r.Method),
@@ -93,7 +95,7 @@ func RegionResults(r *polygon.Result, fields polygon.Fields) []*pb.RegionResult 
 	for i := range list {
 		list[i] = &channels[i]
 	}
-	w := resultWriter{fields: fields}
+	w := resultWriter{fields: fields, scale: r.Scale}
 	for i := range r.Regions {
 		from := &r.Regions[i]
 		n := min(len(from.Channels), nc)
@@ -127,6 +129,9 @@ func (w *resultWriter) region(to *pb.RegionResult, r *polygon.RegionResult) {
 	if r.HasCentroid && has(polygon.FieldCentroid) {
 		to.Centroid = w.point(r.Centroid)
 	}
+	if w.scale != nil {
+		w.millimetres(to, r)
+	}
 	for i := range to.Channels {
 		w.channel(to.Channels[i], &r.Channels[i])
 	}
@@ -141,6 +146,25 @@ func (w *resultWriter) region(to *pb.RegionResult, r *polygon.RegionResult) {
 			}
 			to.Limits[i] = l
 		}
+	}
+}
+
+// millimetres adds in mm what of a region is in pixels.
+func (w *resultWriter) millimetres(to *pb.RegionResult, r *polygon.RegionResult) {
+	if w.fields.Has(polygon.FieldArea) {
+		to.AreaMm2 = w.f64.of(w.scale.Area(r.Area))
+	}
+	if w.fields.Has(polygon.FieldCount | polygon.FieldChannels) {
+		to.CountMm2 = w.f64.of(w.scale.Area(float64(r.Count)))
+	}
+	if b := to.Bounds; b != nil {
+		from := w.scale.Place(polygon.Point{X: float64(b.X0), Y: float64(b.Y0)})
+		end := w.scale.Place(polygon.Point{X: float64(b.X1), Y: float64(b.Y1)})
+		to.BoundsMm = w.mmRects.next()
+		to.BoundsMm.X0, to.BoundsMm.Y0, to.BoundsMm.X1, to.BoundsMm.Y1 = from.X, from.Y, end.X, end.Y
+	}
+	if to.Centroid != nil {
+		to.CentroidMm = w.point(w.scale.Place(r.Centroid))
 	}
 }
 
@@ -213,6 +237,18 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 	}
 	if has(polygon.Centroid) {
 		to.WeightedCentroid = w.point(c.WeightedCentroid)
+	}
+	if w.scale == nil {
+		return
+	}
+	if has(polygon.Min) {
+		to.MinAtMm = w.point(w.scale.Centre(c.MinAt))
+	}
+	if has(polygon.Max) {
+		to.MaxAtMm = w.point(w.scale.Centre(c.MaxAt))
+	}
+	if has(polygon.Centroid) {
+		to.WeightedCentroidMm = w.point(w.scale.Place(c.WeightedCentroid))
 	}
 }
 

@@ -58,6 +58,9 @@ var ofRegion = map[string]func(*polyscanv1.RegionResult) (float64, bool){
 	"count":    func(r *polyscanv1.RegionResult) (float64, bool) { return float64(r.GetCount()), true },
 	"area":     func(r *polyscanv1.RegionResult) (float64, bool) { return r.GetArea(), true },
 	"coverage": func(r *polyscanv1.RegionResult) (float64, bool) { return r.GetCoverage(), r.Coverage != nil },
+
+	"count_mm2": func(r *polyscanv1.RegionResult) (float64, bool) { return r.GetCountMm2(), r.CountMm2 != nil },
+	"area_mm2":  func(r *polyscanv1.RegionResult) (float64, bool) { return r.GetAreaMm2(), r.AreaMm2 != nil },
 }
 
 // ParseValue reads a value's name: a region, perhaps a channel, and a statistic.

@@ -14,6 +14,11 @@ from polyscan.v1 import columns_pb2, region_pb2
 
 Array = npt.NDArray[Any]
 
+# Columns in mm and mm2, and those in pixels that they follow from.
+MILLIMETRES = {
+    "area_mm2": "area", "count_mm2": "count", "bounds_mm": "bounds", "centroid_mm": "centroid", "min_at_mm": "min_at",
+    "max_at_mm": "max_at", "weighted_centroid_mm": "weighted_centroid",
+}  # fmt: skip
 _EXACT = 1 << 53  # below it a float holds each integer, and dividing two of them rounds once
 
 
@@ -51,6 +56,8 @@ class Columns:
             return self._read(name, m.bounds, "<u4", n, 4).astype(np.int64) if m.bounds or not n else None
         if name == "centroid":
             return self._read(name, m.centroid, "<f8", n, 2) if self._came(m.centroid, "CENTROID") else None
+        if name in MILLIMETRES:
+            return self._millimetres(name)
         if name in ("sum", "sum_of_squares"):
             data = getattr(m, name)
             return self._read(name, data, "<u8", n, c) if self._came(data, name.upper()) else None
@@ -96,6 +103,29 @@ class Columns:
             linear = m.percentile_method == region_pb2.PERCENTILE_METHOD_LINEAR
             return self._ranks([fractions.Fraction(repr(p)) / 100 for p in m.percentiles], linear)
         return None
+
+    def _millimetres(self, name: str) -> Array | None:
+        """What follows from a column in pixels, by the decimals that the scale is written as."""
+        found = self.column(MILLIMETRES[name])
+        if found is None or not self.message.HasField("scale"):
+            return None
+        s = self.message.scale
+        x, y = fractions.Fraction(repr(s.x)), fractions.Fraction(repr(s.y))
+        left, top = fractions.Fraction(repr(s.origin.x)), fractions.Fraction(repr(s.origin.y))
+        if name.endswith("_mm2"):
+            values = [float(fractions.Fraction(v) * x * y) for v in found.tolist()]
+            return np.array(values, np.float64).reshape(found.shape)
+        half = fractions.Fraction(int(name in ("min_at_mm", "max_at_mm")), 2)  # centres of pixels
+        empty = np.isnan(found) if found.dtype.kind == "f" else np.zeros(found.shape, bool)
+        if name == "bounds_mm":
+            empty |= (found[:, 2] <= found[:, 0])[:, None]
+        elif half:
+            empty |= found < 0
+        values = [
+            math.nan if e else float((fractions.Fraction(v) + half - (top if k % 2 else left)) * (y if k % 2 else x))
+            for k, (v, e) in enumerate(zip(found.ravel().tolist(), empty.ravel().tolist()))
+        ]
+        return np.array(values, np.float64).reshape(found.shape)
 
     def _has(self, statistic: str) -> bool:
         return region_pb2.Statistic.Value(f"STATISTIC_{statistic}") in self._asked_for

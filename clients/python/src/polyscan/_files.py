@@ -13,7 +13,7 @@ from polyscan import _errors, _regions, _server
 from polyscan.v1 import region_pb2
 
 _KEYS = {"name", "rings", "fill", "limits"}
-_FILE_KEYS = {"name", "description", "regions", "reductions", "drawn_on", "format", "version", "created_at"}
+_FILE_KEYS = {"name", "description", "regions", "reductions", "scale", "drawn_on", "format", "version", "created_at"}
 
 
 class RegionFileError(ValueError):
@@ -53,7 +53,7 @@ def read(
     said = [w.removeprefix(prefix) for w in words]
     for w in said:
         warnings.warn(f"{name}: {w}", _errors.InputWarning, stacklevel=2)
-    return _regions.Regions(_message(made["regions"]), warnings=said, file=made)
+    return _regions.Regions(_message(made), warnings=said, file=made)
 
 
 def _own(data: bytes) -> _regions.Regions | None:
@@ -64,11 +64,11 @@ def _own(data: bytes) -> _regions.Regions | None:
         return None
     file = found if isinstance(found, dict) else {"regions": found}
     regions = file.get("regions")
-    if set(file) - _FILE_KEYS or not isinstance(regions, list) or not regions or not all(map(_is_region, regions)):
+    if set(file) - _FILE_KEYS or not _is_scale(file.get("scale")) or not isinstance(regions, list) or not regions or not all(map(_is_region, regions)):
         return None
     if len({r["name"] for r in regions}) < len(regions):
         return None
-    return _regions.Regions(_message(regions), file=file)
+    return _regions.Regions(_message(file), file=file)
 
 
 def _is_region(r: Any) -> bool:
@@ -90,8 +90,27 @@ def _is_point(p: Any) -> bool:
     return isinstance(p, list) and len(p) == 2 and all(type(v) in (int, float) for v in p)
 
 
-def _message(regions: list[Any]) -> region_pb2.RegionSet:
-    return region_pb2.RegionSet(regions=[
-        _regions.Region(r["name"], *r["rings"], limits=r.get("limits", ()), fill=r.get("fill") or "nonzero").message
-        for r in regions
+def _is_scale(s: Any) -> bool:
+    """Whether it is a scale as polyscan regions writes it, or none."""
+    return s is None or (
+        isinstance(s, dict) and set(s) == {"mm_per_pixel", "origin"} and _is_point(s["mm_per_pixel"])
+        and _is_point(s["origin"])
+    )  # fmt: skip
+
+
+def _message(file: dict[str, Any]) -> region_pb2.RegionSet:
+    m = region_pb2.RegionSet(regions=[
+        _regions.Region(
+            r["name"], *r["rings"], limits=r.get("limits", ()), fill=r.get("fill") or "nonzero",
+            reference=_reference(r.get("reference")),
+        ).message
+        for r in file["regions"]
     ])  # fmt: skip
+    if file.get("scale"):
+        s = file["scale"]
+        m.scale.CopyFrom(_regions.scale(*s["mm_per_pixel"], origin=s["origin"]))
+    return m
+
+
+def _reference(r: Any) -> Any:
+    return (r.get("region") or r.get("counts")) if r else None

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
 import numpy as np
 
 from polyscan import _wire
-from polyscan.v1 import columns_pb2, inspection_pb2, recipe_pb2, region_pb2
+from polyscan.v1 import columns_pb2, frame_pb2, inspection_pb2, recipe_pb2, region_pb2
 
 
 class Region:
@@ -116,6 +116,14 @@ class Regions:
             r.limits.extend(_limits(sentences))
         return Regions(out, warnings=self.warnings, file=self.file)
 
+    def with_scale(self, x: float, y: float | None = None, *, origin: Sequence[float] = (0, 0)) -> Regions:
+        """The same regions with millimetres per pixel, along x and y, from a place in pixels: results have areas and
+        positions in mm, too, and limits may say "area >= 3 mm2"."""
+        out = region_pb2.RegionSet()
+        out.CopyFrom(self.message)
+        out.scale.CopyFrom(scale(x, y, origin=origin))
+        return Regions(out, warnings=self.warnings, file=self.file)
+
     def __len__(self) -> int:
         return len(self.message.regions)
 
@@ -132,6 +140,11 @@ class Regions:
 
     def __repr__(self) -> str:
         return f"<{len(self)} polyscan regions>"
+
+
+def scale(x: float, y: float | None = None, *, origin: Sequence[float] = (0, 0)) -> region_pb2.Scale:
+    left, top = origin
+    return region_pb2.Scale(x=x, y=x if y is None else y, origin=frame_pb2.Point(x=left, y=top))
 
 
 def is_file(regions: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyscan import _wire
-from polyscan._columns import Columns
+from polyscan._columns import MILLIMETRES, Columns
 from polyscan._errors import Error, from_status
 from polyscan.v1 import frame_pb2, inspection_pb2, region_pb2, scan_pb2
 
@@ -72,7 +72,10 @@ _CHANNEL: dict[str, tuple[str, Any, Any]] = {
     "jensen_shannon": ("jensen_shannon", np.float64, np.nan),
     "chi_square": ("chi_square", np.float64, np.nan),
 }
-_PLACES = {"min_at": (np.int64, -1), "max_at": (np.int64, -1), "weighted_centroid": (np.float64, np.nan)}
+_PLACES: dict[str, tuple[Any, Any]] = {
+    "min_at": (np.int64, -1), "max_at": (np.int64, -1), "weighted_centroid": (np.float64, np.nan),
+    "min_at_mm": (np.float64, np.nan), "max_at_mm": (np.float64, np.nan), "weighted_centroid_mm": (np.float64, np.nan),
+}  # fmt: skip
 _SHOWN = 50  # rows of a table in a notebook
 
 
@@ -110,6 +113,22 @@ class Rows:
             none = (np.nan, np.nan)
             xy = (v for r in rows for v in ((r.centroid.x, r.centroid.y) if r.HasField("centroid") else none))
             return np.fromiter(xy, np.float64, 2 * n).reshape(n, 2)
+        if name in ("area_mm2", "count_mm2"):
+            if not any(r.HasField(name) for r in rows):
+                return None
+            return np.fromiter((getattr(r, name) for r in rows), np.float64, n)
+        if name == "bounds_mm":
+            if not any(r.HasField("area_mm2") or r.HasField(name) for r in rows):
+                return None
+            return np.array([
+                (b.x0, b.y0, b.x1, b.y1) if r.HasField(name) else (np.nan,) * 4 for r in rows for b in (r.bounds_mm,)
+            ], np.float64).reshape(n, 4)  # fmt: skip
+        if name == "centroid_mm":
+            if not any(r.HasField(name) for r in rows):
+                return None
+            return np.array([
+                (r.centroid_mm.x, r.centroid_mm.y) if r.HasField(name) else (np.nan, np.nan) for r in rows
+            ], np.float64).reshape(n, 2)  # fmt: skip
         if not c:
             return None
         if name in _CHANNEL:
@@ -120,7 +139,7 @@ class Rows:
             return np.fromiter(values, kind, n * c).reshape(n, c)
         if name in _PLACES:
             kind, empty = _PLACES[name]
-            if not self._asked(name):
+            if not self._asked(name) or name in MILLIMETRES and not any(r.HasField("area_mm2") for r in rows):
                 return None
             flat = (
                 v for r in rows for s in r.channels
@@ -210,7 +229,7 @@ class RegionTable:
             if found is None:
                 raise AttributeError(_not_asked_for(name))
             a = found
-            if a.ndim > 1 and len(self._store.channels) == 1 and name not in ("bounds", "centroid"):
+            if a.ndim > 1 and len(self._store.channels) == 1 and name not in ("bounds", "centroid", "bounds_mm", "centroid_mm"):
                 a = a[:, 0]
             a.flags.writeable = False
             self._cache[name] = a
@@ -257,6 +276,39 @@ class RegionTable:
     def centroid(self) -> Array:
         """float64[R][2]: x, y."""
         return self._column("centroid")
+
+    @property
+    def area_mm2(self) -> Array:
+        """float64[R]: area in mm2, where the regions have a scale, as what follows."""
+        return self._column("area_mm2")
+
+    @property
+    def count_mm2(self) -> Array:
+        """float64[R]: the area of the count pixels."""
+        return self._column("count_mm2")
+
+    @property
+    def bounds_mm(self) -> Array:
+        """float64[R][4]: x0, y0, x1, y1; NaN for a region without pixels."""
+        return self._column("bounds_mm")
+
+    @property
+    def centroid_mm(self) -> Array:
+        """float64[R][2]: x, y."""
+        return self._column("centroid_mm")
+
+    @property
+    def min_at_mm(self) -> Array:
+        """float64, x and y of the centre of the pixel at min_at."""
+        return self._column("min_at_mm")
+
+    @property
+    def max_at_mm(self) -> Array:
+        return self._column("max_at_mm")
+
+    @property
+    def weighted_centroid_mm(self) -> Array:
+        return self._column("weighted_centroid_mm")
 
     @property
     def sum(self) -> Array:
@@ -444,7 +496,7 @@ class RegionTable:
         index of each region where names were not asked for."""
         out: dict[str, Any] = {"index": self.index} if self._store.names() is None else {"name": self.names}
         out["verdict"] = [Verdict(v).name for v in self.verdicts]
-        out.update(self._available(("count", "area", "coverage")))
+        out.update(self._available(("count", "area", "coverage", "count_mm2", "area_mm2")))
         for name, a in self._available(tuple(_CHANNEL)):
             if a.ndim == 1:
                 out[name] = a
@@ -491,6 +543,8 @@ _FIELDS = ("name", "count", "area", "coverage", "bounds", "limits")  # that all 
 
 
 def _not_asked_for(name: str) -> str:
+    if name in MILLIMETRES:
+        return f'{name} needs regions with a scale, Regions.with_scale(mm), and {MILLIMETRES[name]}'
     if name in _FIELDS:
         return f'{name} was not asked for: call with fields=[..., "{name}"]'
     asked = {"histogram": "histogram=True", "below": "histogram=True", "above": "histogram=True",
@@ -547,7 +601,7 @@ class Region:
 
 
 _REGION_COLUMNS = {
-    "index", "count", "area", "coverage", "bounds", "centroid", *_CHANNEL, *_PLACES, "histogram", "cumulative", "below", "above",
+    "index", "count", "area", "coverage", "bounds", "centroid", *MILLIMETRES, *_CHANNEL, *_PLACES, "histogram", "cumulative", "below", "above",
     "percentiles",
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import { bytes, short, time } from "../format";
 import { ChartKind, EvidenceKind, ExportFormat, ExportRows, HistoryService, PartFilterSchema, PartMark, type ControlChart, type GetSeriesResponse, type HistoryPart, type PartFilter } from "../gen/polyscan/v1/history_pb";
 import { RegionNumbers } from "../gen/polyscan/v1/monitor_pb";
 import { Verdict } from "../gen/polyscan/v1/region_pb";
-import { boundsOf } from "../limits";
+import { boundsOf, type Bounds } from "../limits";
 import { badge } from "../marks";
 import type { Page } from "../page";
 import { drawHistogram, binsOf, ValuePlot } from "../plot";
@@ -215,8 +215,8 @@ const page: Page = async (root, query) => {
   };
 
   const showRegion = (regionName: string, expression?: string, p?: HistoryPart): void => {
-    const quantity = expression ? boundsOf(expression).quantity : "mean";
-    const bounds = expression ? boundsOf(expression) : { quantity };
+    const bounds: Bounds = expression ? boundsOf(expression) : { quantity: "mean" };
+    const quantity = bounds.unit ? `${bounds.quantity.trim().toLowerCase()}_mm2` : bounds.quantity; // areas; of no length there is a series
     void guarded(async (signal) => {
       const filter: MessageInitShape<typeof PartFilterSchema> = { ...filterOf(), region: "", verdicts: [], marks: [] };
       if (p?.name) filter.names = [p.name];

@@ -17,7 +17,7 @@ import type { Page } from "../page";
 import { ends, read, write, type Format } from "../recipe/files";
 import { fileFrame, send, type Labelled } from "../recipe/labelled";
 import { LimitPlot } from "../recipe/limitplot";
-import { differences, fromRegions, Model, toRegion, toRegionSet, type Shape } from "../recipe/model";
+import { differences, fromRegions, Model, toRegionSet, type Shape } from "../recipe/model";
 import { Stage, type Tool, type Use } from "../recipe/stage";
 import { text } from "../text";
 import { markOf, type Mark } from "../watch";
@@ -315,7 +315,7 @@ class Editor {
     const signal = this.abort.signal;
     const shape = model.shape;
     if (shape) {
-      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: { regions: [toRegion(shape)] } }, reductions: { statistics: shown } } }, { signal });
+      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: toRegionSet([shape], model.scale) }, reductions: { statistics: shown } } }, { signal });
       if (this.model.shape === shape || this.model.shape?.name === shape.name) this.detail = one.result?.regions[0];
       if (moving && this.detail) this.stage.marks[model.chosen] = markOf(this.detail);
       performance.mark("numbers", { detail: revision });
@@ -323,7 +323,7 @@ class Editor {
       this.detail = undefined;
     }
     if (!moving) {
-      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: toRegionSet(model.shapes) }, reductions: { statistics: [S.COUNT] } } }, { signal });
+      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: toRegionSet(model.shapes, model.scale) }, reductions: { statistics: [S.COUNT] } } }, { signal });
       this.result = all.result;
       this.stage.marks = all.result?.regions.map((r) => markOf(r)) ?? [];
       if (this.message.classList.contains("error")) this.tell("");
@@ -491,7 +491,7 @@ class Editor {
     const old = s?.limits[this.active];
     if (!s || old === undefined || (low === undefined && high === undefined)) return;
     this.model.begin();
-    this.model.move(() => (s.limits[this.active] = withBounds(boundsOf(old).quantity, low, high)));
+    this.model.move(() => (s.limits[this.active] = withBounds(boundsOf(old).quantity, low, high, boundsOf(old).unit)));
     this.showLimits();
     if (done) this.model.commit();
   }
@@ -502,6 +502,7 @@ class Editor {
       const r = read(await file.text(), this.frameName);
       this.model.edit(() => {
         this.model.shapes = r.shapes;
+        this.model.scale = r.scale ?? this.model.scale;
         this.model.chosen = r.shapes.length ? 0 : -1;
         this.model.vertex = null;
       });
@@ -514,12 +515,13 @@ class Editor {
 
   private export(format: Format): void {
     this.tell("");
-    const { shapes } = this.model;
+    const { shapes, scale } = this.model;
     try {
       const frame = { name: this.frameName, width: this.stage.width, height: this.stage.height };
-      const file = new Blob([write(format, this.recipeName.value, shapes, frame)], { type: format === "svg" ? "image/svg+xml" : "application/json" });
+      const file = new Blob([write(format, this.recipeName.value, shapes, frame, scale)], { type: format === "svg" ? "image/svg+xml" : "application/json" });
       download(file, `${this.recipeName.value || "regions"}${ends[format]}`);
       if (format === "svg" && shapes.some((s) => s.limits.length)) this.tell(t.limitsLost);
+      else if (format !== "polyscan" && scale) this.tell(t.scaleLost);
     } catch (err) {
       this.fail(err);
     }
@@ -582,7 +584,7 @@ class Editor {
     const margin = this.marginKind.value === "sigma" ? { kind: { case: "sigma" as const, value: n } } : { kind: { case: "quantile" as const, value: { percent: 0, sharePercent: n } } };
     const about = [...this.about].filter(([, box]) => box.checked).map(([q]) => q);
     const res = await this.working(files, (progress) => send(TeachService.method.teach,
-      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: toRegionSet(this.model.shapes) }, quantities: about, margin } } },
+      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: toRegionSet(this.model.shapes, this.model.scale) }, quantities: about, margin } } },
       files, (frame, label) => ({ message: { case: "frame" as const, value: frame }, label }), progress));
     if (res) this.showTaught(res);
   }
@@ -616,7 +618,7 @@ class Editor {
     }
     const beside = this.base.version ? { name: this.base.name, version: this.base.version } : undefined;
     const res = await this.working(files, (progress) => send(TeachService.method.try,
-      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: toRegionSet(this.model.shapes) }, beside } } },
+      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: toRegionSet(this.model.shapes, this.model.scale) }, beside } } },
       files, (frame, label) => ({ message: { case: "frame" as const, value: frame }, label }), progress));
     if (res) this.showTried(res, beside?.version ?? 0n);
   }
@@ -707,7 +709,7 @@ class Editor {
     try {
       const res = await this.recipes.getRecipe({ recipe: { name, version } }, { signal: this.abort.signal });
       const shapes = fromRegions(res.recipe!.regionSet?.regions ?? []);
-      this.model.replace(shapes);
+      this.model.replace(shapes, res.recipe!.regionSet?.scale);
       this.setBase(res.recipe!, shapes);
       if (version) { // an old one may be opened on purpose, and is saved over the latest
         const latest = await this.recipes.getRecipe({ recipe: { name, version: 0n } }, { signal: this.abort.signal });
@@ -736,7 +738,7 @@ class Editor {
     const mine = name === this.base.name;
     try {
       const res = await this.recipes.putRecipe({
-        recipe: { name, description: mine ? this.base.description : "", reductions: mine ? this.base.reductions : undefined, regionSet: toRegionSet(shapes) },
+        recipe: { name, description: mine ? this.base.description : "", reductions: mine ? this.base.reductions : undefined, regionSet: toRegionSet(shapes, this.model.scale) },
         expectedVersion: mine ? expected : 0n,
       });
       this.latest = res.recipe!.version;

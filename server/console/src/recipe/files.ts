@@ -2,7 +2,7 @@
 // read. polyscan regions FILE converts these.
 
 import { text } from "../text";
-import { circle, rectangle, twiceArea, type Shape } from "./model";
+import { circle, rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
 import { simple } from "./outline";
 
 /** Drawn is the frame that regions were drawn on, where there is one. */
@@ -10,6 +10,11 @@ export interface Drawn {
   name: string;
   width: number;
   height: number;
+}
+
+interface OwnScale {
+  mm_per_pixel: number | [number, number];
+  origin?: [number, number];
 }
 
 interface Own {
@@ -78,17 +83,20 @@ function limitsOf(a: Attributes | null | undefined): string[] {
 const turned = (xy: number[], clockwise: boolean): number[] => (twiceArea(xy) > 0 === clockwise ? xy : pairsOf(xy).reverse().flat());
 
 /** read makes regions of a file. frame is the name of the one at hand, for files that describe several. */
-export function read(content: string, frame = ""): { name: string; shapes: Shape[] } {
+export function read(content: string, frame = ""): { name: string; shapes: Shape[]; scale?: ScaleLike } {
   let top: unknown;
   try {
     top = JSON.parse(content);
   } catch {
     throw unreadable();
   }
-  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
+  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
   if (Array.isArray(whole.regions)) {
+    const s = whole.scale;
+    const [x, y] = [s?.mm_per_pixel ?? 0].flat();
     return {
       name: whole.name ?? "",
+      scale: s ? { x: x!, y: y ?? x!, origin: s.origin && { x: s.origin[0], y: s.origin[1] } } : undefined,
       shapes: unique(whole.regions.map((r) => ({
         name: r.name ?? "",
         rings: (r.rings ?? []).map((g) => g.flat()),
@@ -180,12 +188,13 @@ export const ends: Record<Format, string> = { polyscan: ".json", labelme: ".labe
 
 /** write makes a file that polyscan reads the same regions from. It is an error where the format can't say what a region
  * covers. */
-export function write(format: Format, name: string, shapes: Shape[], frame: Drawn): string {
+export function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike): string {
   switch (format) {
     case "polyscan": {
       const lines = shapes.map((s) =>
         JSON.stringify({ name: s.name, rings: s.rings.map(pairsOf), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
-      return `{\n"name": ${JSON.stringify(name)},\n"regions": [\n${lines.join(",\n")}\n]\n}\n`;
+      const mm = scale ? `"scale": ${JSON.stringify({ mm_per_pixel: [scale.x, scale.y || scale.x], origin: [scale.origin?.x ?? 0, scale.origin?.y ?? 0] })},\n` : "";
+      return `{\n"name": ${JSON.stringify(name)},\n${mm}"regions": [\n${lines.join(",\n")}\n]\n}\n`;
     }
     case "labelme":
       return json({

@@ -1,7 +1,7 @@
 // The regions that are edited, with undo, and what is done to them: no elements, no calls.
 
 import { create } from "@bufbuild/protobuf";
-import { FillRule, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet } from "../gen/polyscan/v1/region_pb";
+import { FillRule, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet, type Scale } from "../gen/polyscan/v1/region_pb";
 import { Undo } from "../undo";
 import { without } from "./outline";
 
@@ -14,6 +14,9 @@ export interface Shape {
   /** What the distribution is compared with; kept as it came. */
   reference?: { region?: string; counts?: number[][] };
 }
+
+/** ScaleLike is mm per pixel, and the place that is (0, 0). */
+export type ScaleLike = Pick<Scale, "x" | "y"> & { origin?: { x: number; y: number } };
 
 /** Vertex is the i-th of a ring of the chosen shape. */
 export interface Vertex {
@@ -97,6 +100,8 @@ export function circle(x: number, y: number, r: number): number[] {
 
 export class Model extends Undo {
   shapes: Shape[] = [];
+  /** What pixels are in mm; kept as it came. */
+  scale?: ScaleLike;
   chosen = -1;
   vertex: Vertex | null = null;
   get shape(): Shape | undefined {
@@ -104,19 +109,21 @@ export class Model extends Undo {
   }
 
   protected override snapshot(): string {
-    return JSON.stringify({ shapes: this.shapes, chosen: this.chosen });
+    return JSON.stringify({ shapes: this.shapes, chosen: this.chosen, scale: this.scale });
   }
 
   protected override restore(s: string): void {
-    const { shapes, chosen } = JSON.parse(s) as { shapes: Shape[]; chosen: number };
+    const { shapes, chosen, scale } = JSON.parse(s) as { shapes: Shape[]; chosen: number; scale?: ScaleLike };
     this.shapes = shapes;
+    this.scale = scale;
     this.chosen = chosen;
     this.vertex = null;
   }
 
   /** replace is for what was loaded: there is nothing to undo. */
-  replace(shapes: Shape[]): void {
+  replace(shapes: Shape[], scale?: ScaleLike): void {
     this.shapes = shapes;
+    this.scale = scale;
     this.chosen = shapes.length ? 0 : -1;
     this.vertex = null;
     this.forget();
@@ -264,8 +271,8 @@ export function toRegion(s: Shape): Region {
   });
 }
 
-export function toRegionSet(shapes: Shape[]): RegionSet {
-  return create(RegionSetSchema, { regions: shapes.map(toRegion) });
+export function toRegionSet(shapes: Shape[], scale?: ScaleLike): RegionSet {
+  return create(RegionSetSchema, { regions: shapes.map(toRegion), scale: scale && { x: scale.x, y: scale.y, origin: scale.origin && { x: scale.origin.x, y: scale.origin.y } } });
 }
 
 export function fromRegions(regions: Region[]): Shape[] {

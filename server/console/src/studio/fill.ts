@@ -58,7 +58,7 @@ export const fill: Tab = (root) => {
     if (!frame.resident || abort.signal.aborted) return;
     const what = shows.querySelector<HTMLInputElement>("input:checked")!.value;
     const regions = model.shapes.length
-      ? { case: "regionSet" as const, value: toRegionSet(model.shapes) }
+      ? { case: "regionSet" as const, value: toRegionSet(model.shapes, model.scale) }
       : { case: undefined };
     const raw = { encoding: Encoding.RAW };
     const signal = abort.signal;
@@ -142,7 +142,10 @@ export const fill: Tab = (root) => {
   file.addEventListener("change", () => {
     void file.files?.[0]
       ?.text()
-      .then((s) => model.replace(read(s, frame.name).shapes))
+      .then((s) => {
+        const { shapes, scale } = read(s, frame.name);
+        model.replace(shapes, scale);
+      })
       .catch((err: unknown) => tell(err instanceof Error ? err.message : String(err), true));
     file.value = "";
   });

@@ -46,7 +46,7 @@ VERDICT_PASS: Verdict
 VERDICT_UNSPECIFIED: Verdict
 
 class ChannelStatistics(_message.Message):
-    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "mean", "mean_absolute_deviation", "median", "min", "min_at", "mode", "percentiles", "skewness", "stddev", "sum", "sum_of_squares", "variance", "wasserstein", "weighted_centroid"]
+    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "sum", "sum_of_squares", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -59,11 +59,13 @@ class ChannelStatistics(_message.Message):
     KOLMOGOROV_SMIRNOV_FIELD_NUMBER: _ClassVar[int]
     KURTOSIS_FIELD_NUMBER: _ClassVar[int]
     MAX_AT_FIELD_NUMBER: _ClassVar[int]
+    MAX_AT_MM_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
     MEAN_ABSOLUTE_DEVIATION_FIELD_NUMBER: _ClassVar[int]
     MEAN_FIELD_NUMBER: _ClassVar[int]
     MEDIAN_FIELD_NUMBER: _ClassVar[int]
     MIN_AT_FIELD_NUMBER: _ClassVar[int]
+    MIN_AT_MM_FIELD_NUMBER: _ClassVar[int]
     MIN_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +76,7 @@ class ChannelStatistics(_message.Message):
     VARIANCE_FIELD_NUMBER: _ClassVar[int]
     WASSERSTEIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTED_CENTROID_MM_FIELD_NUMBER: _ClassVar[int]
     channel: _frame_pb2.Channel
     chi_square: float
     count: int
@@ -87,11 +90,13 @@ class ChannelStatistics(_message.Message):
     kurtosis: float
     max: int
     max_at: _frame_pb2.PixelPosition
+    max_at_mm: _frame_pb2.Point
     mean: float
     mean_absolute_deviation: float
     median: float
     min: int
     min_at: _frame_pb2.PixelPosition
+    min_at_mm: _frame_pb2.Point
     mode: int
     percentiles: _containers.RepeatedCompositeFieldContainer[PercentileValue]
     skewness: float
@@ -101,7 +106,8 @@ class ChannelStatistics(_message.Message):
     variance: float
     wasserstein: float
     weighted_centroid: _frame_pb2.Point
-    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ...) -> None: ...
+    weighted_centroid_mm: _frame_pb2.Point
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ["above", "below", "counts", "lower", "upper"]
@@ -128,18 +134,32 @@ class HistogramSpec(_message.Message):
     def __init__(self, bins: _Optional[int] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ...) -> None: ...
 
 class LimitResult(_message.Message):
-    __slots__ = ["channel", "expression", "reason", "value", "verdict"]
+    __slots__ = ["channel", "expression", "parts", "reason", "value", "verdict"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     EXPRESSION_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     channel: _frame_pb2.Channel
     expression: str
+    parts: int
     reason: str
     value: float
     verdict: Verdict
-    def __init__(self, expression: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., value: _Optional[float] = ..., channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, expression: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., value: _Optional[float] = ..., channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., reason: _Optional[str] = ..., parts: _Optional[int] = ...) -> None: ...
+
+class MillimetreRect(_message.Message):
+    __slots__ = ["x0", "x1", "y0", "y1"]
+    X0_FIELD_NUMBER: _ClassVar[int]
+    X1_FIELD_NUMBER: _ClassVar[int]
+    Y0_FIELD_NUMBER: _ClassVar[int]
+    Y1_FIELD_NUMBER: _ClassVar[int]
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+    def __init__(self, x0: _Optional[float] = ..., y0: _Optional[float] = ..., x1: _Optional[float] = ..., y1: _Optional[float] = ...) -> None: ...
 
 class PercentileValue(_message.Message):
     __slots__ = ["percentile", "value"]
@@ -190,40 +210,60 @@ class Region(_message.Message):
     def __init__(self, name: _Optional[str] = ..., rings: _Optional[_Iterable[_Union[Ring, _Mapping]]] = ..., fill_rule: _Optional[_Union[FillRule, str]] = ..., limits: _Optional[_Iterable[str]] = ..., reference: _Optional[_Union[Reference, _Mapping]] = ...) -> None: ...
 
 class RegionResult(_message.Message):
-    __slots__ = ["area", "bounds", "centroid", "channels", "count", "coverage", "index", "limits", "name", "verdict"]
+    __slots__ = ["area", "area_mm2", "bounds", "bounds_mm", "centroid", "centroid_mm", "channels", "count", "count_mm2", "coverage", "index", "limits", "name", "verdict"]
     AREA_FIELD_NUMBER: _ClassVar[int]
+    AREA_MM2_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_MM_FIELD_NUMBER: _ClassVar[int]
     CENTROID_FIELD_NUMBER: _ClassVar[int]
+    CENTROID_MM_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_MM2_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     area: float
+    area_mm2: float
     bounds: _frame_pb2.PixelRect
+    bounds_mm: MillimetreRect
     centroid: _frame_pb2.Point
+    centroid_mm: _frame_pb2.Point
     channels: _containers.RepeatedCompositeFieldContainer[ChannelStatistics]
     count: int
+    count_mm2: float
     coverage: float
     index: int
     limits: _containers.RepeatedCompositeFieldContainer[LimitResult]
     name: str
     verdict: Verdict
-    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., count: _Optional[int] = ..., area: _Optional[float] = ..., coverage: _Optional[float] = ..., bounds: _Optional[_Union[_frame_pb2.PixelRect, _Mapping]] = ..., centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., channels: _Optional[_Iterable[_Union[ChannelStatistics, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., limits: _Optional[_Iterable[_Union[LimitResult, _Mapping]]] = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., count: _Optional[int] = ..., area: _Optional[float] = ..., coverage: _Optional[float] = ..., bounds: _Optional[_Union[_frame_pb2.PixelRect, _Mapping]] = ..., centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., channels: _Optional[_Iterable[_Union[ChannelStatistics, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., limits: _Optional[_Iterable[_Union[LimitResult, _Mapping]]] = ..., area_mm2: _Optional[float] = ..., count_mm2: _Optional[float] = ..., bounds_mm: _Optional[_Union[MillimetreRect, _Mapping]] = ..., centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ...) -> None: ...
 
 class RegionSet(_message.Message):
-    __slots__ = ["regions"]
+    __slots__ = ["regions", "scale"]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
     regions: _containers.RepeatedCompositeFieldContainer[Region]
-    def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ...) -> None: ...
+    scale: Scale
+    def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ..., scale: _Optional[_Union[Scale, _Mapping]] = ...) -> None: ...
 
 class Ring(_message.Message):
     __slots__ = ["xy"]
     XY_FIELD_NUMBER: _ClassVar[int]
     xy: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, xy: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Scale(_message.Message):
+    __slots__ = ["origin", "x", "y"]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    X_FIELD_NUMBER: _ClassVar[int]
+    Y_FIELD_NUMBER: _ClassVar[int]
+    origin: _frame_pb2.Point
+    x: float
+    y: float
+    def __init__(self, x: _Optional[float] = ..., y: _Optional[float] = ..., origin: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ...) -> None: ...
 
 class FillRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEinQEKBlJlZ2lvbhIMCgRuYW1lGAEgASgJEiAKBXJpbmdzGAIgAygLMhEucG9seXNjYW4udjEuUmluZxIoCglmaWxsX3J1bGUYAyABKA4yFS5wb2x5c2Nhbi52MS5GaWxsUnVsZRIOCgZsaW1pdHMYBCADKAkSKQoJcmVmZXJlbmNlGAUgASgLMhYucG9seXNjYW4udjEuUmVmZXJlbmNlIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIrYBCgpSZWR1Y3Rpb25zEioKCnN0YXRpc3RpY3MYASADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEwoLcGVyY2VudGlsZXMYAiADKAESOAoRcGVyY2VudGlsZV9tZXRob2QYAyABKA4yHS5wb2x5c2Nhbi52MS5QZXJjZW50aWxlTWV0aG9kEi0KCWhpc3RvZ3JhbRgEIAEoCzIaLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbVNwZWMiMQoJUmVnaW9uU2V0EiQKB3JlZ2lvbnMYASADKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24inQEKC0xpbWl0UmVzdWx0EhIKCmV4cHJlc3Npb24YASABKAkSJQoHdmVyZGljdBgCIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSEgoFdmFsdWUYAyABKAFIAIgBARIlCgdjaGFubmVsGAQgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBIOCgZyZWFzb24YBSABKAlCCAoGX3ZhbHVlIjQKD1BlcmNlbnRpbGVWYWx1ZRISCgpwZXJjZW50aWxlGAEgASgBEg0KBXZhbHVlGAIgASgBIlcKCUhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAQSDQoFYmVsb3cYBCABKAQSDQoFYWJvdmUYBSABKAQirwgKEUNoYW5uZWxTdGF0aXN0aWNzEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEhIKBWNvdW50GAIgASgESACIAQESEAoDc3VtGAMgASgESAGIAQESGwoOc3VtX29mX3NxdWFyZXMYBCABKARIAogBARIRCgRtZWFuGAUgASgBSAOIAQESFQoIdmFyaWFuY2UYBiABKAFIBIgBARITCgZzdGRkZXYYByABKAFIBYgBARIQCgNtaW4YCCABKA1IBogBARIQCgNtYXgYCSABKA1IB4gBARIqCgZtaW5fYXQYCiABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEioKBm1heF9hdBgLIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SEwoGbWVkaWFuGAwgASgBSAiIAQESEQoEbW9kZRgNIAEoDUgJiAEBEhUKCGRpc3RpbmN0GA4gASgNSAqIAQESMQoLcGVyY2VudGlsZXMYDyADKAsyHC5wb2x5c2Nhbi52MS5QZXJjZW50aWxlVmFsdWUSKQoJaGlzdG9ncmFtGBAgASgLMhYucG9seXNjYW4udjEuSGlzdG9ncmFtEi0KEXdlaWdodGVkX2NlbnRyb2lkGBEgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFQoIc2tld25lc3MYEiABKAFIC4gBARIVCghrdXJ0b3NpcxgTIAEoAUgMiAEBEhQKB2VudHJvcHkYFCABKAFIDYgBARIkChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgVIAEoAUgOiAEBEiAKE2ludGVycXVhcnRpbGVfcmFuZ2UYFiABKAFID4gBARISCgpjdW11bGF0aXZlGBcgAygEEh8KEmtvbG1vZ29yb3Zfc21pcm5vdhgYIAEoAUgQiAEBEhgKC3dhc3NlcnN0ZWluGBkgASgBSBGIAQESGwoOamVuc2VuX3NoYW5ub24YGiABKAFIEogBARIXCgpjaGlfc3F1YXJlGBsgASgBSBOIAQFCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmUivQIKDFJlZ2lvblJlc3VsdBINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEg0KBWNvdW50GAMgASgEEgwKBGFyZWEYBCABKAESFQoIY292ZXJhZ2UYBSABKAFIAIgBARImCgZib3VuZHMYBiABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYByABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwCghjaGFubmVscxgIIAMoCzIeLnBvbHlzY2FuLnYxLkNoYW5uZWxTdGF0aXN0aWNzEiUKB3ZlcmRpY3QYCSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EigKBmxpbWl0cxgKIAMoCzIYLnBvbHlzY2FuLnYxLkxpbWl0UmVzdWx0QgsKCV9jb3ZlcmFnZSpVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKqYECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFSp3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEinQEKBlJlZ2lvbhIMCgRuYW1lGAEgASgJEiAKBXJpbmdzGAIgAygLMhEucG9seXNjYW4udjEuUmluZxIoCglmaWxsX3J1bGUYAyABKA4yFS5wb2x5c2Nhbi52MS5GaWxsUnVsZRIOCgZsaW1pdHMYBCADKAkSKQoJcmVmZXJlbmNlGAUgASgLMhYucG9seXNjYW4udjEuUmVmZXJlbmNlIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIrYBCgpSZWR1Y3Rpb25zEioKCnN0YXRpc3RpY3MYASADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEwoLcGVyY2VudGlsZXMYAiADKAESOAoRcGVyY2VudGlsZV9tZXRob2QYAyABKA4yHS5wb2x5c2Nhbi52MS5QZXJjZW50aWxlTWV0aG9kEi0KCWhpc3RvZ3JhbRgEIAEoCzIaLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbVNwZWMiVAoJUmVnaW9uU2V0EiQKB3JlZ2lvbnMYASADKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24SIQoFc2NhbGUYAiABKAsyEi5wb2x5c2Nhbi52MS5TY2FsZSJBCgVTY2FsZRIJCgF4GAEgASgBEgkKAXkYAiABKAESIgoGb3JpZ2luGAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQiQAoOTWlsbGltZXRyZVJlY3QSCgoCeDAYASABKAESCgoCeTAYAiABKAESCgoCeDEYAyABKAESCgoCeTEYBCABKAEirAEKC0xpbWl0UmVzdWx0EhIKCmV4cHJlc3Npb24YASABKAkSJQoHdmVyZGljdBgCIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSEgoFdmFsdWUYAyABKAFIAIgBARIlCgdjaGFubmVsGAQgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBIOCgZyZWFzb24YBSABKAkSDQoFcGFydHMYBiABKA1CCAoGX3ZhbHVlIjQKD1BlcmNlbnRpbGVWYWx1ZRISCgpwZXJjZW50aWxlGAEgASgBEg0KBXZhbHVlGAIgASgBIlcKCUhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAQSDQoFYmVsb3cYBCABKAQSDQoFYWJvdmUYBSABKAQirwkKEUNoYW5uZWxTdGF0aXN0aWNzEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEhIKBWNvdW50GAIgASgESACIAQESEAoDc3VtGAMgASgESAGIAQESGwoOc3VtX29mX3NxdWFyZXMYBCABKARIAogBARIRCgRtZWFuGAUgASgBSAOIAQESFQoIdmFyaWFuY2UYBiABKAFIBIgBARITCgZzdGRkZXYYByABKAFIBYgBARIQCgNtaW4YCCABKA1IBogBARIQCgNtYXgYCSABKA1IB4gBARIqCgZtaW5fYXQYCiABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEioKBm1heF9hdBgLIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SEwoGbWVkaWFuGAwgASgBSAiIAQESEQoEbW9kZRgNIAEoDUgJiAEBEhUKCGRpc3RpbmN0GA4gASgNSAqIAQESMQoLcGVyY2VudGlsZXMYDyADKAsyHC5wb2x5c2Nhbi52MS5QZXJjZW50aWxlVmFsdWUSKQoJaGlzdG9ncmFtGBAgASgLMhYucG9seXNjYW4udjEuSGlzdG9ncmFtEi0KEXdlaWdodGVkX2NlbnRyb2lkGBEgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFQoIc2tld25lc3MYEiABKAFIC4gBARIVCghrdXJ0b3NpcxgTIAEoAUgMiAEBEhQKB2VudHJvcHkYFCABKAFIDYgBARIkChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgVIAEoAUgOiAEBEiAKE2ludGVycXVhcnRpbGVfcmFuZ2UYFiABKAFID4gBARISCgpjdW11bGF0aXZlGBcgAygEEh8KEmtvbG1vZ29yb3Zfc21pcm5vdhgYIAEoAUgQiAEBEhgKC3dhc3NlcnN0ZWluGBkgASgBSBGIAQESGwoOamVuc2VuX3NoYW5ub24YGiABKAFIEogBARIXCgpjaGlfc3F1YXJlGBsgASgBSBOIAQESJQoJbWluX2F0X21tGBwgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJQoJbWF4X2F0X21tGB0gASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoUd2VpZ2h0ZWRfY2VudHJvaWRfbW0YHiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludEIICgZfY291bnRCBgoEX3N1bUIRCg9fc3VtX29mX3NxdWFyZXNCBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXZCBgoEX21pbkIGCgRfbWF4QgkKB19tZWRpYW5CBwoFX21vZGVCCwoJX2Rpc3RpbmN0QgsKCV9za2V3bmVzc0ILCglfa3VydG9zaXNCCgoIX2VudHJvcHlCGgoYX21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uQhYKFF9pbnRlcnF1YXJ0aWxlX3JhbmdlQhUKE19rb2xtb2dvcm92X3NtaXJub3ZCDgoMX3dhc3NlcnN0ZWluQhEKD19qZW5zZW5fc2hhbm5vbkINCgtfY2hpX3NxdWFyZSLgAwoMUmVnaW9uUmVzdWx0Eg0KBWluZGV4GAEgASgNEgwKBG5hbWUYAiABKAkSDQoFY291bnQYAyABKAQSDAoEYXJlYRgEIAEoARIVCghjb3ZlcmFnZRgFIAEoAUgAiAEBEiYKBmJvdW5kcxgGIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgHIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKCGNoYW5uZWxzGAggAygLMh4ucG9seXNjYW4udjEuQ2hhbm5lbFN0YXRpc3RpY3MSJQoHdmVyZGljdBgJIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSKAoGbGltaXRzGAogAygLMhgucG9seXNjYW4udjEuTGltaXRSZXN1bHQSFQoIYXJlYV9tbTIYCyABKAFIAYgBARIWCgljb3VudF9tbTIYDCABKAFIAogBARIuCglib3VuZHNfbW0YDSABKAsyGy5wb2x5c2Nhbi52MS5NaWxsaW1ldHJlUmVjdBInCgtjZW50cm9pZF9tbRgOIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50QgsKCV9jb3ZlcmFnZUILCglfYXJlYV9tbTJCDAoKX2NvdW50X21tMipVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKqYECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFSp3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -221,6 +221,13 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
    * @generated from field: repeated polyscan.v1.Region regions = 1;
    */
   regions: Region[];
+
+  /**
+   * How large pixels are: results then have areas and positions in mm, too, and limits may say mm and mm2.
+   *
+   * @generated from field: polyscan.v1.Scale scale = 2;
+   */
+  scale?: Scale | undefined;
 };
 
 /**
@@ -229,6 +236,74 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 6);
+
+/**
+ * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
+ *
+ * @generated from message polyscan.v1.Scale
+ */
+export type Scale = Message<"polyscan.v1.Scale"> & {
+  /**
+   * Millimetres per pixel, 1e-9 to 1e9. y of 0 is the same as x.
+   *
+   * @generated from field: double x = 1;
+   */
+  x: number;
+
+  /**
+   * @generated from field: double y = 2;
+   */
+  y: number;
+
+  /**
+   * The place, in pixels, that is (0, 0) in mm; unset is the frame's corner, or the part's of a line-scan. Each
+   * coordinate is below 2^22 in magnitude.
+   *
+   * @generated from field: polyscan.v1.Point origin = 3;
+   */
+  origin?: Point | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.Scale.
+ * Use `create(ScaleSchema)` to create a new message.
+ */
+export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 7);
+
+/**
+ * MillimetreRect is a rectangle in mm.
+ *
+ * @generated from message polyscan.v1.MillimetreRect
+ */
+export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
+  /**
+   * @generated from field: double x0 = 1;
+   */
+  x0: number;
+
+  /**
+   * @generated from field: double y0 = 2;
+   */
+  y0: number;
+
+  /**
+   * @generated from field: double x1 = 3;
+   */
+  x1: number;
+
+  /**
+   * @generated from field: double y1 = 4;
+   */
+  y1: number;
+};
+
+/**
+ * Describes the message polyscan.v1.MillimetreRect.
+ * Use `create(MillimetreRectSchema)` to create a new message.
+ */
+export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 8);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -249,7 +324,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
   verdict: Verdict;
 
   /**
-   * The measured value; unset where the region caught no pixel and the quantity has no value.
+   * The measured value, in the limit's unit; unset where the region caught no pixel and the quantity has no value.
    *
    * @generated from field: optional double value = 3;
    */
@@ -268,6 +343,14 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
    * @generated from field: string reason = 5;
    */
   reason: string;
+
+  /**
+   * Of a limit over the last parts of a stream: how many parts it was of, this one among them. Fewer than the limit says
+   * where the stream is younger, and where parts are missing or have no value. 0 for other limits.
+   *
+   * @generated from field: uint32 parts = 6;
+   */
+  parts: number;
 };
 
 /**
@@ -275,7 +358,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 7);
+  messageDesc(file_polyscan_v1_region, 9);
 
 /**
  * PercentileValue is one percentile.
@@ -299,7 +382,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 8);
+  messageDesc(file_polyscan_v1_region, 10);
 
 /**
  * Histogram counts samples by value.
@@ -342,7 +425,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 9);
+  messageDesc(file_polyscan_v1_region, 11);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -505,6 +588,23 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
    * @generated from field: optional double chi_square = 27;
    */
   chiSquare?: number | undefined;
+
+  /**
+   * Where the regions have a scale: the centres of the pixels min_at and max_at, and weighted_centroid, in mm.
+   *
+   * @generated from field: polyscan.v1.Point min_at_mm = 28;
+   */
+  minAtMm?: Point | undefined;
+
+  /**
+   * @generated from field: polyscan.v1.Point max_at_mm = 29;
+   */
+  maxAtMm?: Point | undefined;
+
+  /**
+   * @generated from field: polyscan.v1.Point weighted_centroid_mm = 30;
+   */
+  weightedCentroidMm?: Point | undefined;
 };
 
 /**
@@ -512,7 +612,7 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 10);
+  messageDesc(file_polyscan_v1_region, 12);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -587,6 +687,30 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
    * @generated from field: repeated polyscan.v1.LimitResult limits = 10;
    */
   limits: LimitResult[];
+
+  /**
+   * Where the regions have a scale, in mm2: area, and the area of count pixels.
+   *
+   * @generated from field: optional double area_mm2 = 11;
+   */
+  areaMm2?: number | undefined;
+
+  /**
+   * @generated from field: optional double count_mm2 = 12;
+   */
+  countMm2?: number | undefined;
+
+  /**
+   * In mm: bounds and centroid.
+   *
+   * @generated from field: polyscan.v1.MillimetreRect bounds_mm = 13;
+   */
+  boundsMm?: MillimetreRect | undefined;
+
+  /**
+   * @generated from field: polyscan.v1.Point centroid_mm = 14;
+   */
+  centroidMm?: Point | undefined;
 };
 
 /**
@@ -594,7 +718,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 11);
+  messageDesc(file_polyscan_v1_region, 13);
 
 /**
  * FillRule decides which winding numbers are inside.
