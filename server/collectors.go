@@ -141,8 +141,8 @@ var stateMetrics = func() (all []stateMetric) {
 
 	gauges("host_memory_bytes", "Host memory that connections make the server hold. Of what --host-memory bounds: decoding "+
 		"(image files), results (from when they are sized to when they are written), uploads (of points), canvases, "+
-		"watchers, http (messages of calls over HTTP), expected (of messages that have begun to come and are not "+
-		"here yet), received (messages), requests (messages that were read, and what they are compiled to), "+
+		"watchers, http (messages of calls over HTTP), http_expected and expected (of messages that have begun to come "+
+		"and are not here yet), received (messages), requests (messages that were read, and what they are compiled to), "+
 		"region_sets (that came again with requests, and are kept), connections. Of what has bounds of its "+
 		"own: sessions (line-scan: regions, results that wait or may be asked for again), recipes, copies (of resident "+
 		"frames), history (what waits to be written).", "kind",

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,11 +19,13 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // browser is a client of HTTP with cookies, and what it knows of its session.
@@ -275,8 +278,77 @@ func TestHTTPBodies(t *testing.T) {
 		}
 		res.Body.Close()
 	}
-	if n := s.host.Used(5); n != 0 {
+	if n := s.host.Used(budget.HTTP) + s.host.Used(budget.HTTPExpected); n != 0 {
 		t.Errorf("%d bytes are held", n)
+	}
+}
+
+// A call takes a connection inside once its first message is whole, whatever its protocol: those that come slowly take
+// none. And it gets its answer then.
+func TestSlowBodies(t *testing.T) {
+	s := start(t, Config{Console: true})
+	base := s.serveHTTP(t)
+	ask := &pb.ReduceRequest{Inspection: inspecting(rect("a", 0, 0, 2, 1)), Frame: rawFrame(2, 1, gray8, []byte{1, 2})}
+	text, err := protojson.Marshal(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire, err := proto.Marshal(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefixed := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(wire))), wire...)
+	type call struct {
+		kind string
+		rest []byte
+		net.Conn
+	}
+	var calls []call
+	for kind, body := range map[string][]byte{
+		"application/json": text, "application/proto": wire, "application/grpc-web+proto": prefixed,
+	} {
+		for range 3 {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			half := len(body) / 2
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+				reduce, kind, len(body), body[:half])
+			calls = append(calls, call{kind, body[half:], conn})
+		}
+	}
+	began := func() (n float64) {
+		for _, label := range []string{"json", "connect", "grpc-web"} {
+			n += testutil.ToFloat64(s.webMetrics.Calls.WithLabelValues(label))
+		}
+		return n
+	}
+	for deadline := time.Now().Add(patience); began() < float64(len(calls)); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%v of %d calls have begun", began(), len(calls))
+		}
+	}
+	for i, c := range calls {
+		if _, err := c.Write(c.rest); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.kind, err)
+		}
+		answer, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK || len(answer) == 0 {
+			t.Errorf("%s: HTTP %d, %d bytes, %v", c.kind, res.StatusCode, len(answer), err)
+		}
+		// Those that have ended give theirs back, and those to come have none yet.
+		for deadline := time.Now().Add(patience); s.host.Used(budget.Connections) > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d bytes of connections while %d calls wait for their messages", s.host.Used(budget.Connections),
+					len(calls)-i-1)
+			}
+		}
 	}
 }
 

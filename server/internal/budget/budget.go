@@ -24,19 +24,20 @@ const (
 	Uploads              // of points
 	Canvases
 	Watchers
-	HTTP       // messages of calls over HTTP
-	Expected   // of messages that have begun to come and are not here yet
-	Received   // messages in the transport's buffers
-	Requests   // messages that were read, and what they are compiled to
-	RegionSets // that come again with requests, and are kept
+	HTTP         // messages of calls over HTTP
+	HTTPExpected // of those that have begun to come, what is not here yet
+	Expected     // of messages that have begun to come and are not here yet
+	Received     // messages in the transport's buffers
+	Requests     // messages that were read, and what they are compiled to
+	RegionSets   // that come again with requests, and are kept
 	Connections
 
 	numKinds
 )
 
 // Kinds are the names of kinds.
-var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http", "expected", "received",
-	"requests", "region_sets", "connections"}
+var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http", "http_expected",
+	"expected", "received", "requests", "region_sets", "connections"}
 
 // Budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
 type Budget struct {

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -283,15 +284,18 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	case size < 0:
 		size = unsized
 	}
+	come := &coming{memory: h.Memory}
 	if size > budget.SmallShare {
-		release, ok := h.Memory.Try(budget.HTTP, copies*size)
+		release, ok := h.Memory.Try(budget.HTTPExpected, copies*size)
 		if !ok {
 			h.refuse(w, "room", codes.ResourceExhausted, fmt.Sprintf(
 				"host memory: calls under way leave no room for a request of %d bytes", size))
 			return
 		}
 		defer release()
+		come.room = copies * size
 	}
+	defer come.end()
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), clientKey{}, client{r.RemoteAddr, r.TLS}))
 	defer cancel()
 	if s != nil {
@@ -311,9 +315,12 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	timed.control.SetWriteDeadline(time.Time{}) // until there is an answer
 	g := newGate(timed.control)
 	r = r.WithContext(context.WithValue(ctx, gateKey{}, g))
-	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, size), control: timed.control, gate: g}
+	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, size), control: timed.control, gate: g, come: come}
 	if r.ContentLength == 0 {
 		timed.control.SetReadDeadline(time.Time{})
+	}
+	if kind == "application/json" && come.room == 0 {
+		r.ContentLength = -1 // the transcoder makes room for all of a text at once, which nobody has counted
 	}
 	h.calls.ServeHTTP(timed, r)
 }
@@ -333,15 +340,51 @@ type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	gate    *gate
+	come    *coming
 }
 
 // Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.gate.waiting(func() (int, error) { return b.ReadCloser.Read(p) })
+	b.come.read(int64(n), err == io.EOF)
 	if err == io.EOF {
 		b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
+}
+
+// coming counts a body as it comes, so that the ledger tells what is here from what may come. A small one has taken no
+// room before: it counts with what its text was copied from when that grew.
+type coming struct {
+	memory *budget.Budget
+	room   int64 // 0: none
+	here   atomic.Int64
+}
+
+// read counts n bytes more. Once the text is whole it becomes messages.
+func (c *coming) read(n int64, whole bool) {
+	switch {
+	case c.room == 0:
+		n *= 2
+	case whole:
+		n = c.room - c.here.Load()
+	default:
+		n = min(n, c.room-c.here.Load())
+	}
+	if c.room > 0 {
+		c.memory.Count(budget.HTTPExpected, -n)
+	}
+	c.memory.Count(budget.HTTP, n)
+	c.here.Add(n)
+}
+
+// end is called when nobody reads any more.
+func (c *coming) end() {
+	n := c.here.Swap(0)
+	c.memory.Count(budget.HTTP, -n)
+	if c.room > 0 {
+		c.memory.Count(budget.HTTPExpected, n)
+	}
 }
 
 // timedWriter gives up where nobody reads.

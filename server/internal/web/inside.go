@@ -3,14 +3,19 @@ package web
 //lint:file-ignore SA1019 http.Transport pools connections by address; each request has one of its own here, handed over.
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/credentials"
@@ -145,8 +150,17 @@ type client struct {
 	tls  *tls.ConnectionState
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. A connection takes half a megabyte, so there is one once the first message
+// is here.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	since := time.Now()
+	body, err := firstMessage(r)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body = body
+	shorten(r.Header, time.Since(since))
 	who, _ := r.Context().Value(clientKey{}).(client)
 	conn, err := t.inside.dial(r.Context(), who.addr, who.tls)
 	if err != nil {
@@ -164,6 +178,55 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res.Body = &messages{ReadCloser: res.Body, conn: c, memory: t.memory}
 	return res, nil
+}
+
+// awaited is how much of a message is waited for. It is held twice then, for a moment.
+const awaited = 64 << 10
+
+// firstMessage waits for the first message of a request, or for the beginning of a long one, and returns a body that
+// begins with it.
+func firstMessage(r *http.Request) (io.ReadCloser, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return r.Body, nil
+	}
+	if g, ok := r.Context().Value(gateKey{}).(*gate); ok { // a call that is cancelled waits for no client
+		stop := context.AfterFunc(r.Context(), func() { g.control.SetReadDeadline(time.Unix(1, 0)) })
+		defer stop()
+	}
+	b, want := make([]byte, 0, 512), prefixBytes
+	for len(b) < want {
+		n, err := r.Body.Read(b[len(b):min(cap(b), want)])
+		if b = b[:len(b)+n]; err == io.EOF {
+			return body{bytes.NewReader(b), r.Body}, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(b) == want && want == prefixBytes {
+			want += int(min(binary.BigEndian.Uint32(b[1:]), awaited))
+			b = slices.Grow(b, want-len(b))
+		}
+	}
+	return body{io.MultiReader(bytes.NewReader(b), r.Body), r.Body}, nil
+}
+
+// body reads from one and closes another.
+type body struct {
+	io.Reader
+	io.Closer
+}
+
+// shorten takes a time from what a call may take, which the gRPC server counts from when it begins. A call may take that
+// long and a millisecond; one of hours or days isn't worth it.
+func shorten(h http.Header, by time.Duration) {
+	v := h.Get("Grpc-Timeout")
+	unit := map[string]time.Duration{"M": time.Minute, "S": time.Second, "m": time.Millisecond, "u": time.Microsecond,
+		"n": time.Nanosecond}[v[max(len(v)-1, 0):]]
+	const most = 1e8 // in eight digits
+	n, err := strconv.ParseInt(v[:max(len(v)-1, 0)], 10, 64)
+	left := (time.Duration(n)*unit - by + time.Millisecond).Truncate(time.Millisecond)
+	if err == nil && unit > 0 && n >= 0 && n < most && left < most*time.Millisecond {
+		h.Set("Grpc-Timeout", fmt.Sprintf("%dm", max(left, time.Millisecond)/time.Millisecond))
+	}
 }
 
 // messages are those of an answer. Each is counted while it may be in memory, until the next one begins: whoever makes
