@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	testseed "github.com/polyscan/polyscan/internal/seed"
 	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels"
@@ -356,7 +357,10 @@ func TestUnseen(t *testing.T) {
 func TestRandomLimits(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	n := 3000
-	if testing.Short() {
+	switch {
+	case race.Enabled:
+		n = 100
+	case testing.Short():
 		n = 500
 	}
 	verdicts, refused := map[Verdict]int{}, 0

@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/exact"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -135,6 +136,7 @@ func TestPages(t *testing.T) {
 
 // Counts and Pareto are the same whether tallies are used or parts, for any time, and after parts were removed.
 func TestTallies(t *testing.T) {
+	race.Skip(t)
 	dir := t.TempDir()
 	generate(t, dir, 20_000) // more than five hours
 	k := keep(t, dir)
