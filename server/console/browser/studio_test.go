@@ -542,7 +542,7 @@ func TestStudioSmallPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const side = 1536 // which no two threads solve in 50 ms
+	const side = 1024 // which no two threads solve in 50 ms
 	text = bytes.Replace(text, []byte(`"width": 640, "height": 480`), fmt.Appendf(nil, `"width": %d, "height": %d`, side, side), 1)
 	n := e.pictures("picture")
 	e.files("#drawing", written(t, "large.json", string(text)))
@@ -553,7 +553,7 @@ func TestStudioSmallPictures(t *testing.T) {
 	move := fmt.Sprintf(`(k => document.querySelector(".editor svg").dispatchEvent(new PointerEvent("pointermove",
 		{pointerId: 1, clientX: %v + k * %v, clientY: %v + k * %v, bubbles: true})))(0.5 - 0.5 * Math.cos(performance.now() / 300))`,
 		ax, bx-ax, ay, by-ay)
-	e.await(`(` + move + `, performance.getEntriesByName("picture").some(m => m.detail.width === 768))`)
+	e.await(`(` + move + `, performance.getEntriesByName("picture").some(m => m.detail.width === 512))`)
 	e.run(mouse(chromedp.MouseMoved, bx, by), mouse(chromedp.MouseReleased, bx, by))
 	e.settled(0)
 	if w := eval[int](e.tab, `performance.getEntriesByName("picture").at(-1).detail.width`); w != side {
