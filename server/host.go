@@ -46,6 +46,9 @@ func (h host) Status(ctx context.Context, err error) *status.Status {
 	return apierr.StatusOf(ctx, h.s.log, err)
 }
 
+// HistoryState is how the history keeps up; nil where there is none.
+func (h host) HistoryState() *pb.HistoryState { return h.s.history.State() }
+
 // DeviceState is what the device is now.
 func (h host) DeviceState() *pb.DeviceState {
 	i := h.s.dev.Info()

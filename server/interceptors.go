@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"path"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -34,6 +35,15 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 			return next(ctx, req)
 		},
 		logging.UnaryServerInterceptor(s.logCall(), loggingOptions...),
+		func(ctx context.Context, req any, i *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if !shown(i.FullMethod) {
+				return next(ctx, req)
+			}
+			start := time.Now()
+			res, err := next(ctx, req)
+			s.events.Called(auth.FromContext(ctx).Tenant, i.FullMethod, time.Since(start), err)
+			return res, err
+		},
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			res, err := next(ctx, req)
 			if revoked := auth.Revoked(ctx); err != nil && revoked != nil {
@@ -52,6 +62,13 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 			return next(ctx, req)
 		},
 	}
+}
+
+// shown says that those who look on see a unary call: one that computes, and of which there is no verdict.
+func shown(method string) bool {
+	service := path.Dir(method)[1:]
+	return service == pb.LowPolyService_ServiceDesc.ServiceName || service == pb.DiffusionService_ServiceDesc.ServiceName ||
+		method == pb.InspectionService_Rasterize_FullMethodName
 }
 
 // validate checks a request by the rules in the schemas, at a place of the pool where it is large.

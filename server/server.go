@@ -300,6 +300,7 @@ func (s *Server) openHistory() (err error) {
 		keeper = s.history
 	}
 	s.events = events.New(id, s.metrics.Watch, s.work, keeper)
+	s.history.Tell(s.events.HistoryChanged)
 	return nil
 }
 

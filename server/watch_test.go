@@ -639,3 +639,78 @@ func TestWatchTenants(t *testing.T) {
 		}
 	}
 }
+
+// Calls that compute and have no verdict are shown with what became of them, to their tenant and to admins. Watchers
+// that choose names don't get them, and a rate thins out those that went well.
+func TestWatchCalls(t *testing.T) {
+	file := writeFile(t, filepath.Join(t.TempDir(), "tokens"),
+		"r name=line-4 role=run\nv name=line-4 role=view\no name=office role=view\na name=ops role=admin\n")
+	s := start(t, Config{TokenFile: file, HistoryDir: t.TempDir()})
+	watch := func(token string, req *pb.WatchRequest) *watcher {
+		ctx, cancel := context.WithTimeout(bearer(t.Context(), "Bearer "+token), 2*patience)
+		t.Cleanup(cancel)
+		call, err := pb.NewMonitorServiceClient(s.conn).Watch(ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &watcher{MonitorService_WatchClient: call, t: t, cancel: cancel}
+		if w.started = w.next().GetStarted(); w.started.GetHistory() == nil {
+			t.Fatalf("it starts with %v, want the state of the history", w.started)
+		}
+		return w
+	}
+	kinds := func(k ...pb.WatchKind) *pb.WatchRequest {
+		return &pb.WatchRequest{Kinds: k, Heartbeat: durationpb.New(10 * time.Millisecond)}
+	}
+	own, admin := watch("v", kinds(pb.WatchKind_WATCH_KIND_CALL)), watch("a", kinds())
+	thin := watch("v", &pb.WatchRequest{Kinds: kinds(pb.WatchKind_WATCH_KIND_CALL).Kinds, VerdictRate: 1e-9})
+	others := map[string]*watcher{
+		"another tenant": watch("o", kinds()), "names": watch("v", &pb.WatchRequest{Names: []string{"*x", "camera"},
+			Heartbeat: durationpb.New(10 * time.Millisecond)}),
+		"verdicts": watch("v", kinds(pb.WatchKind_WATCH_KIND_VERDICT)),
+	}
+	ctx := bearer(t.Context(), "Bearer r")
+	frame := rawFrame(8, 8, gray8, make([]byte, 64))
+	for range 2 {
+		if _, err := pb.NewLowPolyServiceClient(s.conn).Convert(ctx, &pb.ConvertRequest{Frame: frame}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := pb.NewDiffusionServiceClient(s.conn).Solve(ctx, &pb.SolveRequest{}); err == nil {
+		t.Fatal("nothing is solved")
+	}
+	if _, err := s.device.GetDevice(ctx, &pb.GetDeviceRequest{}); err != nil { // which computes nothing
+		t.Fatal(err)
+	}
+	if _, err := s.inspection.Rasterize(ctx, &pb.RasterizeRequest{Width: 4, Height: 4,
+		Regions: &pb.RasterizeRequest_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{rect("r", 0, 0, 1, 1)}}}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{pb.LowPolyService_Convert_FullMethodName, pb.LowPolyService_Convert_FullMethodName,
+		pb.DiffusionService_Solve_FullMethodName, pb.InspectionService_Rasterize_FullMethodName}
+	check := func(who string, w *watcher, want []string) {
+		t.Helper()
+		for i, method := range want {
+			c := w.event().GetCall()
+			if c.GetMethod() != method || c.GetLatency().AsDuration() <= 0 ||
+				(codes.Code(c.GetError().GetCode()) == codes.InvalidArgument) != (method == pb.DiffusionService_Solve_FullMethodName) {
+				t.Errorf("%s, call %d: %v, want %s", who, i, c, method)
+			}
+		}
+	}
+	check("own", own, want)
+	check("admin", admin, want)
+	check("thinned", thin, []string{want[0], want[2]})
+	for who, w := range others {
+		for published := uint64(0); published < uint64(len(want)); {
+			m := w.next()
+			if m.GetHeartbeat() == nil {
+				t.Fatalf("%s: %v", who, m)
+			}
+			published = m.GetHeartbeat().GetPublished()
+		}
+		if m := w.next(); m.GetHeartbeat() == nil || m.GetNumber() != 0 {
+			t.Errorf("%s: %v", who, m)
+		}
+	}
+}

@@ -33,7 +33,7 @@ type watchCmd struct {
 	// Show only what one of these recipes judges, and changes of them.
 	Recipe []string `placeholder:"NAME" group:"watch"`
 	// Show only these kinds: stream, verdict, scan (gaps and the like), recipe, device.
-	Kind []string `enum:"stream,verdict,scan,recipe,device" group:"watch"`
+	Kind []string `enum:"stream,verdict,scan,recipe,device,call,history" group:"watch"`
 	// Whose numbers come with a verdict, in the JSON: none, failed or all. The table has the names of those that failed.
 	Numbers string `enum:"none,failed,all" default:"failed" group:"watch"`
 	// Verdicts a second at most; those that are FAIL, late, incomplete or an error always come. 0 means all.
@@ -76,7 +76,8 @@ interrupted.
 var watchKinds = map[string]polyscanv1.WatchKind{
 	"stream": polyscanv1.WatchKind_WATCH_KIND_STREAM, "verdict": polyscanv1.WatchKind_WATCH_KIND_VERDICT,
 	"scan": polyscanv1.WatchKind_WATCH_KIND_SCAN, "recipe": polyscanv1.WatchKind_WATCH_KIND_RECIPE,
-	"device": polyscanv1.WatchKind_WATCH_KIND_DEVICE,
+	"device": polyscanv1.WatchKind_WATCH_KIND_DEVICE, "call": polyscanv1.WatchKind_WATCH_KIND_CALL,
+	"history": polyscanv1.WatchKind_WATCH_KIND_HISTORY,
 }
 
 func (c *watchCmd) request() *polyscanv1.WatchRequest {
@@ -239,7 +240,12 @@ func (w *watchPrinter) print(m *polyscanv1.WatchResponse) error {
 			}
 		}
 		if d := m.GetStarted().GetDevice(); !d.GetAvailable() {
-			return event(cli.Red, d.GetBackend(), "DEVICE", "lost")
+			if err := event(cli.Red, d.GetBackend(), "DEVICE", "lost"); err != nil {
+				return err
+			}
+		}
+		if h := m.GetStarted().GetHistory(); h.GetFailure() != "" || h.GetLostParts()+h.GetLostPictures() > 0 {
+			return w.history(at, h)
 		}
 	case m.GetLost() != nil:
 		var parts []string
@@ -283,8 +289,30 @@ func (w *watchPrinter) print(m *polyscanv1.WatchResponse) error {
 			return event(cli.Green, d.GetBackend(), "DEVICE", "back")
 		}
 		return event(cli.Red, d.GetBackend(), "DEVICE", "lost")
+	case m.GetCall() != nil:
+		call := m.GetCall()
+		service, method, _ := strings.Cut(strings.TrimPrefix(call.GetMethod(), "/polyscan.v1."), "/")
+		took := pretty(call.GetLatency().AsDuration())
+		if err := call.GetError(); err != nil {
+			return w.line(cli.Red, at, method, "", "ERROR", took, service+": "+err.GetMessage())
+		}
+		return w.line(cli.Plain, at, method, "", "call", took, service)
+	case m.GetHistory() != nil:
+		return w.history(at, m.GetHistory())
 	}
 	return nil
+}
+
+// history says what the history lost, and whether it can be written.
+func (w *watchPrinter) history(at string, h *polyscanv1.HistoryState) error {
+	text, style := "is written again", cli.Green
+	if h.GetFailure() != "" {
+		text, style = "can't be written: "+h.GetFailure(), cli.Red
+	} else if h.GetLostParts()+h.GetLostPictures() > 0 {
+		text, style = "is written", cli.Red
+	}
+	return w.line(style, at, "", "", "HISTORY", "", fmt.Sprintf("%s; lost %s and %s", text,
+		plural(int(h.GetLostParts()), "part", "parts"), plural(int(h.GetLostPictures()), "picture", "pictures")))
 }
 
 func streamName(s *polyscanv1.StreamState) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server"
 )
 
@@ -156,6 +157,32 @@ func TestWatchUsage(t *testing.T) {
 		_, stderr, code := polyscan(t, "reduce", frames+"metal.png", "-r", frames+"metal.regions.json", flag+"="+value)
 		if code != exitUsage || !strings.Contains(stderr, flag) || !strings.Contains(stderr, "letters") {
 			t.Errorf("%q: exit %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// Calls without a verdict are printed with what became of them; what the history lost is printed, and no more than that.
+func TestWatchCallsAndHistory(t *testing.T) {
+	addr := startServer(t, server.Config{})
+	all, _, _ := watching(t, "--addr", addr, "--kind", "call")
+	all.await(t, "TIME")
+	succeed(t, "lowpoly", frames+"metal.png", "--points", "50", "-o", filepath.Join(t.TempDir(), "out.png"), "--addr", addr)
+	all.await(t, "LowPolyService")
+	if text := all.String(); !strings.Contains(text, "Convert") || !strings.Contains(text, " call ") || strings.Contains(text, "HISTORY") {
+		t.Errorf("%s", text)
+	}
+	for want, h := range map[string]*polyscanv1.HistoryState{
+		"HISTORY can't be written: fu": {Failure: "full", LostParts: 1},
+		"HISTORY is written; lost 2 p": {LostParts: 2, LostPictures: 1},
+		"HISTORY is written again; lo": {},
+	} {
+		var out bytes.Buffer
+		w := &watchPrinter{env: &env{stdout: &out}}
+		if err := w.print(&polyscanv1.WatchResponse{Event: &polyscanv1.WatchResponse_History{History: h}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

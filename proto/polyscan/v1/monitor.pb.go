@@ -44,6 +44,10 @@ const (
 	WatchKind_WATCH_KIND_DEVICE WatchKind = 5
 	// Previews, for watchers that ask for them.
 	WatchKind_WATCH_KIND_PREVIEW WatchKind = 6
+	// Unary calls that compute and have no verdict: of LowPolyService, DiffusionService and InspectionService.Rasterize.
+	WatchKind_WATCH_KIND_CALL WatchKind = 7
+	// The history lost something, can't be written, or can be again.
+	WatchKind_WATCH_KIND_HISTORY WatchKind = 8
 )
 
 // Enum value maps for WatchKind.
@@ -56,6 +60,8 @@ var (
 		4: "WATCH_KIND_RECIPE",
 		5: "WATCH_KIND_DEVICE",
 		6: "WATCH_KIND_PREVIEW",
+		7: "WATCH_KIND_CALL",
+		8: "WATCH_KIND_HISTORY",
 	}
 	WatchKind_value = map[string]int32{
 		"WATCH_KIND_UNSPECIFIED": 0,
@@ -65,6 +71,8 @@ var (
 		"WATCH_KIND_RECIPE":      4,
 		"WATCH_KIND_DEVICE":      5,
 		"WATCH_KIND_PREVIEW":     6,
+		"WATCH_KIND_CALL":        7,
+		"WATCH_KIND_HISTORY":     8,
 	}
 )
 
@@ -215,8 +223,8 @@ type WatchRequest struct {
 	Kinds []WatchKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=polyscan.v1.WatchKind" json:"kinds,omitempty"`
 	// Whose numbers come with a verdict.
 	Numbers RegionNumbers `protobuf:"varint,4,opt,name=numbers,proto3,enum=polyscan.v1.RegionNumbers" json:"numbers,omitempty"`
-	// Uneventful verdicts in a second that come at most; what is beyond is left out, and counted in WatchResponse.thinned.
-	// Verdicts that are FAIL, late, incomplete or an error always come. 0 means no limit.
+	// Uneventful verdicts and calls in a second that come at most; what is beyond is left out, and counted in
+	// WatchResponse.thinned. Verdicts that are FAIL, late or incomplete, and errors, always come. 0 means no limit.
 	VerdictRate float64 `protobuf:"fixed64,5,opt,name=verdict_rate,json=verdictRate,proto3" json:"verdict_rate,omitempty"`
 	// After this long without an event comes a heartbeat, so that silence means that the server or the way to it is gone.
 	// 10 ms to 1 min; unset means 1 s.
@@ -453,7 +461,7 @@ type WatchResponse struct {
 	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When it happened, by the server's clock.
 	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// Verdicts left out so far because of verdict_rate.
+	// Verdicts and calls left out so far because of verdict_rate.
 	Thinned uint64 `protobuf:"varint,4,opt,name=thinned,proto3" json:"thinned,omitempty"`
 	// Types that are valid to be assigned to Event:
 	//
@@ -467,6 +475,8 @@ type WatchResponse struct {
 	//	*WatchResponse_Recipe
 	//	*WatchResponse_Device
 	//	*WatchResponse_Preview
+	//	*WatchResponse_Call
+	//	*WatchResponse_History
 	Event         isWatchResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -627,6 +637,24 @@ func (x *WatchResponse) GetPreview() *Preview {
 	return nil
 }
 
+func (x *WatchResponse) GetCall() *CallResult {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_Call); ok {
+			return x.Call
+		}
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetHistory() *HistoryState {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
 type isWatchResponse_Event interface {
 	isWatchResponse_Event()
 }
@@ -672,6 +700,14 @@ type WatchResponse_Preview struct {
 	Preview *Preview `protobuf:"bytes,14,opt,name=preview,proto3,oneof"`
 }
 
+type WatchResponse_Call struct {
+	Call *CallResult `protobuf:"bytes,15,opt,name=call,proto3,oneof"`
+}
+
+type WatchResponse_History struct {
+	History *HistoryState `protobuf:"bytes,16,opt,name=history,proto3,oneof"`
+}
+
 func (*WatchResponse_Started) isWatchResponse_Event() {}
 
 func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
@@ -692,6 +728,10 @@ func (*WatchResponse_Device) isWatchResponse_Event() {}
 
 func (*WatchResponse_Preview) isWatchResponse_Event() {}
 
+func (*WatchResponse_Call) isWatchResponse_Event() {}
+
+func (*WatchResponse_History) isWatchResponse_Event() {}
+
 // WatchStarted is the state of the server when the watch began.
 type WatchStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -705,7 +745,9 @@ type WatchStarted struct {
 	// The interval of heartbeats.
 	Heartbeat *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	// Sequence of the last event that this state includes. Those that come again for a resume are older.
-	Sequence      uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Unset where the server keeps no history.
+	History       *HistoryState `protobuf:"bytes,7,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -782,6 +824,174 @@ func (x *WatchStarted) GetSequence() uint64 {
 	return 0
 }
 
+func (x *WatchStarted) GetHistory() *HistoryState {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+// CallResult is a call that computed and has no verdict. It has no name and no recipe: watchers that filter by these
+// don't get it.
+type CallResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as "/polyscan.v1.LowPolyService/Convert".
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// Until the answer was ready to be sent.
+	Latency       *durationpb.Duration `protobuf:"bytes,2,opt,name=latency,proto3" json:"latency,omitempty"`
+	Error         *status.Status       `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallResult) Reset() {
+	*x = CallResult{}
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallResult) ProtoMessage() {}
+
+func (x *CallResult) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallResult.ProtoReflect.Descriptor instead.
+func (*CallResult) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CallResult) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *CallResult) GetLatency() *durationpb.Duration {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *CallResult) GetError() *status.Status {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// HistoryState is how the history keeps up. It comes when what was lost or failure has changed, at most each 200 ms.
+type HistoryState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What waits to be written.
+	QueuedParts uint64 `protobuf:"varint,1,opt,name=queued_parts,json=queuedParts,proto3" json:"queued_parts,omitempty"`
+	QueuedBytes uint64 `protobuf:"varint,2,opt,name=queued_bytes,json=queuedBytes,proto3" json:"queued_bytes,omitempty"`
+	// What could not be kept since the server was started.
+	LostParts    uint64 `protobuf:"varint,3,opt,name=lost_parts,json=lostParts,proto3" json:"lost_parts,omitempty"`
+	LostPictures uint64 `protobuf:"varint,4,opt,name=lost_pictures,json=lostPictures,proto3" json:"lost_pictures,omitempty"`
+	// Why nothing can be written at present; empty where all is well.
+	Failure string `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Bytes on the disk, and how many there may be; 0 means without end.
+	Bytes         uint64 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	MaxBytes      uint64 `protobuf:"varint,7,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryState) Reset() {
+	*x = HistoryState{}
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryState) ProtoMessage() {}
+
+func (x *HistoryState) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryState.ProtoReflect.Descriptor instead.
+func (*HistoryState) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HistoryState) GetQueuedParts() uint64 {
+	if x != nil {
+		return x.QueuedParts
+	}
+	return 0
+}
+
+func (x *HistoryState) GetQueuedBytes() uint64 {
+	if x != nil {
+		return x.QueuedBytes
+	}
+	return 0
+}
+
+func (x *HistoryState) GetLostParts() uint64 {
+	if x != nil {
+		return x.LostParts
+	}
+	return 0
+}
+
+func (x *HistoryState) GetLostPictures() uint64 {
+	if x != nil {
+		return x.LostPictures
+	}
+	return 0
+}
+
+func (x *HistoryState) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *HistoryState) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *HistoryState) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
 // Heartbeat says that there was nothing to say.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -793,7 +1003,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[5]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +1015,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[5]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +1028,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Heartbeat) GetPublished() uint64 {
@@ -831,7 +1041,7 @@ func (x *Heartbeat) GetPublished() uint64 {
 // LostEvents says what this watcher did not get.
 type LostEvents struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By kind: verdict, scan, stream, recipe, device, preview.
+	// By kind: verdict, scan, stream, recipe, device, preview, call, history.
 	Kinds map[string]uint64 `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Events that nobody can tell the kind of any more: published while the watcher was away, of any stream. Set also where
 	// the server was started anew meanwhile, which forgets how many there were.
@@ -844,7 +1054,7 @@ type LostEvents struct {
 
 func (x *LostEvents) Reset() {
 	*x = LostEvents{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[6]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1066,7 @@ func (x *LostEvents) String() string {
 func (*LostEvents) ProtoMessage() {}
 
 func (x *LostEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[6]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1079,7 @@ func (x *LostEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostEvents.ProtoReflect.Descriptor instead.
 func (*LostEvents) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LostEvents) GetKinds() map[string]uint64 {
@@ -929,7 +1139,7 @@ type StreamState struct {
 
 func (x *StreamState) Reset() {
 	*x = StreamState{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[7]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1151,7 @@ func (x *StreamState) String() string {
 func (*StreamState) ProtoMessage() {}
 
 func (x *StreamState) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[7]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1164,7 @@ func (x *StreamState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamState.ProtoReflect.Descriptor instead.
 func (*StreamState) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StreamState) GetStreamId() uint64 {
@@ -1123,7 +1333,7 @@ type WatchVerdict struct {
 
 func (x *WatchVerdict) Reset() {
 	*x = WatchVerdict{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[8]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1345,7 @@ func (x *WatchVerdict) String() string {
 func (*WatchVerdict) ProtoMessage() {}
 
 func (x *WatchVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[8]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1358,7 @@ func (x *WatchVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchVerdict.ProtoReflect.Descriptor instead.
 func (*WatchVerdict) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchVerdict) GetStreamId() uint64 {
@@ -1335,7 +1545,7 @@ type StreamEvent struct {
 
 func (x *StreamEvent) Reset() {
 	*x = StreamEvent{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[9]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1557,7 @@ func (x *StreamEvent) String() string {
 func (*StreamEvent) ProtoMessage() {}
 
 func (x *StreamEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[9]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1570,7 @@ func (x *StreamEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEvent.ProtoReflect.Descriptor instead.
 func (*StreamEvent) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StreamEvent) GetStreamId() uint64 {
@@ -1431,7 +1641,7 @@ type LatePart struct {
 
 func (x *LatePart) Reset() {
 	*x = LatePart{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[10]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1653,7 @@ func (x *LatePart) String() string {
 func (*LatePart) ProtoMessage() {}
 
 func (x *LatePart) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[10]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1666,7 @@ func (x *LatePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatePart.ProtoReflect.Descriptor instead.
 func (*LatePart) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LatePart) GetResultNumber() uint64 {
@@ -1486,7 +1696,7 @@ type RecipeChange struct {
 
 func (x *RecipeChange) Reset() {
 	*x = RecipeChange{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[11]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1708,7 @@ func (x *RecipeChange) String() string {
 func (*RecipeChange) ProtoMessage() {}
 
 func (x *RecipeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[11]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1721,7 @@ func (x *RecipeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecipeChange.ProtoReflect.Descriptor instead.
 func (*RecipeChange) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RecipeChange) GetName() string {
@@ -1549,7 +1759,7 @@ type DeviceState struct {
 
 func (x *DeviceState) Reset() {
 	*x = DeviceState{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[12]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1771,7 @@ func (x *DeviceState) String() string {
 func (*DeviceState) ProtoMessage() {}
 
 func (x *DeviceState) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[12]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1784,7 @@ func (x *DeviceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceState.ProtoReflect.Descriptor instead.
 func (*DeviceState) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeviceState) GetAvailable() bool {
@@ -1629,7 +1839,7 @@ type Preview struct {
 
 func (x *Preview) Reset() {
 	*x = Preview{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[13]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1851,7 @@ func (x *Preview) String() string {
 func (*Preview) ProtoMessage() {}
 
 func (x *Preview) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[13]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1864,7 @@ func (x *Preview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preview.ProtoReflect.Descriptor instead.
 func (*Preview) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Preview) GetStreamId() uint64 {
@@ -1749,7 +1959,7 @@ type RegionPlace struct {
 
 func (x *RegionPlace) Reset() {
 	*x = RegionPlace{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[14]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1971,7 @@ func (x *RegionPlace) String() string {
 func (*RegionPlace) ProtoMessage() {}
 
 func (x *RegionPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[14]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1984,7 @@ func (x *RegionPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionPlace.ProtoReflect.Descriptor instead.
 func (*RegionPlace) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{14}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegionPlace) GetIndex() uint32 {
@@ -1815,7 +2025,7 @@ type PlaceRing struct {
 
 func (x *PlaceRing) Reset() {
 	*x = PlaceRing{}
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[15]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +2037,7 @@ func (x *PlaceRing) String() string {
 func (*PlaceRing) ProtoMessage() {}
 
 func (x *PlaceRing) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_monitor_proto_msgTypes[15]
+	mi := &file_polyscan_v1_monitor_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +2050,7 @@ func (x *PlaceRing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceRing.ProtoReflect.Descriptor instead.
 func (*PlaceRing) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{15}
+	return file_polyscan_v1_monitor_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PlaceRing) GetXy() []float32 {
@@ -1873,7 +2083,7 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"\n" +
 	"max_pixels\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x10R\tmaxPixels\x12?\n" +
 	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x03\x18\x04R\bencoding\x12\x1b\n" +
-	"\tno_places\x18\x04 \x01(\bR\bnoPlaces\"\x9a\x05\n" +
+	"\tno_places\x18\x04 \x01(\bR\bnoPlaces\"\x80\x06\n" +
 	"\rWatchResponse\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12*\n" +
@@ -1889,15 +2099,32 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"\x04scan\x18\v \x01(\v2\x18.polyscan.v1.StreamEventH\x00R\x04scan\x123\n" +
 	"\x06recipe\x18\f \x01(\v2\x19.polyscan.v1.RecipeChangeH\x00R\x06recipe\x122\n" +
 	"\x06device\x18\r \x01(\v2\x18.polyscan.v1.DeviceStateH\x00R\x06device\x120\n" +
-	"\apreview\x18\x0e \x01(\v2\x14.polyscan.v1.PreviewH\x00R\apreviewB\a\n" +
-	"\x05event\"\x9c\x02\n" +
+	"\apreview\x18\x0e \x01(\v2\x14.polyscan.v1.PreviewH\x00R\apreview\x12-\n" +
+	"\x04call\x18\x0f \x01(\v2\x17.polyscan.v1.CallResultH\x00R\x04call\x125\n" +
+	"\ahistory\x18\x10 \x01(\v2\x19.polyscan.v1.HistoryStateH\x00R\ahistoryB\a\n" +
+	"\x05event\"\xd1\x02\n" +
 	"\fWatchStarted\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x122\n" +
 	"\astreams\x18\x02 \x03(\v2\x18.polyscan.v1.StreamStateR\astreams\x124\n" +
 	"\arecipes\x18\x03 \x03(\v2\x1a.polyscan.v1.RecipeSummaryR\arecipes\x120\n" +
 	"\x06device\x18\x04 \x01(\v2\x18.polyscan.v1.DeviceStateR\x06device\x127\n" +
 	"\theartbeat\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12\x1a\n" +
-	"\bsequence\x18\x06 \x01(\x04R\bsequence\")\n" +
+	"\bsequence\x18\x06 \x01(\x04R\bsequence\x123\n" +
+	"\ahistory\x18\a \x01(\v2\x19.polyscan.v1.HistoryStateR\ahistory\"\x83\x01\n" +
+	"\n" +
+	"CallResult\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x123\n" +
+	"\alatency\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\alatency\x12(\n" +
+	"\x05error\x18\x03 \x01(\v2\x12.google.rpc.StatusR\x05error\"\xe5\x01\n" +
+	"\fHistoryState\x12!\n" +
+	"\fqueued_parts\x18\x01 \x01(\x04R\vqueuedParts\x12!\n" +
+	"\fqueued_bytes\x18\x02 \x01(\x04R\vqueuedBytes\x12\x1d\n" +
+	"\n" +
+	"lost_parts\x18\x03 \x01(\x04R\tlostParts\x12#\n" +
+	"\rlost_pictures\x18\x04 \x01(\x04R\flostPictures\x12\x18\n" +
+	"\afailure\x18\x05 \x01(\tR\afailure\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x1b\n" +
+	"\tmax_bytes\x18\a \x01(\x04R\bmaxBytes\")\n" +
 	"\tHeartbeat\x12\x1c\n" +
 	"\tpublished\x18\x01 \x01(\x04R\tpublished\"\xbd\x01\n" +
 	"\n" +
@@ -2000,7 +2227,7 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"\averdict\x18\x03 \x01(\x0e2\x14.polyscan.v1.VerdictR\averdict\x12,\n" +
 	"\x05rings\x18\x04 \x03(\v2\x16.polyscan.v1.PlaceRingR\x05rings\"\x1b\n" +
 	"\tPlaceRing\x12\x0e\n" +
-	"\x02xy\x18\x01 \x03(\x02R\x02xy*\xb1\x01\n" +
+	"\x02xy\x18\x01 \x03(\x02R\x02xy*\xde\x01\n" +
 	"\tWatchKind\x12\x1a\n" +
 	"\x16WATCH_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11WATCH_KIND_STREAM\x10\x01\x12\x16\n" +
@@ -2008,7 +2235,9 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"\x0fWATCH_KIND_SCAN\x10\x03\x12\x15\n" +
 	"\x11WATCH_KIND_RECIPE\x10\x04\x12\x15\n" +
 	"\x11WATCH_KIND_DEVICE\x10\x05\x12\x16\n" +
-	"\x12WATCH_KIND_PREVIEW\x10\x06*{\n" +
+	"\x12WATCH_KIND_PREVIEW\x10\x06\x12\x13\n" +
+	"\x0fWATCH_KIND_CALL\x10\a\x12\x16\n" +
+	"\x12WATCH_KIND_HISTORY\x10\b*{\n" +
 	"\rRegionNumbers\x12\x1e\n" +
 	"\x1aREGION_NUMBERS_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13REGION_NUMBERS_NONE\x10\x01\x12\x19\n" +
@@ -2035,7 +2264,7 @@ func file_polyscan_v1_monitor_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_monitor_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_polyscan_v1_monitor_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_polyscan_v1_monitor_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_polyscan_v1_monitor_proto_goTypes = []any{
 	(WatchKind)(0),                // 0: polyscan.v1.WatchKind
 	(RegionNumbers)(0),            // 1: polyscan.v1.RegionNumbers
@@ -2045,78 +2274,85 @@ var file_polyscan_v1_monitor_proto_goTypes = []any{
 	(*PreviewOptions)(nil),        // 5: polyscan.v1.PreviewOptions
 	(*WatchResponse)(nil),         // 6: polyscan.v1.WatchResponse
 	(*WatchStarted)(nil),          // 7: polyscan.v1.WatchStarted
-	(*Heartbeat)(nil),             // 8: polyscan.v1.Heartbeat
-	(*LostEvents)(nil),            // 9: polyscan.v1.LostEvents
-	(*StreamState)(nil),           // 10: polyscan.v1.StreamState
-	(*WatchVerdict)(nil),          // 11: polyscan.v1.WatchVerdict
-	(*StreamEvent)(nil),           // 12: polyscan.v1.StreamEvent
-	(*LatePart)(nil),              // 13: polyscan.v1.LatePart
-	(*RecipeChange)(nil),          // 14: polyscan.v1.RecipeChange
-	(*DeviceState)(nil),           // 15: polyscan.v1.DeviceState
-	(*Preview)(nil),               // 16: polyscan.v1.Preview
-	(*RegionPlace)(nil),           // 17: polyscan.v1.RegionPlace
-	(*PlaceRing)(nil),             // 18: polyscan.v1.PlaceRing
-	nil,                           // 19: polyscan.v1.LostEvents.KindsEntry
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(Encoding)(0),                 // 21: polyscan.v1.Encoding
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*RecipeSummary)(nil),         // 23: polyscan.v1.RecipeSummary
-	(*FrameLayout)(nil),           // 24: polyscan.v1.FrameLayout
-	(*status.Status)(nil),         // 25: google.rpc.Status
-	(Verdict)(0),                  // 26: polyscan.v1.Verdict
-	(*RegionResult)(nil),          // 27: polyscan.v1.RegionResult
-	(*ScanEvent)(nil),             // 28: polyscan.v1.ScanEvent
+	(*CallResult)(nil),            // 8: polyscan.v1.CallResult
+	(*HistoryState)(nil),          // 9: polyscan.v1.HistoryState
+	(*Heartbeat)(nil),             // 10: polyscan.v1.Heartbeat
+	(*LostEvents)(nil),            // 11: polyscan.v1.LostEvents
+	(*StreamState)(nil),           // 12: polyscan.v1.StreamState
+	(*WatchVerdict)(nil),          // 13: polyscan.v1.WatchVerdict
+	(*StreamEvent)(nil),           // 14: polyscan.v1.StreamEvent
+	(*LatePart)(nil),              // 15: polyscan.v1.LatePart
+	(*RecipeChange)(nil),          // 16: polyscan.v1.RecipeChange
+	(*DeviceState)(nil),           // 17: polyscan.v1.DeviceState
+	(*Preview)(nil),               // 18: polyscan.v1.Preview
+	(*RegionPlace)(nil),           // 19: polyscan.v1.RegionPlace
+	(*PlaceRing)(nil),             // 20: polyscan.v1.PlaceRing
+	nil,                           // 21: polyscan.v1.LostEvents.KindsEntry
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(Encoding)(0),                 // 23: polyscan.v1.Encoding
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*RecipeSummary)(nil),         // 25: polyscan.v1.RecipeSummary
+	(*status.Status)(nil),         // 26: google.rpc.Status
+	(*FrameLayout)(nil),           // 27: polyscan.v1.FrameLayout
+	(Verdict)(0),                  // 28: polyscan.v1.Verdict
+	(*RegionResult)(nil),          // 29: polyscan.v1.RegionResult
+	(*ScanEvent)(nil),             // 30: polyscan.v1.ScanEvent
 }
 var file_polyscan_v1_monitor_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.WatchRequest.kinds:type_name -> polyscan.v1.WatchKind
 	1,  // 1: polyscan.v1.WatchRequest.numbers:type_name -> polyscan.v1.RegionNumbers
-	20, // 2: polyscan.v1.WatchRequest.heartbeat:type_name -> google.protobuf.Duration
+	22, // 2: polyscan.v1.WatchRequest.heartbeat:type_name -> google.protobuf.Duration
 	5,  // 3: polyscan.v1.WatchRequest.preview:type_name -> polyscan.v1.PreviewOptions
 	4,  // 4: polyscan.v1.WatchRequest.resume:type_name -> polyscan.v1.WatchResume
-	21, // 5: polyscan.v1.PreviewOptions.encoding:type_name -> polyscan.v1.Encoding
-	22, // 6: polyscan.v1.WatchResponse.at:type_name -> google.protobuf.Timestamp
+	23, // 5: polyscan.v1.PreviewOptions.encoding:type_name -> polyscan.v1.Encoding
+	24, // 6: polyscan.v1.WatchResponse.at:type_name -> google.protobuf.Timestamp
 	7,  // 7: polyscan.v1.WatchResponse.started:type_name -> polyscan.v1.WatchStarted
-	8,  // 8: polyscan.v1.WatchResponse.heartbeat:type_name -> polyscan.v1.Heartbeat
-	9,  // 9: polyscan.v1.WatchResponse.lost:type_name -> polyscan.v1.LostEvents
-	10, // 10: polyscan.v1.WatchResponse.opened:type_name -> polyscan.v1.StreamState
-	10, // 11: polyscan.v1.WatchResponse.closed:type_name -> polyscan.v1.StreamState
-	11, // 12: polyscan.v1.WatchResponse.verdict:type_name -> polyscan.v1.WatchVerdict
-	12, // 13: polyscan.v1.WatchResponse.scan:type_name -> polyscan.v1.StreamEvent
-	14, // 14: polyscan.v1.WatchResponse.recipe:type_name -> polyscan.v1.RecipeChange
-	15, // 15: polyscan.v1.WatchResponse.device:type_name -> polyscan.v1.DeviceState
-	16, // 16: polyscan.v1.WatchResponse.preview:type_name -> polyscan.v1.Preview
-	10, // 17: polyscan.v1.WatchStarted.streams:type_name -> polyscan.v1.StreamState
-	23, // 18: polyscan.v1.WatchStarted.recipes:type_name -> polyscan.v1.RecipeSummary
-	15, // 19: polyscan.v1.WatchStarted.device:type_name -> polyscan.v1.DeviceState
-	20, // 20: polyscan.v1.WatchStarted.heartbeat:type_name -> google.protobuf.Duration
-	19, // 21: polyscan.v1.LostEvents.kinds:type_name -> polyscan.v1.LostEvents.KindsEntry
-	2,  // 22: polyscan.v1.StreamState.method:type_name -> polyscan.v1.StreamMethod
-	22, // 23: polyscan.v1.StreamState.opened_at:type_name -> google.protobuf.Timestamp
-	24, // 24: polyscan.v1.StreamState.layout:type_name -> polyscan.v1.FrameLayout
-	25, // 25: polyscan.v1.StreamState.error:type_name -> google.rpc.Status
-	2,  // 26: polyscan.v1.WatchVerdict.method:type_name -> polyscan.v1.StreamMethod
-	26, // 27: polyscan.v1.WatchVerdict.verdict:type_name -> polyscan.v1.Verdict
-	20, // 28: polyscan.v1.WatchVerdict.latency:type_name -> google.protobuf.Duration
-	20, // 29: polyscan.v1.WatchVerdict.queue:type_name -> google.protobuf.Duration
-	20, // 30: polyscan.v1.WatchVerdict.compute:type_name -> google.protobuf.Duration
-	22, // 31: polyscan.v1.WatchVerdict.captured_at:type_name -> google.protobuf.Timestamp
-	27, // 32: polyscan.v1.WatchVerdict.results:type_name -> polyscan.v1.RegionResult
-	25, // 33: polyscan.v1.WatchVerdict.error:type_name -> google.rpc.Status
-	28, // 34: polyscan.v1.StreamEvent.scan:type_name -> polyscan.v1.ScanEvent
-	13, // 35: polyscan.v1.StreamEvent.late:type_name -> polyscan.v1.LatePart
-	20, // 36: polyscan.v1.LatePart.latency:type_name -> google.protobuf.Duration
-	26, // 37: polyscan.v1.Preview.verdict:type_name -> polyscan.v1.Verdict
-	21, // 38: polyscan.v1.Preview.encoding:type_name -> polyscan.v1.Encoding
-	17, // 39: polyscan.v1.Preview.places:type_name -> polyscan.v1.RegionPlace
-	26, // 40: polyscan.v1.RegionPlace.verdict:type_name -> polyscan.v1.Verdict
-	18, // 41: polyscan.v1.RegionPlace.rings:type_name -> polyscan.v1.PlaceRing
-	3,  // 42: polyscan.v1.MonitorService.Watch:input_type -> polyscan.v1.WatchRequest
-	6,  // 43: polyscan.v1.MonitorService.Watch:output_type -> polyscan.v1.WatchResponse
-	43, // [43:44] is the sub-list for method output_type
-	42, // [42:43] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	10, // 8: polyscan.v1.WatchResponse.heartbeat:type_name -> polyscan.v1.Heartbeat
+	11, // 9: polyscan.v1.WatchResponse.lost:type_name -> polyscan.v1.LostEvents
+	12, // 10: polyscan.v1.WatchResponse.opened:type_name -> polyscan.v1.StreamState
+	12, // 11: polyscan.v1.WatchResponse.closed:type_name -> polyscan.v1.StreamState
+	13, // 12: polyscan.v1.WatchResponse.verdict:type_name -> polyscan.v1.WatchVerdict
+	14, // 13: polyscan.v1.WatchResponse.scan:type_name -> polyscan.v1.StreamEvent
+	16, // 14: polyscan.v1.WatchResponse.recipe:type_name -> polyscan.v1.RecipeChange
+	17, // 15: polyscan.v1.WatchResponse.device:type_name -> polyscan.v1.DeviceState
+	18, // 16: polyscan.v1.WatchResponse.preview:type_name -> polyscan.v1.Preview
+	8,  // 17: polyscan.v1.WatchResponse.call:type_name -> polyscan.v1.CallResult
+	9,  // 18: polyscan.v1.WatchResponse.history:type_name -> polyscan.v1.HistoryState
+	12, // 19: polyscan.v1.WatchStarted.streams:type_name -> polyscan.v1.StreamState
+	25, // 20: polyscan.v1.WatchStarted.recipes:type_name -> polyscan.v1.RecipeSummary
+	17, // 21: polyscan.v1.WatchStarted.device:type_name -> polyscan.v1.DeviceState
+	22, // 22: polyscan.v1.WatchStarted.heartbeat:type_name -> google.protobuf.Duration
+	9,  // 23: polyscan.v1.WatchStarted.history:type_name -> polyscan.v1.HistoryState
+	22, // 24: polyscan.v1.CallResult.latency:type_name -> google.protobuf.Duration
+	26, // 25: polyscan.v1.CallResult.error:type_name -> google.rpc.Status
+	21, // 26: polyscan.v1.LostEvents.kinds:type_name -> polyscan.v1.LostEvents.KindsEntry
+	2,  // 27: polyscan.v1.StreamState.method:type_name -> polyscan.v1.StreamMethod
+	24, // 28: polyscan.v1.StreamState.opened_at:type_name -> google.protobuf.Timestamp
+	27, // 29: polyscan.v1.StreamState.layout:type_name -> polyscan.v1.FrameLayout
+	26, // 30: polyscan.v1.StreamState.error:type_name -> google.rpc.Status
+	2,  // 31: polyscan.v1.WatchVerdict.method:type_name -> polyscan.v1.StreamMethod
+	28, // 32: polyscan.v1.WatchVerdict.verdict:type_name -> polyscan.v1.Verdict
+	22, // 33: polyscan.v1.WatchVerdict.latency:type_name -> google.protobuf.Duration
+	22, // 34: polyscan.v1.WatchVerdict.queue:type_name -> google.protobuf.Duration
+	22, // 35: polyscan.v1.WatchVerdict.compute:type_name -> google.protobuf.Duration
+	24, // 36: polyscan.v1.WatchVerdict.captured_at:type_name -> google.protobuf.Timestamp
+	29, // 37: polyscan.v1.WatchVerdict.results:type_name -> polyscan.v1.RegionResult
+	26, // 38: polyscan.v1.WatchVerdict.error:type_name -> google.rpc.Status
+	30, // 39: polyscan.v1.StreamEvent.scan:type_name -> polyscan.v1.ScanEvent
+	15, // 40: polyscan.v1.StreamEvent.late:type_name -> polyscan.v1.LatePart
+	22, // 41: polyscan.v1.LatePart.latency:type_name -> google.protobuf.Duration
+	28, // 42: polyscan.v1.Preview.verdict:type_name -> polyscan.v1.Verdict
+	23, // 43: polyscan.v1.Preview.encoding:type_name -> polyscan.v1.Encoding
+	19, // 44: polyscan.v1.Preview.places:type_name -> polyscan.v1.RegionPlace
+	28, // 45: polyscan.v1.RegionPlace.verdict:type_name -> polyscan.v1.Verdict
+	20, // 46: polyscan.v1.RegionPlace.rings:type_name -> polyscan.v1.PlaceRing
+	3,  // 47: polyscan.v1.MonitorService.Watch:input_type -> polyscan.v1.WatchRequest
+	6,  // 48: polyscan.v1.MonitorService.Watch:output_type -> polyscan.v1.WatchResponse
+	48, // [48:49] is the sub-list for method output_type
+	47, // [47:48] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_monitor_proto_init() }
@@ -2139,8 +2375,10 @@ func file_polyscan_v1_monitor_proto_init() {
 		(*WatchResponse_Recipe)(nil),
 		(*WatchResponse_Device)(nil),
 		(*WatchResponse_Preview)(nil),
+		(*WatchResponse_Call)(nil),
+		(*WatchResponse_History)(nil),
 	}
-	file_polyscan_v1_monitor_proto_msgTypes[9].OneofWrappers = []any{
+	file_polyscan_v1_monitor_proto_msgTypes[11].OneofWrappers = []any{
 		(*StreamEvent_Scan)(nil),
 		(*StreamEvent_Late)(nil),
 	}
@@ -2150,7 +2388,7 @@ func file_polyscan_v1_monitor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_monitor_proto_rawDesc), len(file_polyscan_v1_monitor_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -116,3 +116,29 @@ func (s losingStream) Run(op driver.Op) error {
 	}
 	return s.Stream.Run(op)
 }
+
+// The page Device shows how the history keeps up, and calls that have no verdict, with what became of them.
+func TestBrowserDeviceShowsCalls(t *testing.T) {
+	s := serve(t, "", "--history", t.TempDir())
+	b := s.tab(t)
+	b.goTo("/device")
+	b.has(".history .headline", "What happens is kept.")
+	b.has(".calls .empty", "None yet")
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := pb.NewLowPolyServiceClient(conn).Convert(t.Context(), &pb.ConvertRequest{Frame: badCall("").GetFrame()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pb.NewDiffusionServiceClient(conn).Solve(t.Context(), &pb.SolveRequest{}); err == nil {
+		t.Fatal("nothing is solved")
+	}
+	b.has("#calls th", "LowPolyService/Convert")
+	b.await(`[...document.querySelectorAll("#calls tbody tr")].some(r => r.textContent.startsWith("DiffusionService/Solve11"))`)
+	c := b.camera("camera-3", "")
+	c.frame("A", 100)
+	b.await(`[...document.querySelectorAll(".history .facts div")].some(d => d.textContent === "Parts1")`)
+	b.axeAll("device-calls")
+}

@@ -121,8 +121,9 @@ function showConsole(): void {
     const d = watch.device;
     state.dataset.state = watch.connected ? (d?.available ? "good" : "bad") : "bad";
     put(state, watch.connected ? (d?.available ? d.deviceName || d.backend : text.status.deviceLost) : text.status.connecting);
-    banner.hidden = !watch.away && (d?.available ?? true);
-    put(banner, watch.away ? text.status.lost : d && !d.available ? text.device.lost : "");
+    const failure = watch.history?.failure;
+    banner.hidden = !watch.away && (d?.available ?? true) && !failure;
+    put(banner, watch.away ? text.status.lost : d && !d.available ? text.device.lost : failure ? `${text.history.failure} ${failure}` : "");
   };
   watch.changed = render;
   watch.start();

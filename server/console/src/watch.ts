@@ -3,7 +3,7 @@
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { openStream, type Stream } from "./api";
-import { MonitorService, StreamMethod, type DeviceState, WatchRequestSchema, WatchResumeSchema, type StreamState, type WatchResponse, type WatchVerdict } from "./gen/polyscan/v1/monitor_pb";
+import { MonitorService, StreamMethod, type DeviceState, type HistoryState, WatchRequestSchema, WatchResumeSchema, type StreamState, type WatchResponse, type WatchVerdict } from "./gen/polyscan/v1/monitor_pb";
 import { ScanEventKind } from "./gen/polyscan/v1/scan_pb";
 import { Verdict } from "./gen/polyscan/v1/region_pb";
 import type { Duration } from "@bufbuild/protobuf/wkt";
@@ -161,6 +161,9 @@ export function follow(req: MessageInitShape<typeof WatchRequestSchema>, on: { m
 class Watch {
   lines = new Map<string, Line>();
   device: DeviceState | null = null;
+  history: HistoryState | null = null; // null where there is none
+  /** Calls that compute and have no verdict, by their methods, since the page is open. */
+  readonly calls = new Map<string, { count: number; errors: number; last: number; error: string }>();
   connected = false;
   away = false; // there was a connection, and it is gone
   lost = 0;
@@ -191,7 +194,8 @@ class Watch {
     this.end = null;
     this.connected = this.away = false;
     this.lines.clear();
-    this.device = null;
+    this.device = this.history = null;
+    this.calls.clear();
     this.lost = 0;
     this.server = "";
   }
@@ -215,6 +219,7 @@ class Watch {
         if (this.server !== e.value.serverId) for (const s of e.value.streams) this.line(s).start(s);
         this.server = e.value.serverId;
         this.device = e.value.device ?? null;
+        this.history = e.value.history ?? null;
         this.connected = true;
         this.away = false;
         this.changed();
@@ -244,6 +249,22 @@ class Watch {
         else if (l && v.event.case === "scan" && v.event.value.kind === ScanEventKind.GAP) l.gaps++;
         break;
       }
+      case "call": {
+        const { method, latency, error } = e.value;
+        const c = this.calls.get(method) ?? { count: 0, errors: 0, last: 0, error: "" };
+        c.count++;
+        c.last = milliseconds(latency);
+        if (error) {
+          c.errors++;
+          c.error = error.message;
+        }
+        this.calls.set(method, c);
+        break;
+      }
+      case "history":
+        this.history = e.value;
+        this.changed();
+        break;
       case "device":
         this.device = e.value;
         this.changed();

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/observe"
@@ -23,6 +26,8 @@ const (
 	RecipeKind
 	DeviceKind
 	PreviewKind
+	CallKind
+	HistoryKind
 	Kinds // how many there are
 )
 
@@ -34,7 +39,7 @@ type Event struct {
 	Kind     Kind
 	Sequence uint64 // from 1, among all of the server
 	At       time.Time
-	Stream   *Stream // that it is of; nil for recipes and the device
+	Stream   *Stream // that it is of; nil for recipes, the device and the history
 
 	Opened, Closed *pb.StreamState
 	Verdict        *Verdict
@@ -43,6 +48,8 @@ type Event struct {
 	Recipe         *pb.RecipeChange
 	Device         *pb.DeviceState
 	Preview        *pb.Preview
+	Call           *pb.CallResult
+	History        *pb.HistoryState
 
 	size   int64 // about, in memory
 	bodies [pb.RegionNumbers_REGION_NUMBERS_ALL + 1]body
@@ -386,4 +393,26 @@ func (b *Bus) DeviceChanged(st *pb.DeviceState) {
 		return
 	}
 	b.publish(&Event{Kind: DeviceKind, Device: st})
+}
+
+// HistoryChanged publishes how the history keeps up.
+func (b *Bus) HistoryChanged(st *pb.HistoryState) {
+	if !b.watched() {
+		b.skip(HistoryKind)
+		return
+	}
+	b.publish(&Event{Kind: HistoryKind, History: st})
+}
+
+// Called publishes a call that computed and has no verdict.
+func (b *Bus) Called(owner, method string, latency time.Duration, err error) {
+	if !b.watched() {
+		b.skip(CallKind)
+		return
+	}
+	m := &pb.CallResult{Method: method, Latency: durationpb.New(latency)}
+	if err != nil {
+		m.Error = status.Convert(err).Proto()
+	}
+	b.publish(&Event{Kind: CallKind, Stream: &Stream{Source: Source{Owner: owner}}, Call: m})
 }

@@ -197,7 +197,8 @@ func (s *Subscription) push(e *Event) {
 	if s.filter.Events == 0 {
 		return
 	}
-	if e.Verdict != nil && !e.Verdict.eventful() && !s.token(e.At) {
+	uneventful := e.Verdict != nil && !e.Verdict.eventful() || e.Call != nil && e.Call.Error == nil
+	if uneventful && !s.token(e.At) {
 		s.thinned++
 		return
 	}

@@ -269,6 +269,8 @@ func TestFullDisk(t *testing.T) {
 		c.Memory = 1 << 20
 		c.Failing = func(f bool) { failing <- f }
 	})
+	said := make(chan *pb.HistoryState, 1000)
+	k.Tell(func(st *pb.HistoryState) { said <- st })
 	s := k.camera("camera", "board")
 	part(s, 0, "first", result(3, 50))
 	k.written(t, 1)
@@ -307,6 +309,17 @@ func TestFullDisk(t *testing.T) {
 		}
 		return c.GetLostParts() == lost && c.GetTotal().GetParts() == n-lost
 	})
+	// Those who look on are told of the failure, of all that is lost, and that it is over, and of nothing else.
+	first := <-said
+	if !strings.Contains(first.GetFailure(), "full") && first.GetLostParts() == 0 {
+		t.Errorf("told first: %v", first)
+	}
+	for st, failed := first, false; ; st = <-said {
+		failed = failed || strings.Contains(st.GetFailure(), "full")
+		if failed && st.GetFailure() == "" && st.GetLostParts() == lost {
+			break
+		}
+	}
 	if log := k.log.String(); !strings.Contains(log, "can't be written") ||
 		!strings.Contains(log, "can be written again") {
 		t.Errorf("log: %s", log)

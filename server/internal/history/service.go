@@ -61,7 +61,11 @@ type Service struct {
 	definitions definitions // for those who read
 
 	state state
+	tell  atomic.Pointer[func(*pb.HistoryState)]
 }
+
+// Tell sets what the writer calls when parts or pictures were lost, or what fails has changed.
+func (s *Service) Tell(f func(*pb.HistoryState)) { s.tell.Store(&f) }
 
 // state is what GetHistory shows beside the database.
 type state struct {
@@ -174,6 +178,21 @@ func (s *Service) failing(err error) {
 	}
 	if s.Failing != nil {
 		s.Failing(err != nil)
+	}
+}
+
+// State is how the history keeps up; nil where there is none.
+func (s *Service) State() *pb.HistoryState {
+	if s.Dir == "" {
+		return nil
+	}
+	parts, bytes := s.queue.waiting()
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	return &pb.HistoryState{
+		QueuedParts: uint64(parts), QueuedBytes: uint64(bytes), LostParts: s.state.lostParts.Load(),
+		LostPictures: s.state.lostPictures.Load(), Failure: s.state.failure,
+		Bytes: uint64(s.state.databaseBytes.Load() + s.state.pictureBytes.Load()), MaxBytes: uint64(s.Bytes),
 	}
 }
 

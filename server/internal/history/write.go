@@ -87,6 +87,8 @@ type writer struct {
 	next  int64 // id of a part
 	blob  []byte
 
+	told *pb.HistoryState // to those who look on
+
 	trimmed time.Time
 	trash   []string // files whose rows were removed by the transaction that is under way
 }
@@ -133,6 +135,7 @@ func (w *writer) run() {
 			err = w.trim()
 		}
 		w.failing(err)
+		w.sayState()
 		if err != nil {
 			select {
 			case <-time.After(retryEvery):
@@ -142,6 +145,16 @@ func (w *writer) run() {
 		parts, bytes := w.queue.waiting()
 		w.Metrics.QueueParts.Set(float64(parts))
 		w.Metrics.QueueBytes.Set(float64(bytes))
+	}
+}
+
+// sayState tells those who look on what has changed.
+func (w *writer) sayState() {
+	st, tell := w.State(), w.tell.Load()
+	if tell != nil && (st.LostParts != w.told.GetLostParts() || st.LostPictures != w.told.GetLostPictures() ||
+		st.Failure != w.told.GetFailure()) {
+		w.told = st
+		(*tell)(st)
 	}
 }
 

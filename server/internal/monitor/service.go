@@ -29,6 +29,8 @@ type Host interface {
 	Draining() <-chan struct{}
 	// DeviceState is what the device is now.
 	DeviceState() *pb.DeviceState
+	// HistoryState is how the history keeps up; nil where there is none.
+	HistoryState() *pb.HistoryState
 }
 
 // Recipes lists recipes.
@@ -95,6 +97,7 @@ var kindsOf = map[pb.WatchKind]events.Kind{
 	pb.WatchKind_WATCH_KIND_STREAM: events.StreamKind, pb.WatchKind_WATCH_KIND_VERDICT: events.VerdictKind,
 	pb.WatchKind_WATCH_KIND_SCAN: events.ScanKind, pb.WatchKind_WATCH_KIND_RECIPE: events.RecipeKind,
 	pb.WatchKind_WATCH_KIND_DEVICE: events.DeviceKind, pb.WatchKind_WATCH_KIND_PREVIEW: events.PreviewKind,
+	pb.WatchKind_WATCH_KIND_CALL: events.CallKind, pb.WatchKind_WATCH_KIND_HISTORY: events.HistoryKind,
 }
 
 func filterOf(req *pb.WatchRequest) events.Filter {
@@ -182,7 +185,7 @@ func (s *Service) Watch(req *pb.WatchRequest, stream pb.MonitorService_WatchServ
 // started is the first message.
 func (s *Service) started(ctx context.Context, f *events.Filter, state events.State) (*pb.WatchStarted, error) {
 	m := &pb.WatchStarted{ServerId: s.Events.ID(), Streams: state.Streams, Device: s.Host.DeviceState(),
-		Sequence: state.Sequence}
+		Sequence: state.Sequence, History: s.Host.HistoryState()}
 	req := &pb.ListRecipesRequest{PageSize: 1000}
 	for {
 		page, err := s.Recipes.ListRecipes(ctx, req)
@@ -330,6 +333,10 @@ func (w *watch) body(i events.Item) *pb.WatchResponse {
 		m.Event = &pb.WatchResponse_Device{Device: i.Device}
 	case i.Preview != nil:
 		m.Event = &pb.WatchResponse_Preview{Preview: i.Preview}
+	case i.Call != nil:
+		m.Event = &pb.WatchResponse_Call{Call: i.Call}
+	case i.History != nil:
+		m.Event = &pb.WatchResponse_History{History: i.History}
 	}
 	return m
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // WatchKinds are the label kind, by events.Kind.
-var WatchKinds = [...]string{"stream", "verdict", "scan", "recipe", "device", "preview"}
+var WatchKinds = [...]string{"stream", "verdict", "scan", "recipe", "device", "preview", "call", "history"}
 
 // Watch are what watchers, and those whom they watch, count.
 type Watch struct {

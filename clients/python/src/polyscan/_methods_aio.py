@@ -574,10 +574,10 @@ class Methods(Base):
         """What the server does, as WatchResponse messages: its state first, then verdicts, streams that open and close,
         gaps, recipes, and the device.
 
-        names, recipes and kinds (stream, verdict, scan, recipe, device, preview) choose; numbers (failed or all) says
-        whose numbers come with verdicts; verdict_rate bounds the uneventful ones in a second. When the connection
-        breaks, or the heartbeats stay away, it goes on where it was, for as long as outage seconds; what was lost is
-        told in a message.
+        names, recipes and kinds (stream, verdict, scan, recipe, device, preview, call, history) choose; numbers (failed
+        or all) says whose numbers come with verdicts; verdict_rate bounds the uneventful ones in a second. When the
+        connection breaks, or the heartbeats stay away, it goes on where it was, for as long as outage seconds; what was
+        lost is told in a message.
         """
         first = _watch.request(names, recipes, kinds, numbers, verdict_rate, heartbeat, preview)
         return self._watched(_watch.State(first, outage), heartbeat)

@@ -5,6 +5,7 @@ import { client, errorText } from "../api";
 import { h, set } from "../dom";
 import { bytes, short, time } from "../format";
 import { DeviceService, type GetDeviceResponse } from "../gen/polyscan/v1/device_pb";
+import { HistoryService, type GetHistoryResponse } from "../gen/polyscan/v1/history_pb";
 import type { Page } from "../page";
 import { symbol } from "../marks";
 import { text } from "../text";
@@ -12,19 +13,24 @@ import { milliseconds, watch } from "../watch";
 
 const t = text.device;
 const interval = 1000; // ms between two looks
+const historyLooks = 5; // of these, for one at the history, which asks its database
 
 const page: Page = (root) => {
   const calls = client(DeviceService);
+  const history = client(HistoryService);
   const error = h("p", { class: "error", role: "alert", hidden: true });
   const body = h("div", { class: "cards" }, h("p", { class: "empty" }, text.loading));
   root.append(h("h1", { class: "unseen" }, t.title), error, body);
   const abort = new AbortController();
   let timer = 0;
+  let looks = 0;
+  let kept: GetHistoryResponse | undefined;
   const look = async (): Promise<void> => {
     try {
       const d = await calls.getDevice({}, { signal: abort.signal, timeoutMs: 5000 });
+      if (watch.history && looks++ % historyLooks === 0) kept = await history.getHistory({}, { signal: abort.signal, timeoutMs: 5000 });
       error.hidden = true;
-      render(body, d);
+      render(body, d, watch.history ? kept : undefined);
     } catch (err) {
       if (abort.signal.aborted) return;
       error.hidden = false;
@@ -39,10 +45,10 @@ const page: Page = (root) => {
   };
 };
 
-function render(body: HTMLElement, d: GetDeviceResponse): void {
+function render(body: HTMLElement, d: GetDeviceResponse, history: GetHistoryResponse | undefined): void {
   const available = watch.device?.available ?? true;
   const kept = body.querySelector(".scroll:focus")?.id;
-  set(body, computes(d, available), d.memory && memory(d), queues(d), tenants(d));
+  set(body, computes(d, available), d.memory && memory(d), keeps(history), queues(d), called(), tenants(d));
   if (kept) document.getElementById(kept)?.focus();
 }
 
@@ -62,6 +68,49 @@ function computes(d: GetDeviceResponse, available: boolean): HTMLElement {
       [t.version, `${d.serverVersion}, ${d.goVersion}`],
       d.startedAt && [t.started, timestampDate(d.startedAt).toLocaleString("en-GB")],
     ),
+  );
+}
+
+/** keeps is the history: what waits, what it could not keep, and the disk. */
+function keeps(kept: GetHistoryResponse | undefined): HTMLElement {
+  const now = watch.history; // which is told at once
+  const failure = now?.failure || kept?.failure || "";
+  const lost = (a: bigint | undefined, b: bigint | undefined): bigint => ((a ?? 0n) > (b ?? 0n) ? a! : (b ?? 0n));
+  const [parts, pictures] = [lost(now?.lostParts, kept?.lostParts), lost(now?.lostPictures, kept?.lostPictures)];
+  const size = (kept?.databaseBytes ?? 0n) + (kept?.pictureBytes ?? 0n);
+  return h(
+    "section",
+    { class: "card history" },
+    h("h2", null, text.pages.history),
+    !kept && !now ? h("p", { class: "empty" }, text.history.off) : [
+      h("p", { class: "headline" }, h("span", { class: "sign" }, symbol(failure ? "error" : "pass")), failure ? `${text.history.failure} ${failure}` : t.written),
+      facts(
+        [text.history.parts, short(kept?.parts)],
+        [t.waiting, `${short(kept?.queuedParts)} (${bytes(kept?.queuedBytes ?? 0n)})`],
+        [t.lostParts, short(parts), parts > 0n],
+        [t.lostPictures, short(pictures), pictures > 0n],
+        [t.disk, kept?.maxBytes ? t.used(bytes(size), bytes(kept.maxBytes)) : bytes(size)],
+      ),
+    ],
+  );
+}
+
+/** called are the calls that watchers see beside verdicts. */
+function called(): HTMLElement {
+  const rows = [...watch.calls].sort(([a], [b]) => (a < b ? -1 : 1));
+  return h(
+    "section",
+    { class: "card wide calls" },
+    h("h2", null, t.calls),
+    rows.length === 0
+      ? h("p", { class: "empty" }, t.noCalls)
+      : table("calls", t.calls, [t.method, t.done, t.failed, t.took, t.lastError], rows.map(([method, c]) => [
+          method.replace("/polyscan.v1.", ""),
+          short(c.count),
+          [short(c.errors), c.errors > 0],
+          time(c.last),
+          c.error || "–",
+        ])),
   );
 }
 

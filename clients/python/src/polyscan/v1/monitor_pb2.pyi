@@ -21,13 +21,25 @@ STREAM_METHOD_REDUCE: StreamMethod
 STREAM_METHOD_SCAN_LINES: StreamMethod
 STREAM_METHOD_STREAM_FRAMES: StreamMethod
 STREAM_METHOD_UNSPECIFIED: StreamMethod
+WATCH_KIND_CALL: WatchKind
 WATCH_KIND_DEVICE: WatchKind
+WATCH_KIND_HISTORY: WatchKind
 WATCH_KIND_PREVIEW: WatchKind
 WATCH_KIND_RECIPE: WatchKind
 WATCH_KIND_SCAN: WatchKind
 WATCH_KIND_STREAM: WatchKind
 WATCH_KIND_UNSPECIFIED: WatchKind
 WATCH_KIND_VERDICT: WatchKind
+
+class CallResult(_message.Message):
+    __slots__ = ["error", "latency", "method"]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    error: _status_pb2.Status
+    latency: _duration_pb2.Duration
+    method: str
+    def __init__(self, method: _Optional[str] = ..., latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class DeviceState(_message.Message):
     __slots__ = ["available", "backend", "device_name", "losses"]
@@ -46,6 +58,24 @@ class Heartbeat(_message.Message):
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     published: int
     def __init__(self, published: _Optional[int] = ...) -> None: ...
+
+class HistoryState(_message.Message):
+    __slots__ = ["bytes", "failure", "lost_parts", "lost_pictures", "max_bytes", "queued_bytes", "queued_parts"]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    LOST_PARTS_FIELD_NUMBER: _ClassVar[int]
+    LOST_PICTURES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_PARTS_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    failure: str
+    lost_parts: int
+    lost_pictures: int
+    max_bytes: int
+    queued_bytes: int
+    queued_parts: int
+    def __init__(self, queued_parts: _Optional[int] = ..., queued_bytes: _Optional[int] = ..., lost_parts: _Optional[int] = ..., lost_pictures: _Optional[int] = ..., failure: _Optional[str] = ..., bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class LatePart(_message.Message):
     __slots__ = ["latency", "result_number"]
@@ -209,11 +239,13 @@ class WatchRequest(_message.Message):
     def __init__(self, names: _Optional[_Iterable[str]] = ..., recipes: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[WatchKind, str]]] = ..., numbers: _Optional[_Union[RegionNumbers, str]] = ..., verdict_rate: _Optional[float] = ..., heartbeat: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., preview: _Optional[_Union[PreviewOptions, _Mapping]] = ..., resume: _Optional[_Union[WatchResume, _Mapping]] = ...) -> None: ...
 
 class WatchResponse(_message.Message):
-    __slots__ = ["at", "closed", "device", "heartbeat", "lost", "number", "opened", "preview", "recipe", "scan", "sequence", "started", "thinned", "verdict"]
+    __slots__ = ["at", "call", "closed", "device", "heartbeat", "history", "lost", "number", "opened", "preview", "recipe", "scan", "sequence", "started", "thinned", "verdict"]
     AT_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     CLOSED_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
@@ -225,9 +257,11 @@ class WatchResponse(_message.Message):
     THINNED_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     at: _timestamp_pb2.Timestamp
+    call: CallResult
     closed: StreamState
     device: DeviceState
     heartbeat: Heartbeat
+    history: HistoryState
     lost: LostEvents
     number: int
     opened: StreamState
@@ -238,7 +272,7 @@ class WatchResponse(_message.Message):
     started: WatchStarted
     thinned: int
     verdict: WatchVerdict
-    def __init__(self, number: _Optional[int] = ..., sequence: _Optional[int] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., thinned: _Optional[int] = ..., started: _Optional[_Union[WatchStarted, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., lost: _Optional[_Union[LostEvents, _Mapping]] = ..., opened: _Optional[_Union[StreamState, _Mapping]] = ..., closed: _Optional[_Union[StreamState, _Mapping]] = ..., verdict: _Optional[_Union[WatchVerdict, _Mapping]] = ..., scan: _Optional[_Union[StreamEvent, _Mapping]] = ..., recipe: _Optional[_Union[RecipeChange, _Mapping]] = ..., device: _Optional[_Union[DeviceState, _Mapping]] = ..., preview: _Optional[_Union[Preview, _Mapping]] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., sequence: _Optional[int] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., thinned: _Optional[int] = ..., started: _Optional[_Union[WatchStarted, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., lost: _Optional[_Union[LostEvents, _Mapping]] = ..., opened: _Optional[_Union[StreamState, _Mapping]] = ..., closed: _Optional[_Union[StreamState, _Mapping]] = ..., verdict: _Optional[_Union[WatchVerdict, _Mapping]] = ..., scan: _Optional[_Union[StreamEvent, _Mapping]] = ..., recipe: _Optional[_Union[RecipeChange, _Mapping]] = ..., device: _Optional[_Union[DeviceState, _Mapping]] = ..., preview: _Optional[_Union[Preview, _Mapping]] = ..., call: _Optional[_Union[CallResult, _Mapping]] = ..., history: _Optional[_Union[HistoryState, _Mapping]] = ...) -> None: ...
 
 class WatchResume(_message.Message):
     __slots__ = ["sequence", "server_id"]
@@ -249,20 +283,22 @@ class WatchResume(_message.Message):
     def __init__(self, server_id: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class WatchStarted(_message.Message):
-    __slots__ = ["device", "heartbeat", "recipes", "sequence", "server_id", "streams"]
+    __slots__ = ["device", "heartbeat", "history", "recipes", "sequence", "server_id", "streams"]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
     RECIPES_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     device: DeviceState
     heartbeat: _duration_pb2.Duration
+    history: HistoryState
     recipes: _containers.RepeatedCompositeFieldContainer[_recipe_pb2.RecipeSummary]
     sequence: int
     server_id: str
     streams: _containers.RepeatedCompositeFieldContainer[StreamState]
-    def __init__(self, server_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamState, _Mapping]]] = ..., recipes: _Optional[_Iterable[_Union[_recipe_pb2.RecipeSummary, _Mapping]]] = ..., device: _Optional[_Union[DeviceState, _Mapping]] = ..., heartbeat: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+    def __init__(self, server_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamState, _Mapping]]] = ..., recipes: _Optional[_Iterable[_Union[_recipe_pb2.RecipeSummary, _Mapping]]] = ..., device: _Optional[_Union[DeviceState, _Mapping]] = ..., heartbeat: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., sequence: _Optional[int] = ..., history: _Optional[_Union[HistoryState, _Mapping]] = ...) -> None: ...
 
 class WatchVerdict(_message.Message):
     __slots__ = ["backend", "captured_at", "compute", "error", "failed_regions", "first_line", "frame_id", "incomplete", "late", "latency", "method", "missing_lines", "name", "part_id", "part_number", "queue", "recipe", "recipe_version", "regions", "result_number", "results", "results_omitted", "stream_id", "verdict"]

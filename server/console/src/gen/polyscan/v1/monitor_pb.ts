@@ -24,7 +24,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/monitor.proto.
  */
 export const file_polyscan_v1_monitor: GenFile = /*@__PURE__*/
-  fileDesc("Chlwb2x5c2Nhbi92MS9tb25pdG9yLnByb3RvEgtwb2x5c2Nhbi52MSKeAgoMV2F0Y2hSZXF1ZXN0Eg0KBW5hbWVzGAEgAygJEg8KB3JlY2lwZXMYAiADKAkSJQoFa2luZHMYAyADKA4yFi5wb2x5c2Nhbi52MS5XYXRjaEtpbmQSKwoHbnVtYmVycxgEIAEoDjIaLnBvbHlzY2FuLnYxLlJlZ2lvbk51bWJlcnMSFAoMdmVyZGljdF9yYXRlGAUgASgBEiwKCWhlYXJ0YmVhdBgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgdwcmV2aWV3GAcgASgLMhsucG9seXNjYW4udjEuUHJldmlld09wdGlvbnMSKAoGcmVzdW1lGAggASgLMhgucG9seXNjYW4udjEuV2F0Y2hSZXN1bWUiMgoLV2F0Y2hSZXN1bWUSEQoJc2VydmVyX2lkGAEgASgJEhAKCHNlcXVlbmNlGAIgASgEIm4KDlByZXZpZXdPcHRpb25zEgwKBHJhdGUYASABKAESEgoKbWF4X3BpeGVscxgCIAEoDRInCghlbmNvZGluZxgDIAEoDjIVLnBvbHlzY2FuLnYxLkVuY29kaW5nEhEKCW5vX3BsYWNlcxgEIAEoCCKpBAoNV2F0Y2hSZXNwb25zZRIOCgZudW1iZXIYASABKAQSEAoIc2VxdWVuY2UYAiABKAQSJgoCYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3RoaW5uZWQYBCABKAQSLAoHc3RhcnRlZBgFIAEoCzIZLnBvbHlzY2FuLnYxLldhdGNoU3RhcnRlZEgAEisKCWhlYXJ0YmVhdBgGIAEoCzIWLnBvbHlzY2FuLnYxLkhlYXJ0YmVhdEgAEicKBGxvc3QYByABKAsyFy5wb2x5c2Nhbi52MS5Mb3N0RXZlbnRzSAASKgoGb3BlbmVkGAggASgLMhgucG9seXNjYW4udjEuU3RyZWFtU3RhdGVIABIqCgZjbG9zZWQYCSABKAsyGC5wb2x5c2Nhbi52MS5TdHJlYW1TdGF0ZUgAEiwKB3ZlcmRpY3QYCiABKAsyGS5wb2x5c2Nhbi52MS5XYXRjaFZlcmRpY3RIABIoCgRzY2FuGAsgASgLMhgucG9seXNjYW4udjEuU3RyZWFtRXZlbnRIABIrCgZyZWNpcGUYDCABKAsyGS5wb2x5c2Nhbi52MS5SZWNpcGVDaGFuZ2VIABIqCgZkZXZpY2UYDSABKAsyGC5wb2x5c2Nhbi52MS5EZXZpY2VTdGF0ZUgAEicKB3ByZXZpZXcYDiABKAsyFC5wb2x5c2Nhbi52MS5QcmV2aWV3SABCBwoFZXZlbnQi4wEKDFdhdGNoU3RhcnRlZBIRCglzZXJ2ZXJfaWQYASABKAkSKQoHc3RyZWFtcxgCIAMoCzIYLnBvbHlzY2FuLnYxLlN0cmVhbVN0YXRlEisKB3JlY2lwZXMYAyADKAsyGi5wb2x5c2Nhbi52MS5SZWNpcGVTdW1tYXJ5EigKBmRldmljZRgEIAEoCzIYLnBvbHlzY2FuLnYxLkRldmljZVN0YXRlEiwKCWhlYXJ0YmVhdBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghzZXF1ZW5jZRgGIAEoBCIeCglIZWFydGJlYXQSEQoJcHVibGlzaGVkGAEgASgEIpQBCgpMb3N0RXZlbnRzEjEKBWtpbmRzGAEgAygLMiIucG9seXNjYW4udjEuTG9zdEV2ZW50cy5LaW5kc0VudHJ5Eg8KB3Vua25vd24YAiABKAQSFAoMb3RoZXJfc2VydmVyGAMgASgIGiwKCktpbmRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASKUAwoLU3RyZWFtU3RhdGUSEQoJc3RyZWFtX2lkGAEgASgEEikKBm1ldGhvZBgCIAEoDjIZLnBvbHlzY2FuLnYxLlN0cmVhbU1ldGhvZBIMCgRuYW1lGAMgASgJEg4KBnJlY2lwZRgEIAEoCRIWCg5yZWNpcGVfdmVyc2lvbhgFIAEoBBIPCgdyZWdpb25zGAYgASgNEi0KCW9wZW5lZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoGbGF5b3V0GAggASgLMhgucG9seXNjYW4udjEuRnJhbWVMYXlvdXQSEgoKcGFydF9saW5lcxgJIAEoDRIOCgZwYXNzZWQYCiABKAQSDgoGZmFpbGVkGAsgASgEEhAKCHVuanVkZ2VkGAwgASgEEg4KBmVycm9ycxgNIAEoBBIMCgRsYXRlGA4gASgEEhIKCmluY29tcGxldGUYDyABKAQSDAoEZ2FwcxgQIAEoBBIhCgVlcnJvchgRIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzIpoFCgxXYXRjaFZlcmRpY3QSEQoJc3RyZWFtX2lkGAEgASgEEikKBm1ldGhvZBgCIAEoDjIZLnBvbHlzY2FuLnYxLlN0cmVhbU1ldGhvZBIMCgRuYW1lGAMgASgJEg8KB3BhcnRfaWQYBCABKAkSDgoGcmVjaXBlGAUgASgJEhYKDnJlY2lwZV92ZXJzaW9uGAYgASgEEhUKDXJlc3VsdF9udW1iZXIYByABKAQSEwoLcGFydF9udW1iZXIYCCABKAQSEgoKZmlyc3RfbGluZRgJIAEoBBIQCghmcmFtZV9pZBgKIAEoCRIlCgd2ZXJkaWN0GAsgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgppbmNvbXBsZXRlGAwgASgIEhUKDW1pc3NpbmdfbGluZXMYDSABKAQSDAoEbGF0ZRgOIAEoCBIqCgdsYXRlbmN5GA8gASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBXF1ZXVlGBAgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEioKB2NvbXB1dGUYESABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoLY2FwdHVyZWRfYXQYEiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JlZ2lvbnMYEyABKA0SFgoOZmFpbGVkX3JlZ2lvbnMYFCABKA0SKgoHcmVzdWx0cxgVIAMoCzIZLnBvbHlzY2FuLnYxLlJlZ2lvblJlc3VsdBIXCg9yZXN1bHRzX29taXR0ZWQYFiABKAgSIQoFZXJyb3IYFyABKAsyEi5nb29nbGUucnBjLlN0YXR1cxIPCgdiYWNrZW5kGBggASgJIoYBCgtTdHJlYW1FdmVudBIRCglzdHJlYW1faWQYASABKAQSDAoEbmFtZRgCIAEoCRImCgRzY2FuGAMgASgLMhYucG9seXNjYW4udjEuU2NhbkV2ZW50SAASJQoEbGF0ZRgEIAEoCzIVLnBvbHlzY2FuLnYxLkxhdGVQYXJ0SABCBwoFZXZlbnQiTQoITGF0ZVBhcnQSFQoNcmVzdWx0X251bWJlchgBIAEoBBIqCgdsYXRlbmN5GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIj4KDFJlY2lwZUNoYW5nZRIMCgRuYW1lGAEgASgJEg8KB3ZlcnNpb24YAiABKAQSDwoHZGVsZXRlZBgDIAEoCCJWCgtEZXZpY2VTdGF0ZRIRCglhdmFpbGFibGUYASABKAgSDwoHYmFja2VuZBgCIAEoCRITCgtkZXZpY2VfbmFtZRgDIAEoCRIOCgZsb3NzZXMYBCABKAQiiAIKB1ByZXZpZXcSEQoJc3RyZWFtX2lkGAEgASgEEgwKBG5hbWUYAiABKAkSDwoHcGFydF9pZBgDIAEoCRIVCg1yZXN1bHRfbnVtYmVyGAQgASgEEiUKB3ZlcmRpY3QYBSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EicKCGVuY29kaW5nGAYgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSDQoFd2lkdGgYByABKA0SDgoGaGVpZ2h0GAggASgNEgwKBGRhdGEYCSABKAwSDQoFc2NhbGUYCiABKAESKAoGcGxhY2VzGAsgAygLMhgucG9seXNjYW4udjEuUmVnaW9uUGxhY2UieAoLUmVnaW9uUGxhY2USDQoFaW5kZXgYASABKA0SDAoEbmFtZRgCIAEoCRIlCgd2ZXJkaWN0GAMgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBIlCgVyaW5ncxgEIAMoCzIWLnBvbHlzY2FuLnYxLlBsYWNlUmluZyIXCglQbGFjZVJpbmcSCgoCeHkYASADKAIqsQEKCVdhdGNoS2luZBIaChZXQVRDSF9LSU5EX1VOU1BFQ0lGSUVEEAASFQoRV0FUQ0hfS0lORF9TVFJFQU0QARIWChJXQVRDSF9LSU5EX1ZFUkRJQ1QQAhITCg9XQVRDSF9LSU5EX1NDQU4QAxIVChFXQVRDSF9LSU5EX1JFQ0lQRRAEEhUKEVdBVENIX0tJTkRfREVWSUNFEAUSFgoSV0FUQ0hfS0lORF9QUkVWSUVXEAYqewoNUmVnaW9uTnVtYmVycxIeChpSRUdJT05fTlVNQkVSU19VTlNQRUNJRklFRBAAEhcKE1JFR0lPTl9OVU1CRVJTX05PTkUQARIZChVSRUdJT05fTlVNQkVSU19GQUlMRUQQAhIWChJSRUdJT05fTlVNQkVSU19BTEwQAyqGAQoMU3RyZWFtTWV0aG9kEh0KGVNUUkVBTV9NRVRIT0RfVU5TUEVDSUZJRUQQABIcChhTVFJFQU1fTUVUSE9EX1NDQU5fTElORVMQARIfChtTVFJFQU1fTUVUSE9EX1NUUkVBTV9GUkFNRVMQAhIYChRTVFJFQU1fTUVUSE9EX1JFRFVDRRADMlIKDk1vbml0b3JTZXJ2aWNlEkAKBVdhdGNoEhkucG9seXNjYW4udjEuV2F0Y2hSZXF1ZXN0GhoucG9seXNjYW4udjEuV2F0Y2hSZXNwb25zZTABQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_google_rpc_status, file_polyscan_v1_frame, file_polyscan_v1_recipe, file_polyscan_v1_region, file_polyscan_v1_scan]);
+  fileDesc("Chlwb2x5c2Nhbi92MS9tb25pdG9yLnByb3RvEgtwb2x5c2Nhbi52MSKeAgoMV2F0Y2hSZXF1ZXN0Eg0KBW5hbWVzGAEgAygJEg8KB3JlY2lwZXMYAiADKAkSJQoFa2luZHMYAyADKA4yFi5wb2x5c2Nhbi52MS5XYXRjaEtpbmQSKwoHbnVtYmVycxgEIAEoDjIaLnBvbHlzY2FuLnYxLlJlZ2lvbk51bWJlcnMSFAoMdmVyZGljdF9yYXRlGAUgASgBEiwKCWhlYXJ0YmVhdBgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgdwcmV2aWV3GAcgASgLMhsucG9seXNjYW4udjEuUHJldmlld09wdGlvbnMSKAoGcmVzdW1lGAggASgLMhgucG9seXNjYW4udjEuV2F0Y2hSZXN1bWUiMgoLV2F0Y2hSZXN1bWUSEQoJc2VydmVyX2lkGAEgASgJEhAKCHNlcXVlbmNlGAIgASgEIm4KDlByZXZpZXdPcHRpb25zEgwKBHJhdGUYASABKAESEgoKbWF4X3BpeGVscxgCIAEoDRInCghlbmNvZGluZxgDIAEoDjIVLnBvbHlzY2FuLnYxLkVuY29kaW5nEhEKCW5vX3BsYWNlcxgEIAEoCCKABQoNV2F0Y2hSZXNwb25zZRIOCgZudW1iZXIYASABKAQSEAoIc2VxdWVuY2UYAiABKAQSJgoCYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3RoaW5uZWQYBCABKAQSLAoHc3RhcnRlZBgFIAEoCzIZLnBvbHlzY2FuLnYxLldhdGNoU3RhcnRlZEgAEisKCWhlYXJ0YmVhdBgGIAEoCzIWLnBvbHlzY2FuLnYxLkhlYXJ0YmVhdEgAEicKBGxvc3QYByABKAsyFy5wb2x5c2Nhbi52MS5Mb3N0RXZlbnRzSAASKgoGb3BlbmVkGAggASgLMhgucG9seXNjYW4udjEuU3RyZWFtU3RhdGVIABIqCgZjbG9zZWQYCSABKAsyGC5wb2x5c2Nhbi52MS5TdHJlYW1TdGF0ZUgAEiwKB3ZlcmRpY3QYCiABKAsyGS5wb2x5c2Nhbi52MS5XYXRjaFZlcmRpY3RIABIoCgRzY2FuGAsgASgLMhgucG9seXNjYW4udjEuU3RyZWFtRXZlbnRIABIrCgZyZWNpcGUYDCABKAsyGS5wb2x5c2Nhbi52MS5SZWNpcGVDaGFuZ2VIABIqCgZkZXZpY2UYDSABKAsyGC5wb2x5c2Nhbi52MS5EZXZpY2VTdGF0ZUgAEicKB3ByZXZpZXcYDiABKAsyFC5wb2x5c2Nhbi52MS5QcmV2aWV3SAASJwoEY2FsbBgPIAEoCzIXLnBvbHlzY2FuLnYxLkNhbGxSZXN1bHRIABIsCgdoaXN0b3J5GBAgASgLMhkucG9seXNjYW4udjEuSGlzdG9yeVN0YXRlSABCBwoFZXZlbnQijwIKDFdhdGNoU3RhcnRlZBIRCglzZXJ2ZXJfaWQYASABKAkSKQoHc3RyZWFtcxgCIAMoCzIYLnBvbHlzY2FuLnYxLlN0cmVhbVN0YXRlEisKB3JlY2lwZXMYAyADKAsyGi5wb2x5c2Nhbi52MS5SZWNpcGVTdW1tYXJ5EigKBmRldmljZRgEIAEoCzIYLnBvbHlzY2FuLnYxLkRldmljZVN0YXRlEiwKCWhlYXJ0YmVhdBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghzZXF1ZW5jZRgGIAEoBBIqCgdoaXN0b3J5GAcgASgLMhkucG9seXNjYW4udjEuSGlzdG9yeVN0YXRlImsKCkNhbGxSZXN1bHQSDgoGbWV0aG9kGAEgASgJEioKB2xhdGVuY3kYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SIQoFZXJyb3IYAyABKAsyEi5nb29nbGUucnBjLlN0YXR1cyKYAQoMSGlzdG9yeVN0YXRlEhQKDHF1ZXVlZF9wYXJ0cxgBIAEoBBIUCgxxdWV1ZWRfYnl0ZXMYAiABKAQSEgoKbG9zdF9wYXJ0cxgDIAEoBBIVCg1sb3N0X3BpY3R1cmVzGAQgASgEEg8KB2ZhaWx1cmUYBSABKAkSDQoFYnl0ZXMYBiABKAQSEQoJbWF4X2J5dGVzGAcgASgEIh4KCUhlYXJ0YmVhdBIRCglwdWJsaXNoZWQYASABKAQilAEKCkxvc3RFdmVudHMSMQoFa2luZHMYASADKAsyIi5wb2x5c2Nhbi52MS5Mb3N0RXZlbnRzLktpbmRzRW50cnkSDwoHdW5rbm93bhgCIAEoBBIUCgxvdGhlcl9zZXJ2ZXIYAyABKAgaLAoKS2luZHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIpQDCgtTdHJlYW1TdGF0ZRIRCglzdHJlYW1faWQYASABKAQSKQoGbWV0aG9kGAIgASgOMhkucG9seXNjYW4udjEuU3RyZWFtTWV0aG9kEgwKBG5hbWUYAyABKAkSDgoGcmVjaXBlGAQgASgJEhYKDnJlY2lwZV92ZXJzaW9uGAUgASgEEg8KB3JlZ2lvbnMYBiABKA0SLQoJb3BlbmVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgZsYXlvdXQYCCABKAsyGC5wb2x5c2Nhbi52MS5GcmFtZUxheW91dBISCgpwYXJ0X2xpbmVzGAkgASgNEg4KBnBhc3NlZBgKIAEoBBIOCgZmYWlsZWQYCyABKAQSEAoIdW5qdWRnZWQYDCABKAQSDgoGZXJyb3JzGA0gASgEEgwKBGxhdGUYDiABKAQSEgoKaW5jb21wbGV0ZRgPIAEoBBIMCgRnYXBzGBAgASgEEiEKBWVycm9yGBEgASgLMhIuZ29vZ2xlLnJwYy5TdGF0dXMimgUKDFdhdGNoVmVyZGljdBIRCglzdHJlYW1faWQYASABKAQSKQoGbWV0aG9kGAIgASgOMhkucG9seXNjYW4udjEuU3RyZWFtTWV0aG9kEgwKBG5hbWUYAyABKAkSDwoHcGFydF9pZBgEIAEoCRIOCgZyZWNpcGUYBSABKAkSFgoOcmVjaXBlX3ZlcnNpb24YBiABKAQSFQoNcmVzdWx0X251bWJlchgHIAEoBBITCgtwYXJ0X251bWJlchgIIAEoBBISCgpmaXJzdF9saW5lGAkgASgEEhAKCGZyYW1lX2lkGAogASgJEiUKB3ZlcmRpY3QYCyABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EhIKCmluY29tcGxldGUYDCABKAgSFQoNbWlzc2luZ19saW5lcxgNIAEoBBIMCgRsYXRlGA4gASgIEioKB2xhdGVuY3kYDyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFcXVldWUYECABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKgoHY29tcHV0ZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCgtjYXB0dXJlZF9hdBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHcmVnaW9ucxgTIAEoDRIWCg5mYWlsZWRfcmVnaW9ucxgUIAEoDRIqCgdyZXN1bHRzGBUgAygLMhkucG9seXNjYW4udjEuUmVnaW9uUmVzdWx0EhcKD3Jlc3VsdHNfb21pdHRlZBgWIAEoCBIhCgVlcnJvchgXIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzEg8KB2JhY2tlbmQYGCABKAkihgEKC1N0cmVhbUV2ZW50EhEKCXN0cmVhbV9pZBgBIAEoBBIMCgRuYW1lGAIgASgJEiYKBHNjYW4YAyABKAsyFi5wb2x5c2Nhbi52MS5TY2FuRXZlbnRIABIlCgRsYXRlGAQgASgLMhUucG9seXNjYW4udjEuTGF0ZVBhcnRIAEIHCgVldmVudCJNCghMYXRlUGFydBIVCg1yZXN1bHRfbnVtYmVyGAEgASgEEioKB2xhdGVuY3kYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iPgoMUmVjaXBlQ2hhbmdlEgwKBG5hbWUYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIPCgdkZWxldGVkGAMgASgIIlYKC0RldmljZVN0YXRlEhEKCWF2YWlsYWJsZRgBIAEoCBIPCgdiYWNrZW5kGAIgASgJEhMKC2RldmljZV9uYW1lGAMgASgJEg4KBmxvc3NlcxgEIAEoBCKIAgoHUHJldmlldxIRCglzdHJlYW1faWQYASABKAQSDAoEbmFtZRgCIAEoCRIPCgdwYXJ0X2lkGAMgASgJEhUKDXJlc3VsdF9udW1iZXIYBCABKAQSJQoHdmVyZGljdBgFIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSJwoIZW5jb2RpbmcYBiABKA4yFS5wb2x5c2Nhbi52MS5FbmNvZGluZxINCgV3aWR0aBgHIAEoDRIOCgZoZWlnaHQYCCABKA0SDAoEZGF0YRgJIAEoDBINCgVzY2FsZRgKIAEoARIoCgZwbGFjZXMYCyADKAsyGC5wb2x5c2Nhbi52MS5SZWdpb25QbGFjZSJ4CgtSZWdpb25QbGFjZRINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEiUKB3ZlcmRpY3QYAyABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EiUKBXJpbmdzGAQgAygLMhYucG9seXNjYW4udjEuUGxhY2VSaW5nIhcKCVBsYWNlUmluZxIKCgJ4eRgBIAMoAireAQoJV2F0Y2hLaW5kEhoKFldBVENIX0tJTkRfVU5TUEVDSUZJRUQQABIVChFXQVRDSF9LSU5EX1NUUkVBTRABEhYKEldBVENIX0tJTkRfVkVSRElDVBACEhMKD1dBVENIX0tJTkRfU0NBThADEhUKEVdBVENIX0tJTkRfUkVDSVBFEAQSFQoRV0FUQ0hfS0lORF9ERVZJQ0UQBRIWChJXQVRDSF9LSU5EX1BSRVZJRVcQBhITCg9XQVRDSF9LSU5EX0NBTEwQBxIWChJXQVRDSF9LSU5EX0hJU1RPUlkQCCp7Cg1SZWdpb25OdW1iZXJzEh4KGlJFR0lPTl9OVU1CRVJTX1VOU1BFQ0lGSUVEEAASFwoTUkVHSU9OX05VTUJFUlNfTk9ORRABEhkKFVJFR0lPTl9OVU1CRVJTX0ZBSUxFRBACEhYKElJFR0lPTl9OVU1CRVJTX0FMTBADKoYBCgxTdHJlYW1NZXRob2QSHQoZU1RSRUFNX01FVEhPRF9VTlNQRUNJRklFRBAAEhwKGFNUUkVBTV9NRVRIT0RfU0NBTl9MSU5FUxABEh8KG1NUUkVBTV9NRVRIT0RfU1RSRUFNX0ZSQU1FUxACEhgKFFNUUkVBTV9NRVRIT0RfUkVEVUNFEAMyUgoOTW9uaXRvclNlcnZpY2USQAoFV2F0Y2gSGS5wb2x5c2Nhbi52MS5XYXRjaFJlcXVlc3QaGi5wb2x5c2Nhbi52MS5XYXRjaFJlc3BvbnNlMAFCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_google_rpc_status, file_polyscan_v1_frame, file_polyscan_v1_recipe, file_polyscan_v1_region, file_polyscan_v1_scan]);
 
 /**
  * @generated from message polyscan.v1.WatchRequest
@@ -60,8 +60,8 @@ export type WatchRequest = Message<"polyscan.v1.WatchRequest"> & {
   numbers: RegionNumbers;
 
   /**
-   * Uneventful verdicts in a second that come at most; what is beyond is left out, and counted in WatchResponse.thinned.
-   * Verdicts that are FAIL, late, incomplete or an error always come. 0 means no limit.
+   * Uneventful verdicts and calls in a second that come at most; what is beyond is left out, and counted in
+   * WatchResponse.thinned. Verdicts that are FAIL, late or incomplete, and errors, always come. 0 means no limit.
    *
    * @generated from field: double verdict_rate = 5;
    */
@@ -193,7 +193,7 @@ export type WatchResponse = Message<"polyscan.v1.WatchResponse"> & {
   at?: Timestamp | undefined;
 
   /**
-   * Verdicts left out so far because of verdict_rate.
+   * Verdicts and calls left out so far because of verdict_rate.
    *
    * @generated from field: uint64 thinned = 4;
    */
@@ -264,6 +264,18 @@ export type WatchResponse = Message<"polyscan.v1.WatchResponse"> & {
      */
     value: Preview;
     case: "preview";
+  } | {
+    /**
+     * @generated from field: polyscan.v1.CallResult call = 15;
+     */
+    value: CallResult;
+    case: "call";
+  } | {
+    /**
+     * @generated from field: polyscan.v1.HistoryState history = 16;
+     */
+    value: HistoryState;
+    case: "history";
   } | { case: undefined; value?: undefined };
 };
 
@@ -319,6 +331,13 @@ export type WatchStarted = Message<"polyscan.v1.WatchStarted"> & {
    * @generated from field: uint64 sequence = 6;
    */
   sequence: bigint;
+
+  /**
+   * Unset where the server keeps no history.
+   *
+   * @generated from field: polyscan.v1.HistoryState history = 7;
+   */
+  history?: HistoryState | undefined;
 };
 
 /**
@@ -327,6 +346,97 @@ export type WatchStarted = Message<"polyscan.v1.WatchStarted"> & {
  */
 export const WatchStartedSchema: GenMessage<WatchStarted> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_monitor, 4);
+
+/**
+ * CallResult is a call that computed and has no verdict. It has no name and no recipe: watchers that filter by these
+ * don't get it.
+ *
+ * @generated from message polyscan.v1.CallResult
+ */
+export type CallResult = Message<"polyscan.v1.CallResult"> & {
+  /**
+   * Such as "/polyscan.v1.LowPolyService/Convert".
+   *
+   * @generated from field: string method = 1;
+   */
+  method: string;
+
+  /**
+   * Until the answer was ready to be sent.
+   *
+   * @generated from field: google.protobuf.Duration latency = 2;
+   */
+  latency?: Duration | undefined;
+
+  /**
+   * @generated from field: google.rpc.Status error = 3;
+   */
+  error?: Status | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.CallResult.
+ * Use `create(CallResultSchema)` to create a new message.
+ */
+export const CallResultSchema: GenMessage<CallResult> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_monitor, 5);
+
+/**
+ * HistoryState is how the history keeps up. It comes when what was lost or failure has changed, at most each 200 ms.
+ *
+ * @generated from message polyscan.v1.HistoryState
+ */
+export type HistoryState = Message<"polyscan.v1.HistoryState"> & {
+  /**
+   * What waits to be written.
+   *
+   * @generated from field: uint64 queued_parts = 1;
+   */
+  queuedParts: bigint;
+
+  /**
+   * @generated from field: uint64 queued_bytes = 2;
+   */
+  queuedBytes: bigint;
+
+  /**
+   * What could not be kept since the server was started.
+   *
+   * @generated from field: uint64 lost_parts = 3;
+   */
+  lostParts: bigint;
+
+  /**
+   * @generated from field: uint64 lost_pictures = 4;
+   */
+  lostPictures: bigint;
+
+  /**
+   * Why nothing can be written at present; empty where all is well.
+   *
+   * @generated from field: string failure = 5;
+   */
+  failure: string;
+
+  /**
+   * Bytes on the disk, and how many there may be; 0 means without end.
+   *
+   * @generated from field: uint64 bytes = 6;
+   */
+  bytes: bigint;
+
+  /**
+   * @generated from field: uint64 max_bytes = 7;
+   */
+  maxBytes: bigint;
+};
+
+/**
+ * Describes the message polyscan.v1.HistoryState.
+ * Use `create(HistoryStateSchema)` to create a new message.
+ */
+export const HistoryStateSchema: GenMessage<HistoryState> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_monitor, 6);
 
 /**
  * Heartbeat says that there was nothing to say.
@@ -347,7 +457,7 @@ export type Heartbeat = Message<"polyscan.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 5);
+  messageDesc(file_polyscan_v1_monitor, 7);
 
 /**
  * LostEvents says what this watcher did not get.
@@ -356,7 +466,7 @@ export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
  */
 export type LostEvents = Message<"polyscan.v1.LostEvents"> & {
   /**
-   * By kind: verdict, scan, stream, recipe, device, preview.
+   * By kind: verdict, scan, stream, recipe, device, preview, call, history.
    *
    * @generated from field: map<string, uint64> kinds = 1;
    */
@@ -383,7 +493,7 @@ export type LostEvents = Message<"polyscan.v1.LostEvents"> & {
  * Use `create(LostEventsSchema)` to create a new message.
  */
 export const LostEventsSchema: GenMessage<LostEvents> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 6);
+  messageDesc(file_polyscan_v1_monitor, 8);
 
 /**
  * StreamState is a stream, and how it came out so far.
@@ -502,7 +612,7 @@ export type StreamState = Message<"polyscan.v1.StreamState"> & {
  * Use `create(StreamStateSchema)` to create a new message.
  */
 export const StreamStateSchema: GenMessage<StreamState> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 7);
+  messageDesc(file_polyscan_v1_monitor, 9);
 
 /**
  * WatchVerdict is what one part or frame came to.
@@ -664,7 +774,7 @@ export type WatchVerdict = Message<"polyscan.v1.WatchVerdict"> & {
  * Use `create(WatchVerdictSchema)` to create a new message.
  */
 export const WatchVerdictSchema: GenMessage<WatchVerdict> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 8);
+  messageDesc(file_polyscan_v1_monitor, 10);
 
 /**
  * StreamEvent is something that the operator of a line should know.
@@ -709,7 +819,7 @@ export type StreamEvent = Message<"polyscan.v1.StreamEvent"> & {
  * Use `create(StreamEventSchema)` to create a new message.
  */
 export const StreamEventSchema: GenMessage<StreamEvent> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 9);
+  messageDesc(file_polyscan_v1_monitor, 11);
 
 /**
  * LatePart is a result that became late on its way.
@@ -733,7 +843,7 @@ export type LatePart = Message<"polyscan.v1.LatePart"> & {
  * Use `create(LatePartSchema)` to create a new message.
  */
 export const LatePartSchema: GenMessage<LatePart> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 10);
+  messageDesc(file_polyscan_v1_monitor, 12);
 
 /**
  * RecipeChange is a recipe that was put or deleted.
@@ -764,7 +874,7 @@ export type RecipeChange = Message<"polyscan.v1.RecipeChange"> & {
  * Use `create(RecipeChangeSchema)` to create a new message.
  */
 export const RecipeChangeSchema: GenMessage<RecipeChange> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 11);
+  messageDesc(file_polyscan_v1_monitor, 13);
 
 /**
  * DeviceState says whether the device computes.
@@ -800,7 +910,7 @@ export type DeviceState = Message<"polyscan.v1.DeviceState"> & {
  * Use `create(DeviceStateSchema)` to create a new message.
  */
 export const DeviceStateSchema: GenMessage<DeviceState> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 12);
+  messageDesc(file_polyscan_v1_monitor, 14);
 
 /**
  * Preview is a small picture of a frame or part: every n-th pixel of every n-th row, so that taking it costs the line
@@ -875,7 +985,7 @@ export type Preview = Message<"polyscan.v1.Preview"> & {
  * Use `create(PreviewSchema)` to create a new message.
  */
 export const PreviewSchema: GenMessage<Preview> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 13);
+  messageDesc(file_polyscan_v1_monitor, 15);
 
 /**
  * RegionPlace is where a region lies in a preview.
@@ -912,7 +1022,7 @@ export type RegionPlace = Message<"polyscan.v1.RegionPlace"> & {
  * Use `create(RegionPlaceSchema)` to create a new message.
  */
 export const RegionPlaceSchema: GenMessage<RegionPlace> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 14);
+  messageDesc(file_polyscan_v1_monitor, 16);
 
 /**
  * PlaceRing is a ring of a region in a preview.
@@ -931,7 +1041,7 @@ export type PlaceRing = Message<"polyscan.v1.PlaceRing"> & {
  * Use `create(PlaceRingSchema)` to create a new message.
  */
 export const PlaceRingSchema: GenMessage<PlaceRing> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_monitor, 15);
+  messageDesc(file_polyscan_v1_monitor, 17);
 
 /**
  * WatchKind is a kind of events.
@@ -985,6 +1095,20 @@ export enum WatchKind {
    * @generated from enum value: WATCH_KIND_PREVIEW = 6;
    */
   PREVIEW = 6,
+
+  /**
+   * Unary calls that compute and have no verdict: of LowPolyService, DiffusionService and InspectionService.Rasterize.
+   *
+   * @generated from enum value: WATCH_KIND_CALL = 7;
+   */
+  CALL = 7,
+
+  /**
+   * The history lost something, can't be written, or can be again.
+   *
+   * @generated from enum value: WATCH_KIND_HISTORY = 8;
+   */
+  HISTORY = 8,
 }
 
 /**
