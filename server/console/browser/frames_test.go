@@ -1,8 +1,11 @@
 package browser
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"maps"
 	"os"
 	"path/filepath"
@@ -282,5 +285,52 @@ func TestRecipeFromLine(t *testing.T) {
 	}
 	if got := e.awaitValue(func() string { return e.number("pixels") }, ""); got != "" {
 		t.Errorf("a picture has numbers: %s pixels", got)
+	}
+}
+
+// A frame of 16384 x 16384 pixels, which is shown smaller, has all of its pixels where it is seen closely; so has one of
+// a line of 10,240 pixels. Numbers are those of all pixels.
+func TestRecipeLargeFrame(t *testing.T) {
+	s := serve(t, "")
+	e := s.editor(t, "")
+	for i, c := range []struct{ w, h, x, y int }{{16384, 16384, 15000, 12000}, {10240, 300, 9000, 100}} {
+		// Every other pixel of a square is bright, and smaller pictures have the mean.
+		m := image.NewGray(image.Rect(0, 0, c.w, c.h))
+		for y := range 100 {
+			for x := range 100 {
+				m.Pix[(c.y+y)*m.Stride+c.x+x] = uint8(50 + (x+y)%2*100)
+			}
+		}
+		var b bytes.Buffer
+		if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, m); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("large-%d.png", i)
+		e.frame(written(t, name, b.String()))
+		e.press("Rectangle")
+		e.drag(float64(c.x-60), float64(c.y-60), float64(c.x+160), float64(c.y+160))
+		e.await(fmt.Sprintf(`document.querySelectorAll(".list .regions button").length === %d`, i+1))
+		for number, want := range map[string]string{"min": "0", "max": "150"} {
+			if got := e.awaitValue(func() string { return e.number(number) }, want); got != want {
+				t.Errorf("%s: %s %q, want %s", name, number, got, want)
+			}
+		}
+		// The wheel zooms in on the square, until a pixel is several pixels of the screen.
+		for range 40 {
+			if eval[float64](e.tab, `document.querySelector(".editor svg").viewBox.baseVal.width`) < 200 {
+				break
+			}
+			px, py := e.at(float64(c.x+50), float64(c.y+50))
+			e.do(fmt.Sprintf(`document.querySelector(".editor svg").dispatchEvent(new WheelEvent("wheel",
+				{deltaY: -240, clientX: %v, clientY: %v, bubbles: true, cancelable: true}))`, px, py))
+			eval[bool](e.tab, `new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))`)
+		}
+		for dx := range 2 {
+			want := float64(50 + dx*100)
+			value := fmt.Sprintf(`(() => { const c = document.querySelector(".editor canvas"), v = document.querySelector(
+				".editor svg").viewBox.baseVal, k = c.width / v.width; return c.getContext("2d").getImageData(
+				Math.floor((%d.5 - v.x) * k), Math.floor((%d.5 - v.y) * k), 1, 1).data[0]; })()`, c.x+50+dx, c.y+50)
+			e.await(fmt.Sprintf(`Math.abs(%s - %v) <= 2`, value, want))
+		}
 	}
 }

@@ -5,7 +5,9 @@ import { text } from "./text";
 
 /** near is within how many CSS pixels something is meant. */
 export const near = 12;
-const mostPixels = 64e6; // of a picture in full; a larger one is shown smaller
+const mostPixels = 64e6; // of a picture in full; a larger one is shown smaller, and pieces of it as they are
+const mostPiece = 16e6; // pixels of a piece
+const settle = 100; // ms that the view rests before a piece is decoded, for which the browser reads all of the file
 
 type Shown = ImageBitmap | HTMLCanvasElement;
 
@@ -22,6 +24,10 @@ export class View {
   protected readonly render = onFrame(() => this.draw());
   private picture: Shown | null = null;
   private template: { picture: ImageBitmap; opacity: number } | null = null;
+  private source: Blob | null = null; // of a picture that is shown smaller
+  private piece: { picture: ImageBitmap; left: number; top: number } | null = null;
+  private wanted = 0; // timer of a piece
+  private decoding = false;
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private from: [number, number] | null = null; // of the picture, where it is held
   private readonly observer = new ResizeObserver(() => this.fit());
@@ -74,6 +80,10 @@ export class View {
   private put(picture: Shown | null): void {
     if (this.picture instanceof ImageBitmap) this.picture.close();
     this.picture = picture;
+    clearTimeout(this.wanted);
+    this.source = null;
+    this.piece?.picture.close();
+    this.piece = null;
   }
 
   /** show sets the picture to that of a file, of which a pixel is scale pixels of what is drawn on. */
@@ -90,6 +100,7 @@ export class View {
       picture = small;
     }
     this.put(picture);
+    if (picture.width < width) this.source = file;
     this.resize(width * scale, height * scale);
     this.fit();
   }
@@ -222,6 +233,47 @@ export class View {
     return [];
   }
 
+  /** drawPiece draws what is seen with all of its pixels where the picture has fewer, and has it decoded where it isn't
+   * there yet. */
+  private drawPiece(g: CanvasRenderingContext2D, ratio: number): void {
+    const { source, picture, piece, left, top, scale } = this;
+    if (!source || !picture || scale * ratio <= picture.width / this.width) return;
+    const s = scale * ratio;
+    const x0 = Math.max(0, Math.floor(left));
+    const y0 = Math.max(0, Math.floor(top));
+    const x1 = Math.min(this.width, Math.ceil(left + this.element.clientWidth / scale));
+    const y1 = Math.min(this.height, Math.ceil(top + this.element.clientHeight / scale));
+    if (x1 <= x0 || y1 <= y0) return;
+    g.imageSmoothingEnabled = scale < 3;
+    if (piece) g.drawImage(piece.picture, (piece.left - left) * s, (piece.top - top) * s, piece.picture.width * s, piece.picture.height * s);
+    const there = piece && piece.left <= x0 && piece.top <= y0 && piece.left + piece.picture.width >= x1 && piece.top + piece.picture.height >= y1;
+    if (there || this.decoding) return;
+    clearTimeout(this.wanted);
+    this.wanted = window.setTimeout(() => void this.decode(source, x0, y0, x1, y1), settle);
+  }
+
+  /** decode makes a piece, with what is around it as far as that isn't too much. */
+  private async decode(source: Blob, x0: number, y0: number, x1: number, y1: number): Promise<void> {
+    const aside = (x1 - x0) * (y1 - y0) * 4 <= mostPiece ? 0.5 : 0;
+    const [dx, dy] = [Math.ceil((x1 - x0) * aside), Math.ceil((y1 - y0) * aside)];
+    const [left, top] = [Math.max(0, x0 - dx), Math.max(0, y0 - dy)];
+    this.decoding = true;
+    try {
+      const picture = await createImageBitmap(source, left, top, Math.min(this.width, x1 + dx) - left, Math.min(this.height, y1 + dy) - top);
+      if (source !== this.source) {
+        picture.close();
+        return;
+      }
+      this.piece?.picture.close();
+      this.piece = { picture, left, top };
+    } catch {
+      this.source = null; // the smaller picture is what there is
+    } finally {
+      this.decoding = false;
+      this.render(); // which asks for another one where the view has moved
+    }
+  }
+
   private draw(): void {
     const { clientWidth: w, clientHeight: c } = this.element;
     const ratio = devicePixelRatio;
@@ -233,6 +285,7 @@ export class View {
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.clearRect(0, 0, this.canvas.width, this.canvas.height);
     for (const [shown, opacity] of [[this.picture, 1], [this.template?.picture, this.template?.opacity]] as const) {
+      if (shown && shown === this.template?.picture) this.drawPiece(g, ratio);
       if (!shown) continue;
       // Only what is seen is drawn, whatever the size of the picture.
       const k = shown.width / this.width;
@@ -258,6 +311,7 @@ export class View {
       }
     }
     g.globalAlpha = 1;
+    if (!this.template) this.drawPiece(g, ratio);
     this.overlay.setAttribute("viewBox", `${this.left} ${this.top} ${w / this.scale} ${c / this.scale}`);
     set(this.overlay, this.drawn(1 / this.scale));
   }
