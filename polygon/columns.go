@@ -18,6 +18,9 @@ type Output struct {
 	// Fields are the parts of a region to return; 0 means all. Without [FieldChannels] no statistics are computed but
 	// those that limits need. Result.Regions may hold other parts than those that were asked for.
 	Fields Fields
+	// Later leaves limits over parts to [Parts.Judge]: until then the result's verdict is [Fail], and what Failed leaves
+	// out is there. Without it they fail.
+	Later bool
 }
 
 // Fields are parts of what is returned of a region.

@@ -601,25 +601,50 @@ func (c *ChannelStatistics) keep(asked Statistics) {
 // finish makes the frame's verdict, and leaves out the regions that were not asked for.
 func (d *deriver) finish() {
 	d.compareRegions()
-	d.judgeBetween()
+	d.judgeBetween(nil, 0)
+	if d.set.lookBack > 0 {
+		if d.output.Later {
+			d.res.later, d.res.Verdict = d, Fail // until it is judged
+			return
+		}
+		for n := range d.set.between {
+			if b := &d.set.between[n]; b.over {
+				l := d.set.Limits(b.region)[b.limit]
+				d.put(b.region, b.limit, LimitResult{Expression: l.expr, Verdict: Fail, Reason: l.spelled + ": " + alone})
+			}
+		}
+	}
+	d.conclude()
+}
+
+// verdict is that of the regions so far.
+func (d *deriver) verdict() (all Verdict) {
 	see := func(v Verdict) {
-		if v != NoVerdict && d.res.Verdict != Fail {
-			d.res.Verdict = v
+		if v != NoVerdict && all != Fail {
+			all = v
 		}
 	}
 	if c := d.res.Columns; c != nil {
 		for _, v := range c.Verdict {
 			see(v)
 		}
-		if d.output.Failed {
-			c.chooseFailed()
-		}
-		return
+		return all
 	}
 	for i := range d.res.Regions {
 		see(d.res.Regions[i].Verdict)
 	}
-	if d.output.Failed {
+	return all
+}
+
+// conclude makes the verdict of what all limits came to, and leaves out the regions that were not asked for.
+func (d *deriver) conclude() {
+	d.res.Verdict = d.verdict()
+	if !d.output.Failed {
+		return
+	}
+	if c := d.res.Columns; c != nil {
+		c.chooseFailed()
+	} else {
 		d.res.Regions = slices.DeleteFunc(d.res.Regions, func(r RegionResult) bool { return r.Verdict != Fail })
 	}
 }

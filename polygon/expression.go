@@ -37,6 +37,15 @@ type operand struct {
 	name  string // with * for any text
 	at    int    // where the name is in the limit
 	rank  int    // 1 is the largest, -1 the smallest; 0 of what is no group
+	over  *over  // of the last parts; nil of this one
+}
+
+// dimension is that of the operand's quantity.
+func (o *operand) dimension() int {
+	if o.over != nil && o.over.what == 'f' {
+		return 0
+	}
+	return o.is.quantity.dimension()
 }
 
 // Bounds of limits between regions: ranks and exceptions; the regions that all of them look at; the names that are
@@ -122,6 +131,8 @@ func (p *limitParser) factor(l *Limit, x *expression) error {
 		}
 		x.steps = append(x.steps, step{do: 'n', number: v, dimension: p.unit(l)})
 		return nil
+	case p.aheadOver():
+		return p.over(x)
 	case p.sign("("):
 		if err := p.sum(l, x); err != nil {
 			return err
@@ -193,6 +204,8 @@ func (p *limitParser) operand(x *expression, rank int) error {
 type between struct {
 	region, limit int
 	members       [][]place // of each operand
+	over          bool      // it looks at the last parts,
+	slots         []int     // of which numbers of each operand are remembered here
 }
 
 // place is where a quantity of a region will be.
@@ -221,6 +234,10 @@ func (s *Set) resolve(bad *kernels.InvalidError) {
 			b := between{region: i, limit: k}
 			for n := range l.expression.operands {
 				o := &l.expression.operands[n]
+				if o.over != nil && o.over.what == 'f' {
+					b.members = append(b.members, nil)
+					continue
+				}
 				regions := []int{i}
 				fail := func(format string, args ...any) {
 					bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "column %d: %s", o.at+1, fmt.Sprintf(format, args...))
@@ -262,6 +279,10 @@ func (s *Set) resolve(bad *kernels.InvalidError) {
 					members[m] = place{r, slot}
 				}
 				b.members = append(b.members, members)
+			}
+			if err := s.addSlots(&b, l); err != nil {
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%v", err)
+				return
 			}
 			s.between = append(s.between, b)
 		}
@@ -317,10 +338,14 @@ func (d *deriver) gather(i, c int, r *RegionResult, stats *driver.MaskStats, s *
 	}
 }
 
-// judgeBetween judges the limits between regions.
-func (d *deriver) judgeBetween() {
+// judgeBetween judges the limits between regions; with parts those over them, of the part of a number, and without those
+// of this part alone.
+func (d *deriver) judgeBetween(past *Parts, number uint64) {
 	for n := range d.set.between {
 		b := &d.set.between[n]
+		if b.over != (past != nil) {
+			continue
+		}
 		l := d.set.Limits(b.region)[b.limit]
 		why := d.links[b.region].why
 		for k := range l.expression.operands {
@@ -333,13 +358,13 @@ func (d *deriver) judgeBetween() {
 		var o outcome
 		failing := ""
 		if once := l.ofChannel(); once {
-			failing = d.judgeIn(b, l, &o, 0, NoChannel)
+			failing = d.judgeIn(b, l, &o, 0, NoChannel, past, number)
 		} else {
 			for c, channel := range d.channels {
 				if channel == Alpha {
 					continue
 				}
-				if f := d.judgeIn(b, l, &o, c, channel); failing == "" {
+				if f := d.judgeIn(b, l, &o, c, channel, past, number); failing == "" {
 					failing = f
 				}
 			}
@@ -347,6 +372,11 @@ func (d *deriver) judgeBetween() {
 		r := l.judge(&o, why)
 		if failing != "" && r.Verdict == Fail && o.lacking == "" && why == "" {
 			r.Reason = failing
+		}
+		if past != nil && r.Measured {
+			if r.Parts = o.parts; r.Verdict == Fail {
+				r.Reason += overText(l, o.parts)
+			}
 		}
 		d.put(b.region, b.limit, r)
 	}
@@ -361,8 +391,10 @@ func (l *Limit) ofChannel() bool {
 
 // judgeIn sees the value of a limit in channel c. Of a limit on all of a group the value is how many don't satisfy it,
 // and the text says which.
-func (d *deriver) judgeIn(b *between, l *Limit, o *outcome, c int, channel Channel) (failing string) {
+func (d *deriver) judgeIn(b *between, l *Limit, o *outcome, c int, channel Channel, past *Parts,
+	number uint64) (failing string) {
 	x := l.expression
+	parts := math.MaxInt
 	values := make([][]float64, len(x.operands))
 	for k := range x.operands {
 		at := c
@@ -370,11 +402,25 @@ func (d *deriver) judgeIn(b *between, l *Limit, o *outcome, c int, channel Chann
 			at = slices.Index(d.channels, named)
 		}
 		values[k] = make([]float64, len(b.members[k]))
+		if ov := x.operands[k].over; ov != nil && ov.what == 'f' {
+			v, n := past.of(ov, 0, NoChannel, number)
+			values[k], parts = []float64{v}, min(parts, n)
+		}
 		for i, m := range b.members[k] {
 			v := d.values[m.region][m.slot*len(d.channels)+at]
 			if math.IsNaN(v) {
 				o.lack(channel, fmt.Sprintf("%s of region %s has none", x.operands[k].is.spelled, quoted(d.set.names[m.region])))
 				return ""
+			}
+			if ov := x.operands[k].over; ov != nil {
+				var n int
+				v, n = past.of(ov, b.slots[k], d.channels[at], number)
+				parts = min(parts, n)
+				if l.millimetres && ov.what != 'm' {
+					v = l.scale.extent(x.operands[k].is.quantity, v)
+					values[k][i] = v
+					continue
+				}
 			}
 			if l.millimetres {
 				v = l.scale.convert(x.operands[k].is.quantity, v)
@@ -402,6 +448,7 @@ func (d *deriver) judgeIn(b *between, l *Limit, o *outcome, c int, channel Chann
 		return ""
 	}
 	o.see(l, v, channel)
+	o.parts = parts
 	return ""
 }
 

@@ -46,6 +46,9 @@ type LimitResult struct {
 	// Channel whose value decided: of the channels that the limit looks at, the one nearest to failing or farthest
 	// beyond. NoChannel for a quantity of the region itself.
 	Channel Channel
+	// Parts says of how many parts the value is, where the limit is over the last ones of a stream: fewer than it says
+	// where the stream is younger, and where parts are missing or have no value. 0 of other limits.
+	Parts int
 	// Reason why it failed, for people, such as "mean 143.2 is above 140"; empty for a PASS.
 	Reason string
 }
@@ -413,6 +416,7 @@ type outcome struct {
 	margin   float64
 	value    float64
 	channel  Channel
+	parts    int // of a limit over parts
 }
 
 // see takes the value of one channel. Ties stay with the channel that came first.

@@ -56,6 +56,8 @@ const MaxLimit = 256
 //	product  = factor { ( "*" | "/" ) factor }
 //	factor   = number [ unit ] | "(" sum ")" | value | ( "largest" | "smallest" ) [ n ] "of" group
 //	value    = [ name "." ] [ channel "." ] quantity
+//	         | ( "mean" | "slope" | "spread" ) "over" [ "the" ] "last" n [ "parts" ] "of" value
+//	         | "count" "of" "failed" "of" [ "the" ] "last" n [ "parts" ]
 //	group    = name "." [ channel "." ] quantity
 //	name     = the name of a region in double quotes; in a group, * stands for any text
 //
@@ -69,6 +71,9 @@ const MaxLimit = 256
 // min and max are the centres of the first pixels with these values. Lengths, positions and areas (area, count, count of
 // pixels) are in pixels, and with a unit in mm and mm², by the [Scale] that the set must have then; in an expression with
 // a unit all of them are.
+//
+// The last four lines of a factor but one are over the last n parts of a stream, see [Parts]: the mean of a value, its
+// least-squares slope by the number of the part, its greatest less its least, and how many parts failed.
 //
 // Examples: "mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "coverage == 1".
 //
@@ -266,7 +271,7 @@ func (p *limitParser) beginsExpression() bool {
 	case tokenString, tokenNumber:
 		return true
 	case tokenWord:
-		return p.text == "all" || p.text == "largest" || p.text == "smallest"
+		return p.text == "all" || p.text == "largest" || p.text == "smallest" || p.aheadOver()
 	}
 	return p.kind == tokenSign && p.text == "("
 }

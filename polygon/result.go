@@ -19,6 +19,8 @@ type Result struct {
 	// Method that found the pixels; the backend's own choice where the call left it open.
 	Method Method
 	kernels.Timing
+
+	later *deriver // until [Parts.Judge], where that is to come
 }
 
 // Rect is the half-open range of columns [X0, X1) and rows [Y0, Y1).

@@ -89,6 +89,17 @@ func (s *Scale) convert(q quantity, v float64) float64 {
 	return v
 }
 
+// extent is a difference of two values of a quantity in mm or mm².
+func (s *Scale) extent(q quantity, v float64) float64 {
+	switch to := s.exactly(); q {
+	case quantityCentroidX, quantityMinX, quantityMaxX, quantityWeightedX:
+		return to.Width(v)
+	case quantityCentroidY, quantityMinY, quantityMaxY, quantityWeightedY:
+		return to.Height(v)
+	}
+	return s.convert(q, v)
+}
+
 // dimension is 1 of lengths and positions, 2 of areas, and 0 of all other quantities.
 func (q quantity) dimension() int {
 	switch q {
@@ -146,7 +157,7 @@ func (p *limitParser) checkUnits(l *Limit, behind int) error {
 			case 'n':
 				stack = append(stack, s.dimension)
 			case 'q':
-				stack = append(stack, l.expression.operands[s.operand].is.quantity.dimension())
+				stack = append(stack, l.expression.operands[s.operand].dimension())
 			case '*':
 				stack = append(stack[:n-2], stack[n-2]+stack[n-1])
 			case '/':

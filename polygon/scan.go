@@ -72,6 +72,7 @@ type Scanner struct {
 	max        int
 	stripBytes int
 	settled    uint64 // no line below comes any more
+	past       *Parts // nil where no limit looks at parts
 	closed     bool
 
 	// For the strip that is being taken.
@@ -162,7 +163,8 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 		return nil, err
 	}
 	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts,
-		stripBytes: max(cfg.StripBytes, 0)}
+		stripBytes: max(cfg.StripBytes, 0), past: s.NewParts()}
+	p.output.Later = c.past != nil
 	if err := c.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -807,11 +809,14 @@ func (c *Scanner) collect() (out []*ScannedPart) {
 			MissingLines: c.need.size() - c.need.common(p.have)}
 		if p.err == nil {
 			p.d.finish()
+			c.past.judge(p.number, p.d.res, s.MissingLines > 0)
 			if s.MissingLines > 0 && p.d.res.Verdict == Pass {
 				p.d.res.Verdict = Fail
 			}
 			p.d.res.Backend, p.d.res.Method = c.dev.Info().Backend, methodUsed(c.dev, c.method)
 			s.Result = p.d.res
+		} else {
+			c.past.judge(p.number, nil, true)
 		}
 		out = append(out, s)
 		return true

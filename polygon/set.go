@@ -37,6 +37,8 @@ type Set struct {
 	wanted  [][]*Limit // what they need of each region; nil where there are none
 
 	scale *Scale // nil where there is none
+
+	slots, lookBack int // numbers of a part that streams remember for limits over parts, and of how many parts
 }
 
 // box holds the vertices of a region, in 1/256 px, both ends included.

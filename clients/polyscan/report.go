@@ -104,6 +104,7 @@ type limitReport struct {
 	Value      *float64 `json:"value"`
 	Channel    *string  `json:"channel"`
 	Reason     *string  `json:"reason"`
+	Parts      uint32   `json:"parts,omitempty"` // of how many parts the value is, of a limit over the last ones
 }
 
 // percentileMap is an object from percentiles to values. Keys keep the order asked for; those without a value are null.
@@ -239,7 +240,8 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 }
 
 func limitOf(l *polyscanv1.LimitResult) limitReport {
-	out := limitReport{Expression: l.GetExpression(), Verdict: verdictName(l.GetVerdict()), Value: l.Value}
+	out := limitReport{Expression: l.GetExpression(), Verdict: verdictName(l.GetVerdict()), Value: l.Value,
+		Parts: l.GetParts()}
 	if l.GetChannel() != polyscanv1.Channel_CHANNEL_UNSPECIFIED {
 		name := channelName(l.GetChannel())
 		out.Channel = &name

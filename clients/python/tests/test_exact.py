@@ -263,3 +263,17 @@ def test_scale_of_files(client, tmp_path):
         assert (found.x, found.y, found.origin.x, found.origin.y) == (0.05, 0.04 if known else 0.05, 1, 2)
     text = f'[{{"name": "a", "rings": {ring}, "reference": {{"region": "b"}}}}, {{"name": "b", "rings": {ring}}}]'
     assert client.regions(text.encode()).message.regions[0].reference.region == "b"
+
+
+def test_over_parts(client):
+    """Limits over the last parts of a stream, and of how many parts their values are."""
+    limits = ["mean over the last 3 parts of mean <= 20", "count of failed of the last 9 parts == 0"]
+    regions = client.regions({"a": [(0, 0), (4, 0), (4, 4), (0, 4)]}).with_limits(limits)
+    frames = [np.full((4, 4), v, np.uint8) for v in (10, 20, 60, 40)]
+    for form in (None, ["name", "limits"]):
+        got = [r.result["a"].limits for r in client.stream(frames, regions, fields=form)]
+        assert [(m[0].value, m[0].parts) for m in got] == [(10, 1), (15, 2), (30, 3), (40, 3)]
+        assert [m[1].parts for m in got] == [1, 2, 3, 4] and got[0][0].verdict == polyscan.Verdict.PASS
+        assert got[2][0].verdict == polyscan.Verdict.FAIL and got[2][0].reason.endswith("30 is above 20")
+    alone = client.reduce(frames[0], regions)
+    assert alone.verdict == polyscan.Verdict.FAIL and "a frame alone" in alone["a"].limits[0].reason

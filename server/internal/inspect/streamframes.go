@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/budget"
@@ -30,6 +31,7 @@ type frameStream struct {
 	own     bool             // the set is of this stream alone
 	bytes   int64            // that it takes, with its message
 	seen    *events.Stream   // what others see of it
+	past    *polygon.Parts   // for limits over the last frames; nil where there are none
 }
 
 func (*frameStream) NewRequest() framestream.Request { return &pb.StreamFramesRequest{} }
@@ -49,7 +51,12 @@ func (f *frameStream) Open(req framestream.Request) error {
 		f.service.Memory.Count(budget.Requests, f.bytes)
 	}
 	what.Keep = true
-	f.what = what
+	f.what, f.past = what, what.Set.NewParts()
+	what.Reductions.Output.Later = f.past != nil
+	if n := f.past.Bytes(); n > 0 {
+		f.bytes += n
+		f.service.Memory.Count(budget.Requests, n)
+	}
 	f.seen = f.service.Events.Open(
 		events.SourceOf(f.ctx, pb.StreamMethod_STREAM_METHOD_STREAM_FRAMES, what, f.service.Host.Backend()))
 	return nil
@@ -57,7 +64,21 @@ func (f *frameStream) Open(req framestream.Request) error {
 
 func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestream.Request, in *framecodec.Message,
 	before <-chan struct{}) framestream.Answer {
-	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence)
+	judged := false
+	var judge func(*polygon.Result)
+	if f.past != nil {
+		// One after the other, from the start: a frame that waits holds nothing that the one before may wait for.
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return framestream.Answer{Err: context.Cause(ctx)}
+		}
+		judge = func(res *polygon.Result) { f.past.Judge(sequence, res); judged = true }
+	}
+	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence, judge)
+	if judge != nil && !judged {
+		judge(nil)
+	}
 	return framestream.Answer{Response: res, Numbers: numbers, Picture: picture, Release: release, Err: err}
 }
 

@@ -224,13 +224,13 @@ func (s *Service) frame(ctx context.Context, m method, n int, req request, in *f
 }
 
 // reduce computes a result with nothing in it but verdicts and what limits measured.
-func (s *Service) reduce(ctx context.Context, set *polygon.Set, f *frames.Frame) (*polygon.Result, error) {
+func (s *Service) reduce(ctx context.Context, set *polygon.Set, f *frames.Frame, later bool) (*polygon.Result, error) {
 	dev, err := s.Host.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer dev.End()
 	return polygon.Reduce(ctx, dev.Device, set, f.Picture, polygon.Reductions{
-		Statistics: polygon.Count,
+		Statistics: polygon.Count, Output: polygon.Output{Later: later},
 	}, 0)
 }

@@ -27,6 +27,10 @@ type try struct {
 	what    *regions
 	beside  *regions // nil: none
 	res     *pb.TryResponse
+
+	// The frames are a stream for limits over parts.
+	frames           uint64
+	past, pastBeside *polygon.Parts
 }
 
 func (*try) newRequest() request { return &pb.TryRequest{} }
@@ -41,22 +45,27 @@ func (t *try) open(ctx context.Context, req request) (err error) {
 	if !t.what.set.HasLimits() {
 		return apierr.Refuse("open.regions", nil, "no region has limits: no frame could fail")
 	}
+	t.past = t.what.set.NewParts()
 	if open.GetBeside() == nil {
-		return nil
+		return t.mem.keep(t.past.Bytes())
 	}
 	t.res.Beside = &pb.Tally{}
-	t.beside, err = t.service.regionsOf(ctx, nil, open.GetBeside(), "open.beside")
-	return err
+	if t.beside, err = t.service.regionsOf(ctx, nil, open.GetBeside(), "open.beside"); err != nil {
+		return err
+	}
+	t.pastBeside = t.beside.set.NewParts()
+	return t.mem.keep(t.past.Bytes() + t.pastBeside.Bytes())
 }
 
 // judgedBytes is about what a frame takes of an answer, without the names of regions.
 const judgedBytes = 400
 
 func (t *try) frame(ctx context.Context, j *judged, f *frames.Frame) error {
-	res, err := t.service.reduce(ctx, t.what.set, f)
+	res, err := t.service.reduce(ctx, t.what.set, f, t.past != nil)
 	if err != nil {
 		return t.what.paths.Translate(err)
 	}
+	t.past.Judge(t.frames, res)
 	m := j.message(pb.Verdict(res.Verdict))
 	t.res.Backend = res.Backend
 	n := int64(judgedBytes)
@@ -70,13 +79,15 @@ func (t *try) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 	}
 	res.Release()
 	if t.beside != nil {
-		if res, err = t.service.reduce(ctx, t.beside.set, f); err != nil {
+		if res, err = t.service.reduce(ctx, t.beside.set, f, t.pastBeside != nil); err != nil {
 			return t.beside.paths.Translate(err)
 		}
+		t.pastBeside.Judge(t.frames, res)
 		m.Beside = pb.Verdict(res.Verdict)
 		res.Release()
 		count(t.res.Beside, j.label, m.Beside)
 	}
+	t.frames++
 	count(t.res.Tally, j.label, m.Verdict)
 	t.res.Frames = append(t.res.Frames, m)
 	return t.mem.keep(n)

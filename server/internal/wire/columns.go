@@ -5,6 +5,7 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/polygon"
@@ -87,6 +88,13 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 			}
 		}
 		l.Value = littleEndian(values)
+		if slices.ContainsFunc(c.Limits, func(l polygon.LimitResult) bool { return l.Parts != 0 }) {
+			parts := make([]uint32, n)
+			for i := range c.Limits {
+				parts[i] = uint32(c.Limits[i].Parts)
+			}
+			l.Parts = littleEndian(parts)
+		}
 		m.Limits = l
 	}
 	return m

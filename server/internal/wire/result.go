@@ -144,6 +144,7 @@ func (w *resultWriter) region(to *pb.RegionResult, r *polygon.RegionResult) {
 			if from.Measured {
 				l.Value = w.f64.of(from.Value)
 			}
+			l.Parts = uint32(from.Parts)
 			to.Limits[i] = l
 		}
 	}

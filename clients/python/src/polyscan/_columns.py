@@ -213,15 +213,16 @@ class Columns:
             return None if self.length else []
         return texts(self.message.name)
 
-    def limits(self, i: int) -> list[tuple[str, int, float | None, int, str]] | None:
+    def limits(self, i: int) -> list[tuple[str, int, float | None, int, str, int]] | None:
         if self._limit_ends is None:
             return None if self._verdict[i] else []  # where there are limits there is a verdict
         m = self.message.limits
         start, end = int(self._limit_ends[i - 1]) if i else 0, int(self._limit_ends[i])
         value = np.frombuffer(m.value, "<f8")
         expressions, reasons = texts(m.expression), texts(m.reason)
+        parts = np.frombuffer(m.parts, "<u4").tolist() if m.parts else [0] * len(value)
         return [
-            (expressions[k], m.verdict[k], None if np.isnan(value[k]) else float(value[k]), m.channel[k], reasons[k])
+            (expressions[k], m.verdict[k], None if np.isnan(value[k]) else float(value[k]), m.channel[k], reasons[k], parts[k])
             for k in range(start, end)
         ]
 

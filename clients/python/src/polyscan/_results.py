@@ -41,13 +41,15 @@ class Verdict(enum.IntEnum):
 
 class LimitResult(NamedTuple):
     """The outcome of one limit. value is None where the region caught no pixel and the quantity has no value; channel
-    is that of the channel that decided, "" where the quantity has none; reason says why it failed."""
+    is that of the channel that decided, "" where the quantity has none; reason says why it failed. Of a limit over the
+    last parts of a stream, parts is of how many the value is."""
 
     expression: str
     verdict: Verdict
     value: float | None
     channel: str
     reason: str
+    parts: int = 0
 
 
 # Statistics of channels: the column, the field of rows, its type, and what stands where a region has no pixels.
@@ -193,9 +195,9 @@ class Rows:
     def names(self) -> list[str] | None:
         return [r.name for r in self.rows]
 
-    def limits(self, i: int) -> list[tuple[str, int, float | None, int, str]] | None:
+    def limits(self, i: int) -> list[tuple[str, int, float | None, int, str, int]] | None:
         return [
-            (m.expression, m.verdict, m.value if m.HasField("value") else None, m.channel, m.reason)
+            (m.expression, m.verdict, m.value if m.HasField("value") else None, m.channel, m.reason, m.parts)
             for m in self.rows[i].limits
         ]
 
@@ -579,8 +581,8 @@ class Region:
         if found is None:
             raise AttributeError(_not_asked_for("limits"))
         return [
-            LimitResult(expression, Verdict(verdict), value, channel_name(channel), reason)
-            for expression, verdict, value, channel, reason in found
+            LimitResult(expression, Verdict(verdict), value, channel_name(channel), reason, parts)
+            for expression, verdict, value, channel, reason, parts in found
         ]
 
     def __getattr__(self, name: str) -> Any:
