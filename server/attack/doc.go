@@ -5,10 +5,15 @@
 //	go test ./server/attack                      the smoke part, a few seconds
 //	go test ./server/attack -attack 3s           every case, each for three seconds
 //	go test ./server/attack -attack 1m -run /7   those of row 7, for longer
+//	go test ./server/attack -run TestTogether -together 30m -timeout 1h
+//	                                             all at once, beside a line at 60 % of what it can do
+//
+// POLYSCAND names another daemon than the one of this tree, such as one that was built with -race.
 //
 // Each file holds one kind of attack. A case says how the server is set up, what is sent, and which bounds hold beside
 // those that every case has; see bounds in measure_test.go. Ratios compare with the same run before the attack.
 //
 // A case that is known to be red says why in its field red. Where it is green all the same the suite says so and fails
-// nothing: the mark goes when that is so on every machine.
+// nothing: the mark goes when that is so on every machine. Every case holds the sum of metrics to the resident set, in
+// both directions; its field uncounted says why they are known to differ.
 package attack

@@ -22,16 +22,19 @@ import (
 
 var imageAttacks = []attack{
 	{row: 6, name: "ordinary PNGs beside a camera", camera: true,
-		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 8, ordinaryPNG()) },
-		red: "one file at a time is decoded, beside a camera and not behind it"},
+		run:       func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 8, ordinaryPNG()) },
+		red:       "one file at a time is decoded, beside a camera and not behind it",
+		uncounted: sized},
 	{row: 7, name: "a progressive JPEG of 100 scans", cancelled: true,
 		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 100), deadline...) }},
 	{row: 7, name: "a progressive JPEG of as many scans as are allowed", cancelled: true,
-		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 60), deadline...) }},
+		run:       func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 60), deadline...) },
+		uncounted: sized},
 	{row: 12, name: "a JPEG of nothing but FF00 in frames of 8 bytes",
 		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(512<<10), 8) }},
 	{row: 12, name: "a JPEG of nothing but FF00",
-		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(30<<20), 0) }},
+		run:       func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(30<<20), 0) },
+		uncounted: pooled},
 	{row: 13, name: "a PNG of 1 × 2^25", run: tallPNG},
 }
 

@@ -5,6 +5,7 @@ package attack
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -251,5 +252,51 @@ func TestMeasuresProcess(t *testing.T) {
 	// On a machine that others use, too, strips wait before the server sees them, so some may be late in silence.
 	if c := film(cc, 200*time.Millisecond); c.err != nil || c.lost > 0 {
 		t.Errorf("a camera alone: %+v", c)
+	}
+}
+
+// The sum of metrics is held to the resident set in both directions.
+func TestAccount(t *testing.T) {
+	const mb = 1e6
+	series := func(resident, ledger, expected, device, inUse, idle, released, alloc, live float64) account {
+		return accountOf(map[string]float64{
+			"process_resident_memory_bytes":                          resident * mb,
+			`polyscan_host_memory_bytes{kind="received"}`:            ledger / 2 * mb,
+			`polyscan_host_memory_bytes{kind="results"}`:             ledger / 2 * mb,
+			`polyscan_host_memory_bytes{kind="expected"}`:            expected * mb,
+			`polyscan_host_memory_bytes{kind="http_expected"}`:       expected * mb,
+			`polyscan_device_memory_bytes{kind="high_water"}`:        device * mb,
+			`polyscan_device_memory_bytes{kind="reserved"}`:          500 * mb,
+			"go_memstats_heap_inuse_bytes":                           inUse * mb,
+			"go_memstats_heap_idle_bytes":                            idle * mb,
+			"go_memstats_heap_released_bytes":                        released * mb,
+			"go_memstats_heap_alloc_bytes":                           alloc * mb,
+			"polyscan_heap_live_bytes":                               live * mb,
+			`polyscan_host_memory_bytes_of_another{kind="canvases"}`: 70 * mb,
+		})
+	}
+	before := series(50, 0, 0, 0, 20, 5, 5, 12, 10) // 40 beside 10 of garbage
+	for name, c := range map[string]struct {
+		at   account
+		want float64
+	}{
+		"as before":                    {before, 0},
+		"counted":                      {series(150, 100, 0, 0, 120, 5, 5, 112, 110), 0},
+		"on the device":                {series(150, 0, 0, 100, 20, 5, 5, 12, 10), 0},
+		"garbage":                      {series(150, 0, 0, 0, 120, 5, 5, 12, 10), 0},
+		"idle":                         {series(150, 0, 0, 0, 20, 105, 5, 12, 10), 0},
+		"since the last collection":    {series(150, 100, 0, 0, 120, 5, 5, 112, 10), 0},
+		"garbage since then":           {series(150, 0, 0, 0, 120, 5, 5, 112, 10), 0},
+		"not counted":                  {series(150, 0, 0, 0, 120, 5, 5, 112, 110), 100.0 / 150},
+		"half counted":                 {series(150, 50, 0, 0, 120, 5, 5, 112, 110), 50.0 / 150},
+		"outside of the heap":          {series(150, 0, 0, 0, 20, 5, 5, 12, 10), 100.0 / 150},
+		"expected and not here":        {series(50, 0, 100, 0, 20, 5, 5, 12, 10), 0},
+		"counted and not here":         {series(50, 100, 0, 0, 20, 5, 5, 12, 10), -98.0 / 50},
+		"twice":                        {series(150, 200, 0, 0, 120, 5, 5, 112, 110), -98.0 / 150},
+		"counted twice, and allocated": {series(150, 200, 0, 0, 120, 5, 5, 112, 10), -98.0 / 150},
+	} {
+		if off := c.at.off(before); math.Abs(off-c.want) > 1e-6 {
+			t.Errorf("%s: off by %.3f, want %.3f (%v)", name, off, c.want, c.at)
+		}
 	}
 }

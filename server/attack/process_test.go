@@ -235,28 +235,37 @@ func (p *process) client(t testing.TB) *grpc.ClientConn {
 	return cc
 }
 
-// unaccounted is how much of the resident set beyond base no metric tells of: neither the ledger of host memory, nor
-// the device's memory, nor what the runtime holds back of the heap, garbage included. ok is false where the server
-// doesn't answer.
-func (p *process) unaccounted(t testing.TB, base int64) (rest, resident int64, ok bool) {
-	m := p.samples()
-	if m == nil {
-		return 0, 0, false
-	}
-	resident = p.resident()
-	ledger := 0.0
+// account is what the metrics say at one time of the resident set, in bytes: how large it is, and what they explain of it
+// at least and at most. The latter differ by what was allocated since the last collection, of which nothing says whether
+// it is garbage or counted already.
+type account struct{ resident, least, most float64 }
+
+// accountOf adds up the ledger of host memory, the device's memory, and what the runtime holds of the heap that is not
+// in use.
+func accountOf(m map[string]float64) account {
+	sum := m[`polyscan_device_memory_bytes{kind="high_water"}`]
 	for series, v := range m {
-		if strings.HasPrefix(series, "polyscan_host_memory_bytes{") && !strings.Contains(series, `"expected"`) {
-			ledger += v
+		if strings.HasPrefix(series, "polyscan_host_memory_bytes{") && !strings.Contains(series, "expected") {
+			sum += v
 		}
 	}
-	live, found := m["polyscan_heap_live_bytes"]
-	if !found {
-		t.Fatal("the server does not say how much of the heap is live")
-	}
 	held := m["go_memstats_heap_inuse_bytes"] + m["go_memstats_heap_idle_bytes"] - m["go_memstats_heap_released_bytes"]
-	sum := ledger + m[`polyscan_device_memory_bytes{kind="high_water"}`] + max(held-live, 0)
-	return resident - base - int64(sum), resident, true
+	live := m["polyscan_heap_live_bytes"]
+	since := max(m["go_memstats_heap_alloc_bytes"]-live, 0)
+	return account{m["process_resident_memory_bytes"], sum + max(held-live-since, 0), sum + max(held-live, 0)}
+}
+
+// off is the part of the resident set that lacks in what the metrics explain, beside what was there before; negative
+// where they tell of more than there is.
+func (a account) off(before account) float64 {
+	rest := a.resident - (before.resident - before.most)
+	switch {
+	case rest > a.most:
+		return (rest - a.most) / a.resident
+	case rest < a.least:
+		return (rest - a.least) / a.resident
+	}
+	return 0
 }
 
 // samples are all series of the metrics, as the page writes them; nil where the server doesn't answer.

@@ -183,8 +183,11 @@ func TestTogether(t *testing.T) {
 	if peak := a.peak.Load(); peak > memoryBound || a.killed.Load() {
 		t.Errorf("a resident set of %d MB, killed: %t; the bound is %d MB", peak/1e6, a.killed.Load(), int64(memoryBound)/1e6)
 	}
-	if log := a.log.String(); strings.Contains(log, "panic") {
-		t.Errorf("%.6000s", log[strings.Index(log, "panic"):])
+	log := a.log.String()
+	for _, bad := range []string{"panic", "DATA RACE"} { // the latter where the daemon was built with -race
+		if at := strings.Index(log, bad); at >= 0 {
+			t.Errorf("%.6000s", log[at:])
+		}
 	}
 	for end := time.Now().Add(2 * settle); a.metric(t, "polyscan_requests_in_flight") > 0; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
