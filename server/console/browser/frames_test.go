@@ -216,14 +216,11 @@ func TestRecipeFromLine(t *testing.T) {
 		e.do(line + `.open = true`)
 	}
 	// The history is written behind the verdicts.
-	open()
-	for listed := false; !listed; {
-		listed = eval[bool](e.tab, `new Promise(r => setTimeout(() => r(
+	e.until("parts are listed", func() bool {
+		open()
+		return eval[bool](e.tab, `new Promise(r => setTimeout(() => r(
 			document.querySelectorAll("details.line select")[0].options.length === 5), 50))`)
-		if !listed {
-			open()
-		}
-	}
+	})
 	part := eval[string](e.tab, `(() => { const s = document.querySelectorAll("details.line select")[0];
 		const o = [...s.options].find(o => o.text.includes("A-2")); s.value = o.value; return o.text; })()`)
 	if want := "camera-3, A-2, PASS"; len(part) < len(want) || part[len(part)-len(want):] != want {
@@ -262,17 +259,17 @@ func TestRecipeFromLine(t *testing.T) {
 		}
 	}
 	send()
-	for listed := false; !listed; {
+	e.until("the stream is listed", func() bool {
 		open()
-		listed = eval[bool](e.tab, `new Promise(r => setTimeout(() => { const s = document.querySelectorAll("details.line select")[1];
+		return eval[bool](e.tab, `new Promise(r => setTimeout(() => { const s = document.querySelectorAll("details.line select")[1];
 			const o = [...s.options].find(o => o.text === "camera-4"); if (o) s.value = o.value; r(!!o); }, 50))`)
-	}
+	})
 	e.press("Next picture")
-	for shown := false; !shown; {
+	e.until("a picture is shown", func() bool {
 		send()
-		shown = eval[bool](e.tab, `new Promise(r => setTimeout(() => r(
+		return eval[bool](e.tab, `new Promise(r => setTimeout(() => r(
 			document.querySelector(".framecard .help").textContent.includes("L-0, a picture of the stream, every 2nd pixel")), 50))`)
-	}
+	})
 	e.press("Rectangle")
 	e.drag(900, 600, 1000, 700)
 	e.await(`document.querySelectorAll(".list .regions button").length === 2`)

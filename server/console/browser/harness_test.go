@@ -291,6 +291,16 @@ func (b *tab) awaitValue(f func() string, want string) (got string) {
 	}
 }
 
+// until does something again and again until it says that it is done.
+func (b *tab) until(what string, f func() bool) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); !f(); {
+		if time.Now().After(end) {
+			b.t.Fatal(b.said(fmt.Errorf("%s: not in %v", what, patience)))
+		}
+	}
+}
+
 func (b *tab) awaitChange(f func() string, from string) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); f() == from; {

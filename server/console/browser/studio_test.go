@@ -519,11 +519,11 @@ func TestStudioFromLine(t *testing.T) {
 		e.press(map[string]string{"lowpoly": "Low-poly", "fill": "Fill and background", "curves": "Curves"}[name])
 		line := fmt.Sprintf(`document.querySelector("#panel-%s details.line")`, name)
 		e.await(line)
-		for listed := false; !listed; { // the history is written behind the verdicts
+		e.until("the part is listed", func() bool { // the history is written behind the verdicts
 			e.do(line + `.open = false`)
 			e.do(line + `.open = true`)
-			listed = eval[bool](e.tab, `new Promise(r => setTimeout(() => r(`+line+`.querySelector("select").options.length === 1), 50))`)
-		}
+			return eval[bool](e.tab, `new Promise(r => setTimeout(() => r(`+line+`.querySelector("select").options.length === 1), 50))`)
+		})
 		e.press("Open the part")
 		switch name {
 		case "curves":

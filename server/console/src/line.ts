@@ -18,6 +18,16 @@ const listed = 50; // kept parts to choose from
 /** partName is what people call a part. */
 export const partName = (p: HistoryPart): string => p.partId || p.frameId || `#${p.partNumber || p.resultNumber}`;
 
+/** fill sets what there is to choose from. What was chosen stays. */
+function fill(select: HTMLSelectElement, options: [string, string][]): void {
+  const was = select.value;
+  set(
+    select,
+    options.map(([value, name]) => h("option", { value }, name)),
+  );
+  if (options.some(([value]) => value === was)) select.value = was;
+}
+
 /** frameOf is the frame of a part that was kept, as it was inspected. */
 export async function frameOf(id: bigint, name: string): Promise<File> {
   return new File([await evidence(id, EvidenceKind.FRAME)], name, { type: "image/png" });
@@ -75,9 +85,9 @@ export class Line {
   private async list(): Promise<void> {
     const name = this.camera.value.trim();
     const lines = [...watch.lines.values()].filter((l) => !name || l.name === name);
-    set(
+    fill(
       this.streams,
-      lines.map((l) => h("option", { value: l.key }, l.name || text.live.unnamed(l.id))),
+      lines.map((l) => [l.key, l.name || text.live.unnamed(l.id)]),
     );
     try {
       this.kept = (await this.calls.listParts({ filter: this.filter(), pageSize: listed })).parts;
@@ -88,12 +98,12 @@ export class Line {
       if (code === Code.FailedPrecondition || code === Code.Unimplemented) put(this.state, text.history.off);
       else this.on.failed(err);
     }
-    set(
+    fill(
       this.parts,
       this.kept.map((p) => {
         const at = p.at ? timestampDate(p.at).toLocaleTimeString("en-GB") : "";
         const verdict = p.verdict === Verdict.PASS ? text.verdict.pass : p.verdict === Verdict.FAIL ? text.verdict.fail : "";
-        return h("option", { value: p.id }, [at, p.name, partName(p), verdict].filter(Boolean).join(", "));
+        return [String(p.id), [at, p.name, partName(p), verdict].filter(Boolean).join(", ")];
       }),
     );
   }
