@@ -48,13 +48,13 @@ func (s *Scale) Height(px float64) float64 { return s.y.Of(px) }
 func (s *Scale) X(px float64) float64 { return s.left.to(px, s.x) }
 func (s *Scale) Y(px float64) float64 { return s.top.to(px, s.y) }
 
-// to is (v - from) times f.
-func (from Factor) to(v float64, f Factor) float64 {
-	// v - from.hi is d and an error, exactly.
-	d := float64(v - from.hi)
+// to is (v - f) times another factor.
+func (f Factor) to(v float64, by Factor) float64 {
+	// v - f.hi is d and an error, exactly.
+	d := float64(v - f.hi)
 	back := float64(v - d)
-	rest := float64(float64(float64(v-float64(d+back))+float64(back-from.hi)) - from.lo)
-	p := float64(d * f.hi)
-	e := math.FMA(d, f.hi, -p)
-	return float64(p + math.FMA(rest, f.hi, math.FMA(d, f.lo, e)))
+	rest := float64(float64(float64(v-float64(d+back))+float64(back-f.hi)) - f.lo)
+	p := float64(d * by.hi)
+	e := math.FMA(d, by.hi, -p)
+	return float64(p + math.FMA(rest, by.hi, math.FMA(d, by.lo, e)))
 }
