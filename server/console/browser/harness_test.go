@@ -155,6 +155,8 @@ type tab struct {
 	base  string
 	grpc  string          // the address for calls
 	asked func() []string // the addresses that the page asked
+	// patience is how long something may take.
+	patience time.Duration
 }
 
 // tab starts a browser that knows nothing yet.
@@ -171,7 +173,7 @@ func (s *served) tab(t *testing.T) *tab {
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(allocated)
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, base: s.http, grpc: s.grpc}
+	b := &tab{t: t, ctx: ctx, base: s.http, grpc: s.grpc, patience: patience}
 	var mu sync.Mutex
 	asked := map[string]bool{}
 	b.asked = func() []string {
@@ -247,7 +249,7 @@ func (b *tab) goTo(path string) {
 // eval is what an expression gives, once it is there.
 func eval[T any](b *tab, js string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, b.patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	if err != nil {
