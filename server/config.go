@@ -252,7 +252,7 @@ func (c *Config) messageBytes() int64 { return max(c.HostBytes/2, 2*c.MaxMessage
 // the runtime is told to keep to (GOMEMLIMIT) where that is less.
 func (c *Config) heapLimit() int64 {
 	const rest = 256 << 20
-	return min(c.HostBytes+c.messageBytes()*3/2+c.FrameCopyBytes+c.MaxRecipeBytes+c.historyMemory()+rest,
+	return min(c.HostBytes+2*c.messageBytes()+c.FrameCopyBytes+c.MaxRecipeBytes+c.historyMemory()+rest,
 		debug.SetMemoryLimit(-1))
 }
 

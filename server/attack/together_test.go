@@ -172,7 +172,12 @@ func TestTogether(t *testing.T) {
 	t.Logf("%d parts, one each %v; %d late and said so, %d waited for credit; resident set %d MB at most; answers %v; %q",
 		got.sent, period, got.late, got.behind, a.peak.Load()/1e6, a.answers, a.problems)
 	if got.err != nil || got.got != got.sent || got.wrong+got.double > 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("%v: %+v", got.err, got)
+		for line := range strings.Lines(a.log.String()) {
+			if strings.Contains(line, "connection closed") || strings.Contains(line, "LineScanService") {
+				t.Logf("%.400s", line)
+			}
+		}
 	}
 	if others := a.sinceBoot(t).others(before, time.Since(begun)); got.silent > 0 && others <= mostOthers {
 		t.Errorf("%d parts took more than %v and did not say that they are late", got.silent, patience)

@@ -44,7 +44,7 @@ type Budget struct {
 	Sem  *semaphore.Weighted
 	Cap  int64
 	Heap *Heap // nil: nobody looks at it
-	// Messages is what large messages may take of Cap, and small and urgent ones half as much again.
+	// Messages is what large messages may take of Cap, small ones half as much again, and urgent ones twice as much.
 	Messages int64
 
 	used [numKinds]atomic.Int64
@@ -66,15 +66,26 @@ func (b *Budget) Out() (sum int64) {
 // Count counts n bytes of messages, which may be negative, whatever is out.
 func (b *Budget) Count(k Kind, n int64) { b.used[k].Add(n) }
 
-// Admit counts n bytes of a message, and says whether there was room for them. Small and urgent ones find room whatever
-// else is out, so that large ones never keep them out.
+// Admit counts n bytes of a message, and says whether there was room for them. Small ones find room beside all that is
+// out, so that large ones never keep them out, and urgent ones beside all that small ones may take.
 func (b *Budget) Admit(k Kind, n int64, urgent bool) bool {
+	switch {
+	case urgent:
+		return b.admit(k, n, 2*b.Messages)
+	case n <= SmallShare:
+		return b.admit(k, n, b.smallMessages())
+	}
+	return b.admit(k, n, b.Messages)
+}
+
+// smallMessages is what large and small messages may take, and what they become.
+func (b *Budget) smallMessages() int64 { return b.Messages / 2 * 3 }
+
+// admit is Admit where messages may take so much. Within what is for large ones, all that is out counts.
+func (b *Budget) admit(k Kind, n, most int64) bool {
 	b.used[k].Add(n)
 	messages := b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() + b.used[RegionSets].Load()
-	ok := messages <= b.Messages && b.Out() <= max(b.Cap, b.Messages)
-	if n <= SmallShare || urgent {
-		ok = messages <= b.Messages/2*3
-	}
+	ok := messages <= most && (most > b.Messages || b.Out() <= max(b.Cap, b.Messages))
 	if !ok {
 		b.used[k].Add(-n)
 	}

@@ -132,15 +132,17 @@ func TestMessages(t *testing.T) {
 		results, received, n int64
 		urgent, want         bool
 	}{
-		"the first":               {0, 0, 32 * mb, false, true},
-		"more than half":          {0, 0, 33 * mb, false, false},
-		"beside others":           {0, 20 * mb, 12 * mb, false, true},
-		"too much beside others":  {0, 21 * mb, 12 * mb, false, false},
-		"beside results":          {52 * mb, 0, 12 * mb, false, true},
-		"too much beside results": {53 * mb, 0, 12 * mb, false, false},
-		"a small one":             {64 * mb, 32 * mb, mb, false, true},
-		"strips":                  {64 * mb, 32 * mb, 16 * mb, true, true},
-		"too many strips":         {64 * mb, 33 * mb, 16 * mb, true, false},
+		"the first":                {0, 0, 32 * mb, false, true},
+		"more than half":           {0, 0, 33 * mb, false, false},
+		"beside others":            {0, 20 * mb, 12 * mb, false, true},
+		"too much beside others":   {0, 21 * mb, 12 * mb, false, false},
+		"beside results":           {52 * mb, 0, 12 * mb, false, true},
+		"too much beside results":  {53 * mb, 0, 12 * mb, false, false},
+		"a small one":              {64 * mb, 32 * mb, mb, false, true},
+		"strips":                   {64 * mb, 32 * mb, 16 * mb, true, true},
+		"strips beside small ones": {64 * mb, 48 * mb, 16 * mb, true, true},
+		"too many small ones":      {64 * mb, 48 * mb, mb, false, false},
+		"too many strips":          {64 * mb, 49 * mb, 16 * mb, true, false},
 	} {
 		release, err := b.Take(t.Context(), Results, c.results)
 		if err != nil {

@@ -64,7 +64,7 @@ func (r *Request) hold(n int64, share func(), end bool) bool {
 	if n == 0 {
 		return true
 	}
-	if !r.of.Admit(Requests, n, true) { // it is here, and has found room once
+	if !r.of.admit(Requests, n, r.of.smallMessages()) { // it is here, and has found room once
 		return false
 	}
 	r.bytes = n

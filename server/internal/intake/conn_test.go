@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -420,5 +421,33 @@ func TestConnections(t *testing.T) {
 	}
 	if n := g.cfg.Memory.Used(budget.Connections); n != 0 || g.entered != 0 {
 		t.Errorf("%d bytes count for %d connections after all were closed", n, g.entered)
+	}
+}
+
+// Buffers that the transport drops without giving them back count until they are collected, and others until they are
+// back: else the ledger fills up for good, and no message finds room any more.
+func TestPoolCountsDroppedBuffers(t *testing.T) {
+	memory := budget.New(64 << 20)
+	p := (&Guard{cfg: Config{Memory: memory}}).Pool()
+	back := p.Get(100_000)
+	want := int64(cap(*back))
+	for range 100 {
+		p.Get(100_000)
+	}
+	for deadline := time.Now().Add(10 * time.Second); memory.Used(budget.Received) != want; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes count as received after buffers were dropped, want %d", memory.Used(budget.Received), want)
+		}
+	}
+	p.Put(back)
+	if n := memory.Used(budget.Received); n != 0 {
+		t.Errorf("%d bytes count as received once all are back", n)
+	}
+	for range 1000 { // the same buffers come again
+		p.Put(p.Get(100_000))
+	}
+	runtime.GC()
+	if n := memory.Used(budget.Received); n != 0 {
+		t.Errorf("%d bytes count as received", n)
 	}
 }

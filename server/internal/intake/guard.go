@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
@@ -184,22 +186,42 @@ func (g *Guard) limitOf(method string) int64 {
 	return 1 << 32
 }
 
-// Pool is where the transport takes its buffers from, which count as held until they are back.
-func (g *Guard) Pool() mem.BufferPool { return pool{mem.DefaultBufferPool(), g.cfg.Memory} }
+// Pool is where the transport takes its buffers from, which count as held until they are back. Those of connections
+// that break and of calls that are reset while data is unread never come back: they count until they are collected.
+func (g *Guard) Pool() mem.BufferPool {
+	return pool{mem.DefaultBufferPool(), g.cfg.Memory, &sync.Map{}}
+}
 
 type pool struct {
 	mem.BufferPool
 	memory *budget.Budget
+	out    *sync.Map // *taken by the address of the buffer, which it must not keep alive
+}
+
+// taken is a buffer that is not back.
+type taken struct {
+	bytes     int64
+	collected runtime.Cleanup
 }
 
 func (p pool) Get(n int) *[]byte {
 	b := p.BufferPool.Get(n)
-	p.memory.Count(budget.Received, int64(cap(*b)))
+	at, t := uintptr(unsafe.Pointer(b)), &taken{bytes: int64(cap(*b))}
+	p.memory.Count(budget.Received, t.bytes)
+	t.collected = runtime.AddCleanup(b, func(t *taken) {
+		p.out.CompareAndDelete(at, t) // another buffer may be there by now
+		p.memory.Count(budget.Received, -t.bytes)
+	}, t)
+	p.out.Store(at, t)
 	return b
 }
 
 func (p pool) Put(b *[]byte) {
-	p.memory.Count(budget.Received, -int64(cap(*b)))
+	if v, ok := p.out.LoadAndDelete(uintptr(unsafe.Pointer(b))); ok {
+		t := v.(*taken)
+		t.collected.Stop()
+		p.memory.Count(budget.Received, -t.bytes)
+	}
 	p.BufferPool.Put(b)
 }
 
