@@ -79,10 +79,13 @@ func (r *rig) guard(t T, n int64) {
 	r.used += n
 }
 
-// slice takes n bytes, offset from alignment, with a guard right behind.
+// slice takes n bytes, offset from alignment, with a guard right before and right behind: kernels may read the words that
+// the first and the last byte are in.
 func (r *rig) slice(t T, n int64, offset int) driver.Slice {
 	t.Helper()
-	r.used += int64(offset)
+	if offset > 0 {
+		r.guard(t, int64(offset))
+	}
 	s := driver.Slice{Mem: r.mem, Off: r.used, Len: n}
 	r.used += n
 	r.guard(t, alignUp(r.used+guardBytes)-r.used)
