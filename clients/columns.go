@@ -332,7 +332,7 @@ func (c *Columns) mm2(px float64, ok bool) (float64, bool) {
 }
 
 // Millimetres is a place of the frame, such as a centroid, in mm from the scale's origin; false where the regions have
-// none, or the result came as rows, which have places in mm. The centre of pixel (i, j) is the place (i + 0.5, j + 0.5).
+// none, or the result came as rows, which have places in mm. The centre of pixel (i, j) is at (i + 0.5, j + 0.5).
 func (c *Columns) Millimetres(x, y float64) (mmX, mmY float64, ok bool) {
 	if c.scale == nil {
 		return math.NaN(), math.NaN(), false
@@ -441,6 +441,16 @@ func (c *Columns) of(i, ch int) *polyscanv1.ChannelStatistics {
 		return r.GetChannels()[ch]
 	}
 	return &polyscanv1.ChannelStatistics{}
+}
+
+type statistics = polyscanv1.ChannelStatistics
+
+// float is a number that came as such: in a column, or in the rows.
+func (c *Columns) float(i, ch int, column []byte, row func(*statistics) *float64) (float64, bool) {
+	if c.list != nil {
+		return optional(row(c.of(i, ch)))
+	}
+	return atFloat(column, c.place(i, ch))
 }
 
 // place is where a channel's value lies in a column.
@@ -690,75 +700,48 @@ func (c *Columns) Distinct(i, ch int) (uint32, bool) {
 
 // Skewness is the third standardised moment; it has no value where all samples are equal.
 func (c *Columns) Skewness(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).Skewness)
-	}
-	return atFloat(c.m.GetSkewness(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetSkewness(), func(s *statistics) *float64 { return s.Skewness })
 }
 
 // Kurtosis is the fourth standardised moment, 3 for a normal distribution; it has no value where all samples are equal.
 func (c *Columns) Kurtosis(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).Kurtosis)
-	}
-	return atFloat(c.m.GetKurtosis(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetKurtosis(), func(s *statistics) *float64 { return s.Kurtosis })
 }
 
 // Entropy is that of the values, in bits.
 func (c *Columns) Entropy(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).Entropy)
-	}
-	return atFloat(c.m.GetEntropy(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetEntropy(), func(s *statistics) *float64 { return s.Entropy })
 }
 
 // MeanAbsoluteDeviation is the mean distance of the samples from their mean.
 func (c *Columns) MeanAbsoluteDeviation(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).MeanAbsoluteDeviation)
-	}
-	return atFloat(c.m.GetMeanAbsoluteDeviation(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetMeanAbsoluteDeviation(), func(s *statistics) *float64 { return s.MeanAbsoluteDeviation })
 }
 
 // InterquartileRange is the 75th percentile less the 25th.
 func (c *Columns) InterquartileRange(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).InterquartileRange)
-	}
-	return atFloat(c.m.GetInterquartileRange(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetInterquartileRange(), func(s *statistics) *float64 { return s.InterquartileRange })
 }
 
 // KolmogorovSmirnov is the greatest difference of the cumulative distributions of row i's region and of its reference.
 // It and the other distances have no value where there is nothing to compare.
 func (c *Columns) KolmogorovSmirnov(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).KolmogorovSmirnov)
-	}
-	return atFloat(c.m.GetKolmogorovSmirnov(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetKolmogorovSmirnov(), func(s *statistics) *float64 { return s.KolmogorovSmirnov })
 }
 
 // Wasserstein is the first Wasserstein distance from the reference, in levels.
 func (c *Columns) Wasserstein(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).Wasserstein)
-	}
-	return atFloat(c.m.GetWasserstein(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetWasserstein(), func(s *statistics) *float64 { return s.Wasserstein })
 }
 
 // JensenShannon is the divergence from the reference in bits, 0 to 1.
 func (c *Columns) JensenShannon(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).JensenShannon)
-	}
-	return atFloat(c.m.GetJensenShannon(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetJensenShannon(), func(s *statistics) *float64 { return s.JensenShannon })
 }
 
 // ChiSquare is half the sum of (p-q)^2/(p+q), 0 to 1.
 func (c *Columns) ChiSquare(i, ch int) (float64, bool) {
-	if c.list != nil {
-		return optional(c.of(i, ch).ChiSquare)
-	}
-	return atFloat(c.m.GetChiSquare(), c.place(i, ch))
+	return c.float(i, ch, c.m.GetChiSquare(), func(s *statistics) *float64 { return s.ChiSquare })
 }
 
 // Percentile is percentile p of the samples, one of those that were asked for; where the histogram was asked for with

@@ -148,3 +148,20 @@ func TestScanOverParts(t *testing.T) {
 	call.finish()
 	s.idle(t)
 }
+
+// What a line-scan session looks back at is in the ledger of host memory.
+func TestScanOverPartsIsCounted(t *testing.T) {
+	s := start(t, Config{})
+	used := func(limit string) float64 {
+		if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe(limit)); err != nil {
+			t.Fatal(err)
+		}
+		call := s.scan(t, scanOpen(clients.UseRecipe("drift", 0), 4, 2, 2, 2))
+		defer call.cancel()
+		return gather(t, s.gatherer).sum(t, "polyscan_host_memory_bytes", "kind", "sessions")
+	}
+	one := used("mean over the last 2 parts of mean < 300")
+	if both, least := used("mean over the last 1000 parts of mean < 300"), 1000*8.0; both < 2*one+least {
+		t.Errorf("sessions that look back at 2 and at 1000 parts count as %v bytes, the first as %v", both, one)
+	}
+}

@@ -288,7 +288,8 @@ func (ss *session) rewind(nextResult uint64) error {
 	return nil
 }
 
-// Bytes is about how much host memory sessions hold: their regions, and results that wait or may be asked for again.
+// Bytes is about how much host memory sessions hold: regions, results that wait or may be asked for again, and what
+// limits over parts look back at.
 func (s *Service) Bytes() (n int64) {
 	s.scans.mu.Lock()
 	var all []*session
@@ -300,7 +301,7 @@ func (s *Service) Bytes() (n int64) {
 	s.scans.mu.Unlock()
 	for _, ss := range all {
 		ss.mu.Lock()
-		n += int64(ss.unsent+ss.kept) + ss.what.Set.Bytes()
+		n += int64(ss.unsent+ss.kept) + ss.what.Set.Bytes() + ss.what.Set.NewParts().Bytes()
 		ss.mu.Unlock()
 	}
 	return n
