@@ -338,8 +338,8 @@ func (d *deriver) gather(i, c int, r *RegionResult, stats *driver.MaskStats, s *
 	}
 }
 
-// judgeBetween judges the limits between regions; with parts those over them, of the part of a number, and without those
-// of this part alone.
+// judgeBetween judges the limits between regions; with parts those over them, of the part of a number, and without
+// those of this part alone.
 func (d *deriver) judgeBetween(past *Parts, number uint64) {
 	for n := range d.set.between {
 		b := &d.set.between[n]

@@ -67,19 +67,19 @@ const MaxLimit = 256
 // are equal: a limit on them fails there. ks, wasserstein, js and chisquare are distances from the region's
 // [Reference], which it must have.
 //
-// width and height are of the region's bounds, centroid of its pixels, weighted is the centroid weighted by the samples,
-// min and max are the centres of the first pixels with these values. Lengths, positions and areas (area, count, count of
-// pixels) are in pixels, and with a unit in mm and mm², by the [Scale] that the set must have then; in an expression with
-// a unit all of them are.
+// width and height are of the region's bounds, centroid of its pixels, weighted is the centroid weighted by the
+// samples, min and max are the centres of the first pixels with these values. Lengths, positions and areas (area,
+// count, count of pixels) are in pixels, and with a unit in mm and mm², by the [Scale] that the set must have then; in
+// an expression with a unit all of them are.
 //
 // The last four lines of a factor but one are over the last n parts of a stream, see [Parts]: the mean of a value, its
 // least-squares slope by the number of the part, its greatest less its least, and how many parts failed.
 //
 // Examples: "mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "coverage == 1".
 //
-// count, area, coverage, width, height and centroid are of the region and take no channel. The other quantities are of a
-// channel; without one, every channel except alpha has to satisfy the limit. Quantities are rounded to float64 once and
-// compared with the number as it reads.
+// count, area, coverage, width, height and centroid are of the region and take no channel. The other quantities are of
+// a channel; without one, every channel except alpha has to satisfy the limit. Quantities are rounded to float64 once
+// and compared with the number as it reads.
 //
 // Errors are [*LimitError].
 func ParseLimit(expr string) (Limit, error) {

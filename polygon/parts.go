@@ -24,8 +24,8 @@ const mostRemembered = 1 << 20
 //
 // A limit looks at the parts whose numbers are the last n, that of the part itself among them, from the first number on
 // that the stream gave. A part without a value, because it had no result, lacked lines or caught no pixel, adds none to
-// means, slopes and spreads; it has failed where failed parts are counted, as have numbers that never came. Whether a part
-// has failed is what its other limits say: limits over parts don't feed on themselves.
+// means, slopes and spreads; it has failed where failed parts are counted, as have numbers that never came. Whether a
+// part has failed is what its other limits say: limits over parts don't feed on themselves.
 type Parts struct {
 	set     *Set
 	started bool
@@ -56,9 +56,9 @@ func (p *Parts) Bytes() int64 {
 	return int64(p.set.lookBack) * int64(64+8*int(Alpha+1)*p.set.slots)
 }
 
-// Judge completes the result of a part, which was made with [Output].Later; nil is a part that has none. Numbers ascend as
-// a rule. A part that comes late, its number below others, is judged by the parts before it that are known, and counts for
-// the parts that come after it; what was said of those between stays.
+// Judge completes the result of a part, which was made with [Output].Later; nil is a part that has none. Numbers ascend
+// as a rule. A part that comes late, its number below others, is judged by the parts before it that are known, and
+// counts for the parts that come after it; what was said of those between stays.
 func (p *Parts) Judge(number uint64, r *Result) { p.judge(number, r, false) }
 
 // judge is Judge for a part that may have failed beside its limits.

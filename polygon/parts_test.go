@@ -261,8 +261,8 @@ func TestPartsProperty(t *testing.T) {
 	}
 }
 
-// A scanner remembers its parts: those that lack lines have failed and give no value, whatever came of them, and what is
-// remembered outlives the device.
+// A scanner remembers its parts: those that lack lines have failed and give no value, whatever came of them, and what
+// is remembered outlives the device.
 func TestScanOverParts(t *testing.T) {
 	dev := openCPU(t, kernels.Config{MemoryBytes: 1 << 20})
 	set := mustSet(t, Region{Name: "a", Rings: []Ring{rectangle(0, 0, 4, 2)}, Limits: []string{"mean < 200",

@@ -9,9 +9,10 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
-// Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as, so that 300 square
-// pixels of 0.1 mm by 0.1 mm are 3 mm², and what its methods return is the exact number of the decimals, rounded once to
-// float64 (but for numbers within 2^-100 of themselves of the middle between two float64s, which may come out as either).
+// Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as, so that 300
+// square pixels of 0.1 mm by 0.1 mm are 3 mm², and what its methods return is the exact number of the decimals, rounded
+// once to float64 (but for numbers within 2^-100 of themselves of the middle between two float64s, which may come out
+// as either).
 type Scale struct {
 	// X and Y are millimetres per pixel, 1e-9 to 1e9.
 	X, Y float64

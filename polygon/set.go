@@ -93,9 +93,9 @@ const (
 	regionPiece = 8
 )
 
-// NewSetInPieces is [NewSet] for regions with a scale, unless that is nil, and for callers that must let others go first:
-// it calls pause, unless that is nil, between pieces of work that take some 0.1 ms. An error of pause ends it, and is
-// returned as it is.
+// NewSetInPieces is [NewSet] for regions with a scale, unless that is nil, and for callers that must let others go
+// first: it calls pause, unless that is nil, between pieces of work that take some 0.1 ms. An error of pause ends it,
+// and is returned as it is.
 func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error) (*Set, error) {
 	b = b.withDefaults()
 	bad := newInvalid()

@@ -1,7 +1,7 @@
 package server
 
-// Limits over the last parts of a stream: what streams remember outlives a connection, not a stream, and a recipe that is
-// put meanwhile has no part in it.
+// Limits over the last parts of a stream: what streams remember outlives a connection, not a stream, and a recipe that
+// is put meanwhile has no part in it.
 
 import (
 	"bytes"

@@ -161,7 +161,8 @@ func TestWatchUsage(t *testing.T) {
 	}
 }
 
-// Calls without a verdict are printed with what became of them; what the history lost is printed, and no more than that.
+// Calls without a verdict are printed with what became of them; what the history lost is printed, and no more than
+// that.
 func TestWatchCallsAndHistory(t *testing.T) {
 	addr := startServer(t, server.Config{})
 	all, _, _ := watching(t, "--addr", addr, "--kind", "call")

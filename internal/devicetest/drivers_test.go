@@ -122,8 +122,8 @@ func TestMirrorOfEqualDrivers(t *testing.T) {
 	runParts(t, s)
 }
 
-// runParts runs the suite: under the race detector only those parts that are about streams, since the oracle computes in
-// the goroutine that waits.
+// runParts runs the suite: under the race detector only those parts that are about streams, since the oracle computes
+// in the goroutine that waits.
 func runParts(t *testing.T, s Suite, but ...string) {
 	streams := []string{"open", "order", "streams", "errors", "sticky", "close", "concurrent"}
 	for _, p := range parts {

@@ -79,8 +79,8 @@ func (r *rig) guard(t T, n int64) {
 	r.used += n
 }
 
-// slice takes n bytes, offset from alignment, with a guard right before and right behind: kernels may read the words that
-// the first and the last byte are in.
+// slice takes n bytes, offset from alignment, with a guard right before and right behind: kernels may read the words
+// that the first and the last byte are in.
 func (r *rig) slice(t T, n int64, offset int) driver.Slice {
 	t.Helper()
 	if offset > 0 {

@@ -20,8 +20,8 @@ func FactorOf(v ...float64) Factor {
 	return Factor{hi, lo}
 }
 
-// Of is v times the factor: the float64 next to the exact product, but where that is within 2^-100 of itself of the middle
-// between two.
+// Of is v times the factor: the float64 next to the exact product, but where that is within 2^-100 of itself of the
+// middle between two.
 func (f Factor) Of(v float64) float64 {
 	p := float64(v * f.hi)
 	return float64(p + math.FMA(v, f.lo, math.FMA(v, f.hi, -p)))

@@ -235,9 +235,9 @@ func (p *process) client(t testing.TB) *grpc.ClientConn {
 	return cc
 }
 
-// account is what the metrics say at one time of the resident set, in bytes: how large it is, and what they explain of it
-// at least and at most. The latter differ by what was allocated since the last collection, of which nothing says whether
-// it is garbage or counted already.
+// account is what the metrics say at one time of the resident set, in bytes: how large it is, and what they explain of
+// it at least and at most. The latter differ by what was allocated since the last collection, of which nothing says
+// whether it is garbage or counted already.
 type account struct{ resident, least, most float64 }
 
 // accountOf adds up the ledger of host memory, the device's memory, and what the runtime holds of the heap that is not

@@ -66,8 +66,8 @@ const (
 	twice = `{"name":"twice","rings":[[[100,200],[160,200],[160,260],[100,260]],[[130,230],[190,230],[190,290],[130,290]]],"fill":"evenodd"}`
 )
 
-// Regions are exported in each format that the command line reads, which finds the same pixels and limits in them, and so
-// does the page where it reads the format. What a format can't hold is said.
+// Regions are exported in each format that the command line reads, which finds the same pixels and limits in them, and
+// so does the page where it reads the format. What a format can't hold is said.
 func TestRecipeExports(t *testing.T) {
 	s := serve(t, "")
 	board := testdata("board.png")
@@ -134,8 +134,8 @@ func TestRecipeExports(t *testing.T) {
 	}
 }
 
-// What is drawn is cut out of a region whose edges it crosses, by keys and exactly: of one whose rings cross themselves,
-// by each fill rule.
+// What is drawn is cut out of a region whose edges it crosses, by keys and exactly: of one whose rings cross
+// themselves, by each fill rule.
 func TestRecipeCutOut(t *testing.T) {
 	s := serve(t, "")
 	board := testdata("board.png")
@@ -285,8 +285,8 @@ func TestRecipeFromLine(t *testing.T) {
 	}
 }
 
-// A frame of 16384 x 16384 pixels, which is shown smaller, has all of its pixels where it is seen closely; so has one of
-// a line of 10,240 pixels. Numbers are those of all pixels.
+// A frame of 16384 x 16384 pixels, which is shown smaller, has all of its pixels where it is seen closely; so has one
+// of a line of 10,240 pixels. Numbers are those of all pixels.
 func TestRecipeLargeFrame(t *testing.T) {
 	s := serve(t, "")
 	e := s.editor(t, "")

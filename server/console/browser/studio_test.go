@@ -430,8 +430,8 @@ func TestStudioRoles(t *testing.T) {
 	b.await(`document.querySelector(".panel:not([hidden]) .editor svg")`)
 }
 
-// A curve is drawn with the mouse over a picture, from which it takes its colours, and its blur is dragged by the mouse,
-// also where a point of the curve is.
+// A curve is drawn with the mouse over a picture, from which it takes its colours, and its blur is dragged by the
+// mouse, also where a point of the curve is.
 func TestStudioDrawOver(t *testing.T) {
 	s := serve(t, "")
 	e := s.studio(t, "curves")

@@ -215,8 +215,8 @@ type body struct {
 	io.Closer
 }
 
-// shorten takes a time from what a call may take, which the gRPC server counts from when it begins. A call may take that
-// long and a millisecond; one of hours or days isn't worth it.
+// shorten takes a time from what a call may take, which the gRPC server counts from when it begins. A call may take
+// that long and a millisecond; one of hours or days isn't worth it.
 func shorten(h http.Header, by time.Duration) {
 	v := h.Get("Grpc-Timeout")
 	unit := map[string]time.Duration{"M": time.Minute, "S": time.Second, "m": time.Millisecond, "u": time.Microsecond,

@@ -197,8 +197,8 @@ func (s *RegionSets) cameBefore(hash uint64) bool {
 	return false
 }
 
-// read reads a set that is to be kept, and counts it for the keeper and for a call. It returns nil for one that can't be
-// read, for one that is too large, and for one that memory has no room for.
+// read reads a set that is to be kept, and counts it for the keeper and for a call. It returns nil for one that can't
+// be read, for one that is too large, and for one that memory has no room for.
 func (s *RegionSets) read(span framecodec.Span) *keptSet {
 	// Coordinates take as much on the wire, in the message and in the compiled set, and up to twice as much in a message
 	// that has them one by one.
