@@ -79,3 +79,13 @@ func (c *Client) Background(ctx context.Context, req *polyscanv1.BackgroundReque
 	}
 	return res, nil
 }
+
+// Extract turns a picture into curves and pixels from which Solve makes about the same.
+func (c *Client) Extract(ctx context.Context, req *polyscanv1.ExtractRequest) (*polyscanv1.ExtractResponse, error) {
+	res := &polyscanv1.ExtractResponse{}
+	if err := c.cc.Invoke(ctx, polyscanv1.DiffusionService_Extract_FullMethodName, framecodec.New(req), res,
+		frames); err != nil {
+		return nil, wrap(err)
+	}
+	return res, nil
+}

@@ -113,9 +113,13 @@ const (
 // for.
 //
 // solve returns what a drawing makes, in planes, such as [SolveDrawing] does; it is called several times with drawings
-// that share memory. The same picture and solutions give the same drawing. Bad input is an [*kernels.InvalidError].
+// that share memory. pause is called about every millisecond of the computing between; its error ends the call, and it
+// may be nil. The same picture and solutions give the same drawing. Bad input is an [*kernels.InvalidError].
+//
+// It takes up to 160 bytes of memory a pixel (of noise, all of which is edges), and time for each pixel and round, and
+// for each point of an edge as often as its curve is cut in two.
 func Extract(ctx context.Context, p *Planes, opts *ExtractOptions,
-	solve func(context.Context, *Drawing) ([]float32, error)) (*Extraction, error) {
+	solve func(context.Context, *Drawing) ([]float32, error), pause func() error) (*Extraction, error) {
 	o, err := opts.settled()
 	if err != nil {
 		return nil, err
@@ -127,19 +131,27 @@ func Extract(ctx context.Context, p *Planes, opts *ExtractOptions,
 		return nil, err
 	}
 	n := p.Width * p.Height
-	for i, v := range p.Values {
+	for i, v := range p.Values { // as fast as memory
 		if !usable(v) {
 			return nil, unusable(path{"values", i}, v)
 		}
 	}
 	d := &Drawing{Width: p.Width, Height: p.Height, Channels: p.Channels, Flags: make([]uint8, n),
 		Values: make([]float32, len(p.Values))}
-	x := &extraction{p: p, o: o, d: d, out: &Extraction{Drawing: d}, taken: make([]bool, n)}
-	for _, c := range traceEdges(p, o) {
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
+	pace := &pacer{pause: func() error {
+		if err := context.Cause(ctx); err != nil || pause == nil {
+			return err
 		}
-		x.addCurve(c)
+		return pause()
+	}}
+	x := &extraction{p: p, o: o, d: d, out: &Extraction{Drawing: d}, taken: make([]bool, n), pace: pace}
+	for _, c := range traceEdges(p, o, pace) {
+		if !x.addCurve(c) {
+			break
+		}
+	}
+	if pace.err != nil {
+		return nil, pace.err
 	}
 	if len(d.Curves) == 0 { // something has to be given
 		x.give(p.Height/2*p.Width + p.Width/2)
@@ -153,22 +165,51 @@ func Extract(ctx context.Context, p *Planes, opts *ExtractOptions,
 		if len(x.out.Solved) != len(p.Values) {
 			return nil, fmt.Errorf("diffusion: a solution of %d values for %d", len(x.out.Solved), len(p.Values))
 		}
-		x.out.PSNR = PSNR(x.out.Solved, p.Values)
-		if round < toneRounds {
+		x.out.PSNR = psnr(x.out.Solved, p.Values, pace)
+		more := round < toneRounds
+		if more {
 			x.tone()
-			continue
+		} else if left := int(allowed) - x.out.Pixels; x.out.PSNR < o.PSNR && left > 0 {
+			more = x.addPixels(min(left, most)) > 0
 		}
-		left := int(allowed) - x.out.Pixels
-		if !(x.out.PSNR < o.PSNR) || left <= 0 || x.addPixels(min(left, most)) == 0 {
+		if pace.err != nil {
+			return nil, pace.err
+		}
+		if !more {
 			return x.out, nil
 		}
 	}
 }
 
+// pacer calls pause now and then, and remembers its error.
+type pacer struct {
+	pause func() error
+	done  int
+	err   error
+}
+
+// paceWork is how much work goes by between two calls of pause: about half a millisecond of steps of 50 ns.
+const paceWork = 10_000
+
+// spend counts steps of work, and reports whether to go on.
+func (p *pacer) spend(n int) bool {
+	if p.done += n; p.done >= paceWork && p.err == nil {
+		p.done = 0
+		p.err = p.pause()
+	}
+	return p.err == nil
+}
+
 // PSNR is that of a against b, of values from 0 to 1, in decibels; +Inf where they are equal.
-func PSNR(a, b []float32) float64 {
+func PSNR(a, b []float32) float64 { return psnr(a, b, &pacer{pause: func() error { return nil }}) }
+
+// psnr is PSNR, of fewer values where pace ends it.
+func psnr(a, b []float32, pace *pacer) float64 {
 	sum := 0.0
 	for i, v := range a {
+		if !pace.spend(1) {
+			break
+		}
 		d := float64(v - b[i])
 		sum += float64(d * d)
 	}
@@ -183,6 +224,7 @@ type extraction struct {
 	out   *Extraction
 	edges []coloured // of each curve
 	taken []bool     // of each pixel: whether it is given, or a curve runs so close to it that it may be
+	pace  *pacer
 }
 
 // coloured is an edge with the colours to the left and the right of each point, before they are simplified.
@@ -220,13 +262,16 @@ func (p *Planes) around(plane []float32, i int) float64 {
 	return sum / 9
 }
 
-// addPixels gives up to so many pixels, and returns how many: of each cell the one around which the mean error is
-// largest, from the cells where that is largest. To go by the squared error of whole cells would take pixels for
-// texture, which they do little about.
+// addPixels gives up to so many pixels, and returns how many, unless it is ended: of each cell the one around which the
+// mean error is largest, from the cells where that is largest. To go by the squared error of whole cells would take
+// pixels for texture, which they do little about.
 func (x *extraction) addPixels(most int) int {
 	p, n := x.p, len(x.d.Flags)
 	off := make([]float32, len(p.Values))
 	for i, v := range p.Values {
+		if !x.pace.spend(1) {
+			return 0
+		}
 		off[i] = v - x.out.Solved[i]
 	}
 	type candidate struct {
@@ -235,6 +280,9 @@ func (x *extraction) addPixels(most int) int {
 	}
 	var all []candidate
 	for y0 := 0; y0 < p.Height; y0 += cellSide {
+		if !x.pace.spend(cellSide * p.Width) {
+			return 0
+		}
 		for x0 := 0; x0 < p.Width; x0 += cellSide {
 			var best candidate
 			for y := y0; y < min(y0+cellSide, p.Height); y++ {
@@ -268,15 +316,21 @@ func (x *extraction) addPixels(most int) int {
 // coordinates of control points are rounded to so many parts of a pixel.
 const extractGrid = 8
 
-// addCurve makes a curve of an edge.
-func (x *extraction) addCurve(e edge) {
-	points, at := fitCurve(e.points, x.o.Flatness)
+// addCurve makes a curve of an edge, unless it is ended, and reports whether to go on.
+func (x *extraction) addCurve(e edge) bool {
+	points, at := fitCurve(e.points, x.o.Flatness, x.pace)
+	if x.pace.err != nil {
+		return false
+	}
 	for i, p := range points {
 		points[i] = Point{math.Round(p.X*extractGrid) / extractGrid, math.Round(p.Y*extractGrid) / extractGrid}
 	}
 	k := coloured{edge: e, at: at}
 	for side := range k.colours {
 		k.colours[side] = x.beside(e, side, x.p, x.o.Distance)
+	}
+	if x.pace.err != nil {
+		return false
 	}
 	c := Curve{Points: points, Left: x.stops(&k, 0), Right: x.stops(&k, 1)}
 	s := &strokes{channels: x.d.Channels}
@@ -287,6 +341,7 @@ func (x *extraction) addCurve(e edge) {
 			x.take(q)
 		}
 	}
+	return x.pace.spend(10 * len(e.points))
 }
 
 // take marks the pixels that a curve through a place may claim.
@@ -301,13 +356,17 @@ func (x *extraction) take(q Point) {
 	}
 }
 
-// beside is what a picture has on a side of an edge, a distance from each point, smoothed along it.
+// beside is what a picture has on a side of an edge, a distance from each point, smoothed along it; less where it is
+// ended.
 func (x *extraction) beside(e edge, side int, p *Planes, distance float64) [][]float64 {
 	if side == 1 {
 		distance = -distance
 	}
 	found := make([][]float64, len(e.points))
 	for i, q := range e.points {
+		if !x.pace.spend(10) {
+			return found // which nobody reads
+		}
 		t := e.direction(i)
 		found[i] = make([]float64, p.Channels)
 		for c := range found[i] {
@@ -348,18 +407,25 @@ func (x *extraction) stops(e *coloured, side int) []Stop {
 	return stops
 }
 
-// tone moves the colours of curves by what the solution is off around them.
+// tone moves the colours of curves by what the solution is off around them, unless it is ended.
 func (x *extraction) tone() {
 	off := &Planes{Width: x.p.Width, Height: x.p.Height, Channels: x.p.Channels,
 		Values: make([]float32, len(x.p.Values))}
 	for i, v := range x.p.Values {
+		if !x.pace.spend(1) {
+			return
+		}
 		off.Values[i] = v - x.out.Solved[i]
 	}
 	for i := range x.edges {
 		e := &x.edges[i]
 		for side := range e.colours {
 			for _, d := range toneDistances {
-				for k, v := range x.beside(e.edge, side, off, d) {
+				found := x.beside(e.edge, side, off, d)
+				if x.pace.err != nil {
+					return
+				}
+				for k, v := range found {
 					for c := range v {
 						e.colours[side][k][c] += v[c] * toneStep / float64(len(toneDistances))
 					}
@@ -376,9 +442,12 @@ var toneDistances = [...]float64{0.5, 1, 2, 4}
 
 const toneStep = 1
 
-// simplify keeps the stops between two that interpolation would be too far off without.
+// simplify keeps the stops between two that interpolation would be too far off without, unless it is ended.
 func (x *extraction) simplify(colours [][]float64, at []float64, keep []bool, from, to int) {
 	keep[to] = true
+	if !x.pace.spend(to - from) {
+		return
+	}
 	worst, where := x.o.Levels/255, -1
 	for i := from + 1; i < to; i++ {
 		f := (at[i] - at[from]) / max(at[to]-at[from], 1e-9)

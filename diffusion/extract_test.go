@@ -44,7 +44,7 @@ func still(w, h int) *diffusion.Planes {
 func TestExtract(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	p := still(120, 100)
-	x, err := diffusion.Extract(context.Background(), p, &diffusion.ExtractOptions{PSNR: 36, Levels: 2}, solver(d))
+	x, err := diffusion.Extract(context.Background(), p, &diffusion.ExtractOptions{PSNR: 36, Levels: 2}, solver(d), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +66,11 @@ func TestExtract(t *testing.T) {
 			}
 		}
 	}
-	again, err := diffusion.Extract(context.Background(), p, &diffusion.ExtractOptions{PSNR: 36, Levels: 2}, solver(d))
+	again, err := diffusion.Extract(context.Background(), p, &diffusion.ExtractOptions{PSNR: 36, Levels: 2}, solver(d), nil)
 	if err != nil || !reflect.DeepEqual(again, x) {
 		t.Errorf("the second time: %v, or another drawing", err)
 	}
-	few, err := diffusion.Extract(context.Background(), p, &diffusion.ExtractOptions{PSNR: math.NaN()}, solver(d))
+	few, err := diffusion.Extract(context.Background(), p, &diffusion.ExtractOptions{PSNR: math.NaN()}, solver(d), nil)
 	if err != nil || few.Pixels != 0 || few.PSNR < 20 || few.PSNR > 36 {
 		t.Errorf("%v; %+v dB from %d pixels", err, few.PSNR, few.Pixels)
 	}
@@ -84,7 +84,7 @@ func TestExtractFlat(t *testing.T) {
 		for i := range p.Values {
 			p.Values[i] = 0.5
 		}
-		x, err := diffusion.Extract(context.Background(), p, nil, solver(d))
+		x, err := diffusion.Extract(context.Background(), p, nil, solver(d), nil)
 		if err != nil || x.Pixels != 1 || len(x.Drawing.Curves) != 0 || !(x.PSNR > 35) {
 			t.Errorf("%v: %v, %+v", size, err, x)
 		}
@@ -103,7 +103,7 @@ func TestExtractProperties(t *testing.T) {
 			p.Values = append(p.Values, cells[(k%w/10+k/w/10*4+i/(w*h)*16)%48])
 		}
 		o := &diffusion.ExtractOptions{PSNR: 45, MaxPixels: 0.1, Length: 2}
-		x, err := diffusion.Extract(context.Background(), p, o, solver(d))
+		x, err := diffusion.Extract(context.Background(), p, o, solver(d), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestExtractAllowed(t *testing.T) {
 	}
 	for _, share := range []float64{0.05, 0.3} {
 		x, err := diffusion.Extract(t.Context(), p,
-			&diffusion.ExtractOptions{PSNR: 100, MaxPixels: share, Threshold: 1000}, solver(d))
+			&diffusion.ExtractOptions{PSNR: 100, MaxPixels: share, Threshold: 1000}, solver(d), nil)
 		if want := int(share * 40 * 30); err != nil || x.Pixels != want {
 			t.Errorf("%v: %d pixels, want %d: %v", share, x.Pixels, want, err)
 		}
@@ -174,23 +174,63 @@ func TestExtractRefusals(t *testing.T) {
 	} {
 		p, o := still(6, 6), &diffusion.ExtractOptions{}
 		spoil(p, o)
-		_, err := diffusion.Extract(context.Background(), p, o, solver(d))
+		_, err := diffusion.Extract(context.Background(), p, o, solver(d), nil)
 		var bad *kernels.InvalidError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
 	if _, err := diffusion.Extract(context.Background(), still(6, 6), nil,
-		func(context.Context, *diffusion.Drawing) ([]float32, error) { return nil, failed }); !errors.Is(err, failed) {
+		func(context.Context, *diffusion.Drawing) ([]float32, error) { return nil, failed }, nil); !errors.Is(err, failed) {
 		t.Errorf("a solver that fails: %v", err)
 	}
 	if _, err := diffusion.Extract(context.Background(), still(6, 6), nil,
-		func(context.Context, *diffusion.Drawing) ([]float32, error) { return make([]float32, 3), nil }); err == nil {
+		func(context.Context, *diffusion.Drawing) ([]float32, error) { return make([]float32, 3), nil },
+		nil); err == nil {
 		t.Error("a solution of another size: no error")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := diffusion.Extract(ctx, still(60, 60), nil, solver(d)); !errors.Is(err, context.Canceled) {
+	if _, err := diffusion.Extract(ctx, still(60, 60), nil, solver(d), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Pauses change nothing, and whichever of them fails ends the call with its error.
+func TestExtractPauses(t *testing.T) {
+	d := openCPU(t, 64<<20)
+	p, rng := still(200, 160), seed.New(t, 8, 8)
+	for i := range p.Values {
+		p.Values[i] = min(max(p.Values[i]+0.2*(rng.Float32()-0.5), 0), 1)
+	}
+	o := &diffusion.ExtractOptions{Threshold: 4, Length: 4, MaxPixels: 0.01}
+	want, err := diffusion.Extract(t.Context(), p, o, solver(d), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	solved := func(context.Context, *diffusion.Drawing) ([]float32, error) { return want.Solved, nil }
+	pauses := 0
+	if _, err := diffusion.Extract(t.Context(), p, o, solved, func() error { pauses++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if pauses < 50 {
+		t.Fatalf("%d pauses", pauses)
+	}
+	failed := errors.New("failed")
+	for fail := 0; fail < pauses; fail += 1 + pauses/40 {
+		n := 0
+		x, err := diffusion.Extract(t.Context(), p, o, solved, func() error {
+			if n++; n > fail {
+				return failed
+			}
+			return nil
+		})
+		if x != nil || !errors.Is(err, failed) || n != fail+1 {
+			t.Fatalf("pause %d of %d fails: %v, after %d", fail, pauses, err, n)
+		}
+	}
+	got, err := diffusion.Extract(t.Context(), p, o, solver(d), func() error { return nil })
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("with pauses: %v, or another drawing", err)
 	}
 }

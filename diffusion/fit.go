@@ -43,12 +43,14 @@ type fitter struct {
 	flatness float64
 	control  []Point
 	at       []float64 // of each point: where on the curve it is
+	pace     *pacer
 }
 
 // fitCurve returns control points of Béziers that are at most flatness from the points, two or more, and where on the
-// curve each is.
-func fitCurve(points []Point, flatness float64) (control []Point, at []float64) {
-	f := &fitter{points: points, flatness: flatness, control: []Point{points[0]}, at: make([]float64, len(points))}
+// curve each is; others where pace ends it.
+func fitCurve(points []Point, flatness float64, pace *pacer) (control []Point, at []float64) {
+	f := &fitter{points: points, flatness: flatness, control: []Point{points[0]}, at: make([]float64, len(points)),
+		pace: pace}
 	last := len(points) - 1
 	f.fit(0, last, f.tangent(0, 1), f.tangent(last, -1))
 	f.at[last] = float64(len(f.control) / 3)
@@ -78,6 +80,9 @@ func (f *fitter) fit(a, b int, t0, t1 Point) {
 		if worst <= f.flatness || n < 3 {
 			break
 		}
+		if !f.pace.spend(4 * n) {
+			return
+		}
 		better := make([]float64, n+1)
 		for i := range t {
 			better[i] = curve.closer(p[i], t[i])
@@ -90,7 +95,7 @@ func (f *fitter) fit(a, b int, t0, t1 Point) {
 		}
 		curve, t, worst, where = other, better, e, at
 	}
-	if worst > f.flatness && n > 1 {
+	if f.pace.spend(2*n) && worst > f.flatness && n > 1 {
 		mid := a + where
 		across := unit(minus(f.points[max(mid-2, a)], f.points[min(mid+2, b)]))
 		f.fit(a, mid, t0, across)

@@ -28,13 +28,16 @@ type gradients struct {
 	size, dx, dy []float32 // size in levels a pixel
 }
 
-// traceEdges finds the edges of a picture, in the order of their first pixels.
-func traceEdges(p *Planes, o ExtractOptions) []edge {
-	g := gradientsOf(p)
+// traceEdges finds the edges of a picture, in the order of their first pixels; less where pace ends it.
+func traceEdges(p *Planes, o ExtractOptions, pace *pacer) []edge {
+	g := gradientsOf(p, pace)
 	points := make(map[int]Point) // of pixels on an edge
 	strong := make([]int, 0, 1024)
 	order := make([]int, 0, 1024)
 	for i, size := range g.size {
+		if !pace.spend(1) {
+			return nil
+		}
 		if float64(size) < continues*o.Threshold {
 			continue
 		}
@@ -51,6 +54,9 @@ func traceEdges(p *Planes, o ExtractOptions) []edge {
 	for len(strong) > 0 {
 		i := strong[len(strong)-1]
 		strong = strong[:len(strong)-1]
+		if !pace.spend(1) {
+			return nil
+		}
 		if alive[i] {
 			continue
 		}
@@ -67,8 +73,11 @@ func traceEdges(p *Planes, o ExtractOptions) []edge {
 			continue
 		}
 		delete(alive, i)
-		forth := g.follow(points, alive, i, Point{})
-		back := g.follow(points, alive, i, g.heading(points, i, forth))
+		forth := g.follow(points, alive, i, Point{}, pace)
+		back := g.follow(points, alive, i, g.heading(points, i, forth), pace)
+		if pace.err != nil {
+			return nil
+		}
 		if len(forth)+len(back)+1 < o.Length {
 			continue
 		}
@@ -99,9 +108,12 @@ func (g *gradients) heading(points map[int]Point, i int, forth []int) Point {
 }
 
 // follow takes what is alive from pixel i on, straight ahead first. heading is where it comes from, if anywhere.
-func (g *gradients) follow(points map[int]Point, alive map[int]bool, i int, heading Point) []int {
+func (g *gradients) follow(points map[int]Point, alive map[int]bool, i int, heading Point, pace *pacer) []int {
 	var out []int
 	for {
+		if !pace.spend(10) {
+			return out
+		}
 		best, score := -1, math.Inf(-1)
 		a := points[i]
 		g.neighbours(i, func(j int) {
@@ -177,8 +189,9 @@ func (g *gradients) at(x, y float64) float64 {
 	return (1-fy)*((1-fx)*v(i, j)+fx*v(i+1, j)) + fy*((1-fx)*v(i, j+1)+fx*v(i+1, j+1))
 }
 
-// gradientsOf smooths a picture by 1 4 6 4 1, and takes central differences of all channels together.
-func gradientsOf(p *Planes) *gradients {
+// gradientsOf smooths a picture by 1 4 6 4 1, and takes central differences of all channels together; less where pace
+// ends it.
+func gradientsOf(p *Planes, pace *pacer) *gradients {
 	w, h := p.Width, p.Height
 	g := &gradients{w: w, h: h, size: make([]float32, w*h), dx: make([]float32, w*h), dy: make([]float32, w*h)}
 	xx, xy, yy := make([]float32, w*h), make([]float32, w*h), make([]float32, w*h)
@@ -191,12 +204,21 @@ func gradientsOf(p *Planes) *gradients {
 			dst[i] = ((at(-2) + at(2)) + 4*(at(-1)+at(1)) + 6*at(0)) / 16
 		}
 		for i := range src {
+			if !pace.spend(1) {
+				return g
+			}
 			mean(rows, src, i, i%w, 1, w)
 		}
 		for i := range src {
+			if !pace.spend(1) {
+				return g
+			}
 			mean(smooth, rows, i, i/w, w, h)
 		}
 		for i := range src {
+			if !pace.spend(1) {
+				return g
+			}
 			x, y := i%w, i/w
 			gx := (smooth[y*w+min(x+1, w-1)] - smooth[y*w+max(x-1, 0)]) * 127.5
 			gy := (smooth[min(y+1, h-1)*w+x] - smooth[max(y-1, 0)*w+x]) * 127.5
@@ -204,6 +226,9 @@ func gradientsOf(p *Planes) *gradients {
 		}
 	}
 	for i := range g.size {
+		if !pace.spend(4) {
+			return g
+		}
 		a, b, c := float64(xx[i]), float64(xy[i]), float64(yy[i])
 		angle := 0.5 * math.Atan2(2*b, a-c)
 		sin, cos := math.Sincos(angle)

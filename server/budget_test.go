@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/clients"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -64,6 +65,11 @@ func TestHostMemoryTurns(t *testing.T) {
 		}},
 		"FillHoles": {8 << 20, func(ctx context.Context, c *clients.Client) error {
 			_, err := c.FillHoles(ctx, &pb.FillHolesRequest{Frame: transparent, Options: solve.Options})
+			return err
+		}},
+		"Extract": {200 << 20, func(ctx context.Context, c *clients.Client) error {
+			_, err := c.Extract(ctx, &pb.ExtractRequest{Frame: gray16,
+				Options: &pb.ExtractOptions{Threshold: 1000, MaxPixels: proto.Float64(0)}})
 			return err
 		}},
 	} {

@@ -111,7 +111,9 @@ var flagOf = map[string]string{
 	"reductions.histogram.bins": "--bins", "width": "--size", "height": "--size", "name": "NAME",
 	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border",
 	"options.cell":  "--cell",
-	"options.route": "--route", "route": "--route", "mask": "--mask",
+	"options.route": "--route", "route": "--route", "mask": "--mask", "options.threshold": "--threshold",
+	"options.length": "--length", "options.flatness": "--flatness", "options.distance": "--distance",
+	"options.levels": "--levels", "options.psnr": "--psnr",
 }
 
 // place translates the path of a field.

@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -17,9 +15,11 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/curvefile"
 	"github.com/polyscan/polyscan/diffusion"
-	"github.com/polyscan/polyscan/kernels"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -80,9 +80,6 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err := checkKind("--preview", c.Preview, "", ".png"); err != nil {
 		return err
 	}
-	if math.IsNaN(c.PSNR) {
-		return usage("--psnr NaN: must be 0, or more and at most 100")
-	}
 	for _, x := range []struct {
 		flag  string
 		value float64
@@ -92,15 +89,21 @@ func (c *extractCmd) Run(e *env) (err error) {
 			return usage("--%s 0: must be more than 0", x.flag)
 		}
 	}
+	if c.Length < 0 || c.Length > math.MaxInt32 {
+		return usage("--length %d: must be 2 to 1048576", c.Length)
+	}
+	if math.IsNaN(c.PSNR) {
+		return usage("--psnr NaN: must be 0, or more and at most 100")
+	}
 	if !(c.MaxPixels >= 0 && c.MaxPixels <= 100) {
 		return usage("--max-pixels %v: must be 0 to 100", c.MaxPixels)
 	}
-	opts := &diffusion.ExtractOptions{
-		Threshold: c.Threshold, Length: c.Length, Flatness: c.Flatness, Distance: c.Distance, Levels: c.Levels,
-		PSNR: c.PSNR, MaxPixels: c.MaxPixels / 100,
+	opts := &polyscanv1.ExtractOptions{
+		Threshold: c.Threshold, Length: uint32(c.Length), Flatness: c.Flatness, Distance: c.Distance, Levels: c.Levels,
+		Psnr: c.PSNR, MaxPixels: proto.Float64(c.MaxPixels / 100),
 	}
-	if c.PSNR == 0 || c.MaxPixels == 0 {
-		opts.PSNR, opts.MaxPixels = math.NaN(), 0
+	if c.PSNR == 0 {
+		opts.MaxPixels = proto.Float64(0)
 	}
 	f, err := loadPicture(e, c.Picture)
 	if err != nil {
@@ -117,51 +120,26 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if gray {
 		raw /= 3
 	}
-	file, err := encodePicture(bytesOfPlanes(p.Values), p.Width, p.Height, gray)
+	pixels := bytesOfPlanes(p.Values)
+	file, err := encodePicture(pixels, p.Width, p.Height, gray)
 	if err != nil {
 		return err
 	}
-	// options are the server's defaults
-	solving := &solveFlags{Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
-	solving.room(p.Width, p.Height, nil)
-	conn, err := connect(e, &solving.serverFlags, &solving.deviceFlags, "")
+	server := &solveFlags{Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
+	server.room(p.Width, p.Height, nil)
+	conn, err := connect(e, &server.serverFlags, &server.deviceFlags, "")
 	if err != nil {
 		return err
 	}
 	defer conn.end(&err)
-	solves, backend := 0, ""
-	working := e.busy("extract: edges")
-	x, err := diffusion.Extract(conn.ctx, p, opts, func(ctx context.Context, d *diffusion.Drawing) ([]float32, error) {
-		working.say("extract: solve %d, with %s", solves+1, plural(len(d.Curves), "curve", "curves"))
-		req := solving.request(nil)
-		req.Encoding = polyscanv1.Encoding_ENCODING_RAW
-		req.Drawing = drawingMessage(d)
-		res, err := conn.Solve(ctx, req)
-		if err != nil {
-			return nil, conn.fail(err, c.Picture, nil)
-		}
-		solves++
-		backend = res.GetBackend()
-		n, pixels := d.Width*d.Height, res.GetPicture().GetData()
-		if len(pixels) != 3*n {
-			return nil, fmt.Errorf("the server's picture has %d bytes for %dx%d pixels", len(pixels), d.Width, d.Height)
-		}
-		out := make([]float32, 3*n)
-		for i, v := range pixels {
-			out[i%3*n+i/3] = float32(v) / 255
-		}
-		return out, nil
-	})
+	working := e.busy("extract")
+	x, err := conn.Extract(conn.ctx, &polyscanv1.ExtractRequest{WorkClass: server.workClass(), Options: opts,
+		Frame: clients.Raw{Width: p.Width, Height: p.Height, Format: clients.RGB8}.Frame(pixels)})
 	working.end()
 	if err != nil {
-		var bad *kernels.InvalidError
-		if errors.As(err, &bad) {
-			v := bad.Violations[0]
-			return usage("--%s %s: %s", strings.ReplaceAll(v.Path.String(), " ", "-"), v.Value, v.Reason)
-		}
-		return err
+		return conn.fail(err, c.Picture, nil)
 	}
-	plain, err := curvefile.AppendJSON(nil, drawingMessage(x.Drawing))
+	plain, err := curvefile.AppendJSON(nil, x.GetDrawing())
 	if err != nil {
 		return err
 	}
@@ -170,7 +148,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 		return err
 	}
 	if c.Preview != "" {
-		again, err := encodePicture(bytesOfPlanes(x.Solved), p.Width, p.Height, gray)
+		again, err := encodePicture(x.GetPicture().GetData(), p.Width, p.Height, gray)
 		if err != nil {
 			return err
 		}
@@ -192,16 +170,17 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err := writeFile(c.Output, write); err != nil {
 		return err
 	}
-	if c.PSNR > 0 && c.MaxPixels > 0 && x.PSNR < c.PSNR {
+	if c.PSNR > 0 && c.MaxPixels > 0 && x.GetPsnr() < c.PSNR {
 		e.warn("%s: it comes to %.2f dB and not to the %v of --psnr: --max-pixels %v allows no more pixels", c.Output,
-			x.PSNR, c.PSNR, c.MaxPixels)
+			x.GetPsnr(), c.PSNR, c.MaxPixels)
 	}
 	_, err = fmt.Fprintf(e.stdout,
 		"%s: %s, %s besides, %.2f dB; %d bytes, %d compressed: 1/%.1f of the pixels and 1/%.1f of a PNG, after %s by %s\n",
-		c.Output, plural(len(x.Drawing.Curves), "curve", "curves"), plural(x.Pixels, "pixel", "pixels"), x.PSNR,
+		c.Output, plural(len(x.GetDrawing().GetCurves()), "curve", "curves"),
+		plural(len(x.GetDrawing().GetPixels()), "pixel", "pixels"), x.GetPsnr(),
 		len(plain), len(packed),
-		float64(raw)/float64(len(packed)), float64(len(file))/float64(len(packed)), plural(solves, "solve", "solves"),
-		backend)
+		float64(raw)/float64(len(packed)), float64(len(file))/float64(len(packed)),
+		plural(int(x.GetSolves()), "solve", "solves"), x.GetBackend())
 	return err
 }
 
@@ -247,40 +226,6 @@ func compressed(b []byte) ([]byte, error) {
 	}
 	err = w.Close()
 	return out.Bytes(), err
-}
-
-// drawingMessage is a drawing of three channels as messages have it. Colours are rounded to a hundredth of a level.
-func drawingMessage(d *diffusion.Drawing) *polyscanv1.Drawing {
-	level := func(v float32) float32 { return float32(math.Round(25500*float64(v)) / 100) }
-	m := &polyscanv1.Drawing{Width: uint32(d.Width), Height: uint32(d.Height)}
-	for _, c := range d.Curves {
-		out := &polyscanv1.Curve{Barrier: c.Barrier}
-		for _, p := range c.Points {
-			out.Xy = append(out.Xy, p.X, p.Y)
-		}
-		stops := func(in []diffusion.Stop) (out []*polyscanv1.ColorStop) {
-			for _, s := range in {
-				out = append(out, &polyscanv1.ColorStop{At: s.At, Red: level(s.Values[0]), Green: level(s.Values[1]),
-					Blue: level(s.Values[2])})
-			}
-			return out
-		}
-		out.Left, out.Right = stops(c.Left), stops(c.Right)
-		for _, s := range c.Blur {
-			out.Blur = append(out.Blur, &polyscanv1.BlurStop{At: s.At, Sigma: float32(s.Sigma)})
-		}
-		m.Curves = append(m.Curves, out)
-	}
-	n := len(d.Flags)
-	for i, f := range d.Flags {
-		if f&diffusion.Fixed != 0 {
-			m.Pixels = append(m.Pixels, &polyscanv1.GivenPixel{
-				X: uint32(i % d.Width), Y: uint32(i / d.Width), Red: level(d.Values[i]), Green: level(d.Values[n+i]),
-				Blue: level(d.Values[2*n+i]),
-			})
-		}
-	}
-	return m
 }
 
 // withoutAlpha is a picture whose pixels are all opaque, in the colours that they have.

@@ -2400,6 +2400,286 @@ func (x *BackgroundResponse) GetResidual() *Frame {
 	return nil
 }
 
+// ExtractOptions say what to keep of a picture.
+type ExtractOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How steep an edge has to be at its steepest place, in levels a pixel: 0.1 to 1000. 0 means 20.
+	Threshold float64 `protobuf:"fixed64,1,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// How long an edge has to be, in pixels: 2 to 2^20. 0 means 20.
+	Length uint32 `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
+	// By how many pixels curves may be off their edges: 1/16 to 16. 0 means 0.5.
+	Flatness float64 `protobuf:"fixed64,3,opt,name=flatness,proto3" json:"flatness,omitempty"`
+	// How far from an edge its colours are taken, in pixels: 0.25 to 16. 0 means 1.
+	Distance float64 `protobuf:"fixed64,4,opt,name=distance,proto3" json:"distance,omitempty"`
+	// By how much colours along a curve may be off, and to what they are rounded, in levels of 8 bits: 0.01 to 64. 0 means 10.
+	Levels float64 `protobuf:"fixed64,5,opt,name=levels,proto3" json:"levels,omitempty"`
+	// Give pixels besides the curves until the picture comes as close as this: a ratio of peak signal to noise in decibels, at most 100.
+	// 0 means 32.
+	Psnr float64 `protobuf:"fixed64,6,opt,name=psnr,proto3" json:"psnr,omitempty"`
+	// The largest share of the pixels that may be given besides the curves: 0 to 1, and 0 for none. Not set, it is 0.05.
+	MaxPixels     *float64 `protobuf:"fixed64,7,opt,name=max_pixels,json=maxPixels,proto3,oneof" json:"max_pixels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtractOptions) Reset() {
+	*x = ExtractOptions{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtractOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtractOptions) ProtoMessage() {}
+
+func (x *ExtractOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtractOptions.ProtoReflect.Descriptor instead.
+func (*ExtractOptions) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ExtractOptions) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *ExtractOptions) GetLength() uint32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *ExtractOptions) GetFlatness() float64 {
+	if x != nil {
+		return x.Flatness
+	}
+	return 0
+}
+
+func (x *ExtractOptions) GetDistance() float64 {
+	if x != nil {
+		return x.Distance
+	}
+	return 0
+}
+
+func (x *ExtractOptions) GetLevels() float64 {
+	if x != nil {
+		return x.Levels
+	}
+	return 0
+}
+
+func (x *ExtractOptions) GetPsnr() float64 {
+	if x != nil {
+		return x.Psnr
+	}
+	return 0
+}
+
+func (x *ExtractOptions) GetMaxPixels() float64 {
+	if x != nil && x.MaxPixels != nil {
+		return *x.MaxPixels
+	}
+	return 0
+}
+
+// ExtractRequest is a picture.
+type ExtractRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	WorkClass WorkClass              `protobuf:"varint,1,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
+	Options   *ExtractOptions        `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	// Of the picture that comes back: raw (the default) or PNG.
+	Encoding Encoding `protobuf:"varint,3,opt,name=encoding,proto3,enum=polyscan.v1.Encoding" json:"encoding,omitempty"`
+	// In any format; alpha plays no part. Not a resident frame.
+	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtractRequest) Reset() {
+	*x = ExtractRequest{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtractRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtractRequest) ProtoMessage() {}
+
+func (x *ExtractRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtractRequest.ProtoReflect.Descriptor instead.
+func (*ExtractRequest) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ExtractRequest) GetWorkClass() WorkClass {
+	if x != nil {
+		return x.WorkClass
+	}
+	return WorkClass_WORK_CLASS_UNSPECIFIED
+}
+
+func (x *ExtractRequest) GetOptions() *ExtractOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *ExtractRequest) GetEncoding() Encoding {
+	if x != nil {
+		return x.Encoding
+	}
+	return Encoding_ENCODING_UNSPECIFIED
+}
+
+func (x *ExtractRequest) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+// ExtractResponse is what was kept of the picture, and what comes of that.
+type ExtractResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The backend that solved, such as "cpu" or "cuda".
+	Backend string `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`
+	// Decoding the frame, and of all solutions together waiting for memory and the device, and computing.
+	Decode  *durationpb.Duration `protobuf:"bytes,2,opt,name=decode,proto3" json:"decode,omitempty"`
+	Queue   *durationpb.Duration `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Compute *durationpb.Duration `protobuf:"bytes,4,opt,name=compute,proto3" json:"compute,omitempty"`
+	// How often the drawing was solved.
+	Solves uint32 `protobuf:"varint,5,opt,name=solves,proto3" json:"solves,omitempty"`
+	// How close the picture comes, in decibels; infinite where it is the same. It may be less than asked for where no more pixels could be
+	// given.
+	Psnr float64 `protobuf:"fixed64,6,opt,name=psnr,proto3" json:"psnr,omitempty"`
+	// Colours are rounded to a hundredth of a level.
+	Drawing *Drawing `protobuf:"bytes,7,opt,name=drawing,proto3" json:"drawing,omitempty"`
+	// What Solve makes of the drawing, in RGB8, with frame_id and layout.
+	Picture       *Frame `protobuf:"bytes,15,opt,name=picture,proto3" json:"picture,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtractResponse) Reset() {
+	*x = ExtractResponse{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtractResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtractResponse) ProtoMessage() {}
+
+func (x *ExtractResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtractResponse.ProtoReflect.Descriptor instead.
+func (*ExtractResponse) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ExtractResponse) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+func (x *ExtractResponse) GetDecode() *durationpb.Duration {
+	if x != nil {
+		return x.Decode
+	}
+	return nil
+}
+
+func (x *ExtractResponse) GetQueue() *durationpb.Duration {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *ExtractResponse) GetCompute() *durationpb.Duration {
+	if x != nil {
+		return x.Compute
+	}
+	return nil
+}
+
+func (x *ExtractResponse) GetSolves() uint32 {
+	if x != nil {
+		return x.Solves
+	}
+	return 0
+}
+
+func (x *ExtractResponse) GetPsnr() float64 {
+	if x != nil {
+		return x.Psnr
+	}
+	return 0
+}
+
+func (x *ExtractResponse) GetDrawing() *Drawing {
+	if x != nil {
+		return x.Drawing
+	}
+	return nil
+}
+
+func (x *ExtractResponse) GetPicture() *Frame {
+	if x != nil {
+		return x.Picture
+	}
+	return nil
+}
+
 var File_polyscan_v1_diffusion_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_diffusion_proto_rawDesc = "" +
@@ -2593,7 +2873,32 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\n" +
 	"background\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\n" +
 	"background\x12.\n" +
-	"\bresidual\x18\x10 \x01(\v2\x12.polyscan.v1.FrameR\bresidual*\xe2\x01\n" +
+	"\bresidual\x18\x10 \x01(\v2\x12.polyscan.v1.FrameR\bresidual\"\xdd\x01\n" +
+	"\x0eExtractOptions\x12\x1c\n" +
+	"\tthreshold\x18\x01 \x01(\x01R\tthreshold\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\rR\x06length\x12\x1a\n" +
+	"\bflatness\x18\x03 \x01(\x01R\bflatness\x12\x1a\n" +
+	"\bdistance\x18\x04 \x01(\x01R\bdistance\x12\x16\n" +
+	"\x06levels\x18\x05 \x01(\x01R\x06levels\x12\x12\n" +
+	"\x04psnr\x18\x06 \x01(\x01R\x04psnr\x12\"\n" +
+	"\n" +
+	"max_pixels\x18\a \x01(\x01H\x00R\tmaxPixels\x88\x01\x01B\r\n" +
+	"\v_max_pixels\"\xfb\x01\n" +
+	"\x0eExtractRequest\x12?\n" +
+	"\n" +
+	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x125\n" +
+	"\aoptions\x18\x02 \x01(\v2\x1b.polyscan.v1.ExtractOptionsR\aoptions\x12?\n" +
+	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x120\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\xce\x02\n" +
+	"\x0fExtractResponse\x12\x18\n" +
+	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
+	"\x06decode\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
+	"\x05queue\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
+	"\acompute\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\acompute\x12\x16\n" +
+	"\x06solves\x18\x05 \x01(\rR\x06solves\x12\x12\n" +
+	"\x04psnr\x18\x06 \x01(\x01R\x04psnr\x12.\n" +
+	"\adrawing\x18\a \x01(\v2\x14.polyscan.v1.DrawingR\adrawing\x12,\n" +
+	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture*\xe2\x01\n" +
 	"\x0fDiffusionMethod\x12 \n" +
 	"\x1cDIFFUSION_METHOD_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aDIFFUSION_METHOD_MULTIGRID\x10\x01\x12\x1a\n" +
@@ -2606,14 +2911,15 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\x18DIFFUSION_STOP_TOLERANCE\x10\x01\x12\x1c\n" +
 	"\x18DIFFUSION_STOP_THRESHOLD\x10\x02\x12\x1d\n" +
 	"\x19DIFFUSION_STOP_MAX_CYCLES\x10\x03\x12\x1b\n" +
-	"\x17DIFFUSION_STOP_ROUNDING\x10\x042\x97\x03\n" +
+	"\x17DIFFUSION_STOP_ROUNDING\x10\x042\xdd\x03\n" +
 	"\x10DiffusionService\x12>\n" +
 	"\x05Solve\x12\x19.polyscan.v1.SolveRequest\x1a\x1a.polyscan.v1.SolveResponse\x12g\n" +
 	"\x12SolveProgressively\x12&.polyscan.v1.SolveProgressivelyRequest\x1a'.polyscan.v1.SolveProgressivelyResponse0\x01\x12?\n" +
 	"\x04Edit\x12\x18.polyscan.v1.EditRequest\x1a\x19.polyscan.v1.EditResponse(\x010\x01\x12J\n" +
 	"\tFillHoles\x12\x1d.polyscan.v1.FillHolesRequest\x1a\x1e.polyscan.v1.FillHolesResponse\x12M\n" +
 	"\n" +
-	"Background\x12\x1e.polyscan.v1.BackgroundRequest\x1a\x1f.polyscan.v1.BackgroundResponseB;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
+	"Background\x12\x1e.polyscan.v1.BackgroundRequest\x1a\x1f.polyscan.v1.BackgroundResponse\x12D\n" +
+	"\aExtract\x12\x1b.polyscan.v1.ExtractRequest\x1a\x1c.polyscan.v1.ExtractResponseB;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
 
 var (
 	file_polyscan_v1_diffusion_proto_rawDescOnce sync.Once
@@ -2628,7 +2934,7 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(DiffusionMethod)(0),               // 0: polyscan.v1.DiffusionMethod
 	(DiffusionStop)(0),                 // 1: polyscan.v1.DiffusionStop
@@ -2658,15 +2964,18 @@ var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(*FillHolesResponse)(nil),          // 25: polyscan.v1.FillHolesResponse
 	(*BackgroundRequest)(nil),          // 26: polyscan.v1.BackgroundRequest
 	(*BackgroundResponse)(nil),         // 27: polyscan.v1.BackgroundResponse
-	(WorkClass)(0),                     // 28: polyscan.v1.WorkClass
-	(Encoding)(0),                      // 29: polyscan.v1.Encoding
-	(*Frame)(nil),                      // 30: polyscan.v1.Frame
-	(*durationpb.Duration)(nil),        // 31: google.protobuf.Duration
-	(*status.Status)(nil),              // 32: google.rpc.Status
-	(*RegionSet)(nil),                  // 33: polyscan.v1.RegionSet
-	(*RecipeRef)(nil),                  // 34: polyscan.v1.RecipeRef
-	(MaskMethod)(0),                    // 35: polyscan.v1.MaskMethod
-	(*ResidentFrame)(nil),              // 36: polyscan.v1.ResidentFrame
+	(*ExtractOptions)(nil),             // 28: polyscan.v1.ExtractOptions
+	(*ExtractRequest)(nil),             // 29: polyscan.v1.ExtractRequest
+	(*ExtractResponse)(nil),            // 30: polyscan.v1.ExtractResponse
+	(WorkClass)(0),                     // 31: polyscan.v1.WorkClass
+	(Encoding)(0),                      // 32: polyscan.v1.Encoding
+	(*Frame)(nil),                      // 33: polyscan.v1.Frame
+	(*durationpb.Duration)(nil),        // 34: google.protobuf.Duration
+	(*status.Status)(nil),              // 35: google.rpc.Status
+	(*RegionSet)(nil),                  // 36: polyscan.v1.RegionSet
+	(*RecipeRef)(nil),                  // 37: polyscan.v1.RecipeRef
+	(MaskMethod)(0),                    // 38: polyscan.v1.MaskMethod
+	(*ResidentFrame)(nil),              // 39: polyscan.v1.ResidentFrame
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
@@ -2675,16 +2984,16 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	4,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
 	5,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
 	6,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
-	28, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	31, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
 	2,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	29, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	32, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
 	7,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
-	30, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	31, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	31, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	31, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	33, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	34, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	34, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	34, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
 	1,  // 14: polyscan.v1.SolveResponse.stopped:type_name -> polyscan.v1.DiffusionStop
-	30, // 15: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	33, // 15: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
 	8,  // 16: polyscan.v1.SolveProgressivelyRequest.request:type_name -> polyscan.v1.SolveRequest
 	9,  // 17: polyscan.v1.SolveProgressivelyResponse.result:type_name -> polyscan.v1.SolveResponse
 	8,  // 18: polyscan.v1.EditRequest.open:type_name -> polyscan.v1.SolveRequest
@@ -2702,51 +3011,62 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	6,  // 30: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
 	20, // 31: polyscan.v1.PutEdges.pixels:type_name -> polyscan.v1.PixelEdges
 	9,  // 32: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
-	32, // 33: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
-	29, // 34: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
-	31, // 35: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
-	31, // 36: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
-	31, // 37: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
-	31, // 38: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
+	35, // 33: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
+	32, // 34: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
+	34, // 35: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
+	34, // 36: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
+	34, // 37: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
+	34, // 38: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
 	1,  // 39: polyscan.v1.FillReport.stopped:type_name -> polyscan.v1.DiffusionStop
-	28, // 40: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
+	31, // 40: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
 	2,  // 41: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	33, // 42: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
-	34, // 43: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	35, // 44: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	36, // 42: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
+	37, // 43: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	38, // 44: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
 	22, // 45: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
-	30, // 46: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
+	33, // 46: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
 	23, // 47: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
-	36, // 48: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
-	30, // 49: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
-	28, // 50: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
+	39, // 48: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
+	33, // 49: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
+	31, // 50: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
 	2,  // 51: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	33, // 52: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
-	34, // 53: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	35, // 54: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	36, // 52: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
+	37, // 53: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	38, // 54: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
 	22, // 55: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
 	22, // 56: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
-	30, // 57: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
+	33, // 57: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
 	23, // 58: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
-	36, // 59: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
-	36, // 60: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
-	30, // 61: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
-	30, // 62: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
-	8,  // 63: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	10, // 64: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
-	12, // 65: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
-	24, // 66: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
-	26, // 67: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
-	9,  // 68: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	11, // 69: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
-	21, // 70: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
-	25, // 71: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
-	27, // 72: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
-	68, // [68:73] is the sub-list for method output_type
-	63, // [63:68] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	39, // 59: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
+	39, // 60: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
+	33, // 61: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
+	33, // 62: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
+	31, // 63: polyscan.v1.ExtractRequest.work_class:type_name -> polyscan.v1.WorkClass
+	28, // 64: polyscan.v1.ExtractRequest.options:type_name -> polyscan.v1.ExtractOptions
+	32, // 65: polyscan.v1.ExtractRequest.encoding:type_name -> polyscan.v1.Encoding
+	33, // 66: polyscan.v1.ExtractRequest.frame:type_name -> polyscan.v1.Frame
+	34, // 67: polyscan.v1.ExtractResponse.decode:type_name -> google.protobuf.Duration
+	34, // 68: polyscan.v1.ExtractResponse.queue:type_name -> google.protobuf.Duration
+	34, // 69: polyscan.v1.ExtractResponse.compute:type_name -> google.protobuf.Duration
+	7,  // 70: polyscan.v1.ExtractResponse.drawing:type_name -> polyscan.v1.Drawing
+	33, // 71: polyscan.v1.ExtractResponse.picture:type_name -> polyscan.v1.Frame
+	8,  // 72: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	10, // 73: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
+	12, // 74: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
+	24, // 75: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
+	26, // 76: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
+	29, // 77: polyscan.v1.DiffusionService.Extract:input_type -> polyscan.v1.ExtractRequest
+	9,  // 78: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	11, // 79: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
+	21, // 80: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
+	25, // 81: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
+	27, // 82: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
+	30, // 83: polyscan.v1.DiffusionService.Extract:output_type -> polyscan.v1.ExtractResponse
+	78, // [78:84] is the sub-list for method output_type
+	72, // [72:78] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -2786,13 +3106,14 @@ func file_polyscan_v1_diffusion_proto_init() {
 		(*BackgroundRequest_Recipe)(nil),
 		(*BackgroundRequest_Mask)(nil),
 	}
+	file_polyscan_v1_diffusion_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	DiffusionService_Edit_FullMethodName               = "/polyscan.v1.DiffusionService/Edit"
 	DiffusionService_FillHoles_FullMethodName          = "/polyscan.v1.DiffusionService/FillHoles"
 	DiffusionService_Background_FullMethodName         = "/polyscan.v1.DiffusionService/Background"
+	DiffusionService_Extract_FullMethodName            = "/polyscan.v1.DiffusionService/Extract"
 )
 
 // DiffusionServiceClient is the client API for DiffusionService service.
@@ -56,6 +57,10 @@ type DiffusionServiceClient interface {
 	// Background estimates what a frame would be without what regions or a mask cover, as FillHoles does, and what the frame has over
 	// that. Either can stay on the device as a resident frame, so that Reduce finds it there.
 	Background(ctx context.Context, in *BackgroundRequest, opts ...grpc.CallOption) (*BackgroundResponse, error)
+	// Extract turns a picture into a drawing from which Solve makes about the same: its edges become curves with the colours on both of
+	// their sides, and where that is not enough pixels are given besides. It solves again and again, up to some forty times, so it takes
+	// as long as that many calls of Solve.
+	Extract(ctx context.Context, in *ExtractRequest, opts ...grpc.CallOption) (*ExtractResponse, error)
 }
 
 type diffusionServiceClient struct {
@@ -128,6 +133,16 @@ func (c *diffusionServiceClient) Background(ctx context.Context, in *BackgroundR
 	return out, nil
 }
 
+func (c *diffusionServiceClient) Extract(ctx context.Context, in *ExtractRequest, opts ...grpc.CallOption) (*ExtractResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExtractResponse)
+	err := c.cc.Invoke(ctx, DiffusionService_Extract_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DiffusionServiceServer is the server API for DiffusionService service.
 // All implementations must embed UnimplementedDiffusionServiceServer
 // for forward compatibility.
@@ -156,6 +171,10 @@ type DiffusionServiceServer interface {
 	// Background estimates what a frame would be without what regions or a mask cover, as FillHoles does, and what the frame has over
 	// that. Either can stay on the device as a resident frame, so that Reduce finds it there.
 	Background(context.Context, *BackgroundRequest) (*BackgroundResponse, error)
+	// Extract turns a picture into a drawing from which Solve makes about the same: its edges become curves with the colours on both of
+	// their sides, and where that is not enough pixels are given besides. It solves again and again, up to some forty times, so it takes
+	// as long as that many calls of Solve.
+	Extract(context.Context, *ExtractRequest) (*ExtractResponse, error)
 	mustEmbedUnimplementedDiffusionServiceServer()
 }
 
@@ -180,6 +199,9 @@ func (UnimplementedDiffusionServiceServer) FillHoles(context.Context, *FillHoles
 }
 func (UnimplementedDiffusionServiceServer) Background(context.Context, *BackgroundRequest) (*BackgroundResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Background not implemented")
+}
+func (UnimplementedDiffusionServiceServer) Extract(context.Context, *ExtractRequest) (*ExtractResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Extract not implemented")
 }
 func (UnimplementedDiffusionServiceServer) mustEmbedUnimplementedDiffusionServiceServer() {}
 func (UnimplementedDiffusionServiceServer) testEmbeddedByValue()                          {}
@@ -274,6 +296,24 @@ func _DiffusionService_Background_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DiffusionService_Extract_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExtractRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DiffusionServiceServer).Extract(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DiffusionService_Extract_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DiffusionServiceServer).Extract(ctx, req.(*ExtractRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DiffusionService_ServiceDesc is the grpc.ServiceDesc for DiffusionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -292,6 +332,10 @@ var DiffusionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Background",
 			Handler:    _DiffusionService_Background_Handler,
+		},
+		{
+			MethodName: "Extract",
+			Handler:    _DiffusionService_Extract_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -87,6 +87,7 @@ var leastRole = map[string]Role{
 	pb.DiffusionService_Edit_FullMethodName:               Run,
 	pb.DiffusionService_FillHoles_FullMethodName:          Run,
 	pb.DiffusionService_Background_FullMethodName:         Run,
+	pb.DiffusionService_Extract_FullMethodName:            Run,
 
 	pb.TeachService_Teach_FullMethodName:         Teach,
 	pb.TeachService_Try_FullMethodName:           Teach,

@@ -80,6 +80,7 @@ func Desc() *grpc.ServiceDesc {
 		"Solve":      wire.FrameHandler(pb.DiffusionService_Solve_FullMethodName, (*Service).HandleSolve),
 		"FillHoles":  wire.FrameHandler(pb.DiffusionService_FillHoles_FullMethodName, (*Service).HandleFillHoles),
 		"Background": wire.FrameHandler(pb.DiffusionService_Background_FullMethodName, (*Service).HandleBackground),
+		"Extract":    wire.FrameHandler(pb.DiffusionService_Extract_FullMethodName, (*Service).HandleExtract),
 	}, map[string]grpc.StreamHandler{
 		"SolveProgressively": func(srv any, stream grpc.ServerStream) error {
 			return srv.(*Service).HandleSolveProgressively(stream)
@@ -216,8 +217,11 @@ func (s *Service) solveFrame(
 ) (*frames.Frame, error) {
 	d := req.GetDrawing()
 	share := func(f kernels.Picture) (int64, error) {
-		if err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges())); err != nil {
+		if err := s.checkCanvas("drawing", f.Width, f.Height); err != nil {
 			return 0, err
+		}
+		if n := f.Width * f.Height; len(req.GetEdges()) != 0 && len(req.GetEdges()) != n {
+			return 0, apierr.Refuse("edges", len(req.GetEdges()), "must be %d bytes, one for each pixel, or none", n)
 		}
 		points, err := s.checkDrawing(d, f.Width, f.Height)
 		if err != nil {
@@ -286,18 +290,15 @@ func checkPieces(f kernels.Picture) error {
 	return nil
 }
 
-// checkCanvas checks the size of a picture to come, and the number of its edges.
-func (s *Service) checkCanvas(width, height, edges int) error {
-	if err := kernels.CheckSize(width, height, "drawing"); err != nil {
+// checkCanvas checks the size of a picture to come, which field has.
+func (s *Service) checkCanvas(field string, width, height int) error {
+	if err := kernels.CheckSize(width, height, field); err != nil {
 		return wire.FieldError(err, wire.SameField)
 	}
 	n := int64(width) * int64(height)
 	if limit := s.MaxMessageBytes; solveChannels*n > limit {
-		return apierr.Refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d",
+		return apierr.Refuse(field, [2]int{width, height}, "makes a picture of %d bytes: the limit is %d",
 			solveChannels*n, limit)
-	}
-	if edges != 0 && int64(edges) != n {
-		return apierr.Refuse("edges", edges, "must be %d bytes, one for each pixel, or none", n)
 	}
 	return nil
 }

@@ -159,6 +159,56 @@ class EditResponse(_message.Message):
     setup_kept: bool
     def __init__(self, edits: _Optional[int] = ..., result: _Optional[_Union[SolveResponse, _Mapping]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., setup_kept: bool = ...) -> None: ...
 
+class ExtractOptions(_message.Message):
+    __slots__ = ["distance", "flatness", "length", "levels", "max_pixels", "psnr", "threshold"]
+    DISTANCE_FIELD_NUMBER: _ClassVar[int]
+    FLATNESS_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PIXELS_FIELD_NUMBER: _ClassVar[int]
+    PSNR_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    distance: float
+    flatness: float
+    length: int
+    levels: float
+    max_pixels: float
+    psnr: float
+    threshold: float
+    def __init__(self, threshold: _Optional[float] = ..., length: _Optional[int] = ..., flatness: _Optional[float] = ..., distance: _Optional[float] = ..., levels: _Optional[float] = ..., psnr: _Optional[float] = ..., max_pixels: _Optional[float] = ...) -> None: ...
+
+class ExtractRequest(_message.Message):
+    __slots__ = ["encoding", "frame", "options", "work_class"]
+    ENCODING_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    WORK_CLASS_FIELD_NUMBER: _ClassVar[int]
+    encoding: _frame_pb2.Encoding
+    frame: _frame_pb2.Frame
+    options: ExtractOptions
+    work_class: _inspection_pb2.WorkClass
+    def __init__(self, work_class: _Optional[_Union[_inspection_pb2.WorkClass, str]] = ..., options: _Optional[_Union[ExtractOptions, _Mapping]] = ..., encoding: _Optional[_Union[_frame_pb2.Encoding, str]] = ..., frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ...) -> None: ...
+
+class ExtractResponse(_message.Message):
+    __slots__ = ["backend", "compute", "decode", "drawing", "picture", "psnr", "queue", "solves"]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_FIELD_NUMBER: _ClassVar[int]
+    DECODE_FIELD_NUMBER: _ClassVar[int]
+    DRAWING_FIELD_NUMBER: _ClassVar[int]
+    PICTURE_FIELD_NUMBER: _ClassVar[int]
+    PSNR_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SOLVES_FIELD_NUMBER: _ClassVar[int]
+    backend: str
+    compute: _duration_pb2.Duration
+    decode: _duration_pb2.Duration
+    drawing: Drawing
+    picture: _frame_pb2.Frame
+    psnr: float
+    queue: _duration_pb2.Duration
+    solves: int
+    def __init__(self, backend: _Optional[str] = ..., decode: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., compute: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., solves: _Optional[int] = ..., psnr: _Optional[float] = ..., drawing: _Optional[_Union[Drawing, _Mapping]] = ..., picture: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ...) -> None: ...
+
 class FillHolesRequest(_message.Message):
     __slots__ = ["frame", "mask", "mask_method", "options", "output", "recipe", "region_set", "work_class"]
     FRAME_FIELD_NUMBER: _ClassVar[int]

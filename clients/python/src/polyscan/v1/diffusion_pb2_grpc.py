@@ -42,6 +42,11 @@ class DiffusionServiceStub(object):
                 request_serializer=polyscan_dot_v1_dot_diffusion__pb2.BackgroundRequest.SerializeToString,
                 response_deserializer=polyscan_dot_v1_dot_diffusion__pb2.BackgroundResponse.FromString,
                 )
+        self.Extract = channel.unary_unary(
+                '/polyscan.v1.DiffusionService/Extract',
+                request_serializer=polyscan_dot_v1_dot_diffusion__pb2.ExtractRequest.SerializeToString,
+                response_deserializer=polyscan_dot_v1_dot_diffusion__pb2.ExtractResponse.FromString,
+                )
 
 
 class DiffusionServiceServicer(object):
@@ -95,6 +100,15 @@ class DiffusionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Extract(self, request, context):
+        """Extract turns a picture into a drawing from which Solve makes about the same: its edges become curves with the colours on both of
+        their sides, and where that is not enough pixels are given besides. It solves again and again, up to some forty times, so it takes
+        as long as that many calls of Solve.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DiffusionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -122,6 +136,11 @@ def add_DiffusionServiceServicer_to_server(servicer, server):
                     servicer.Background,
                     request_deserializer=polyscan_dot_v1_dot_diffusion__pb2.BackgroundRequest.FromString,
                     response_serializer=polyscan_dot_v1_dot_diffusion__pb2.BackgroundResponse.SerializeToString,
+            ),
+            'Extract': grpc.unary_unary_rpc_method_handler(
+                    servicer.Extract,
+                    request_deserializer=polyscan_dot_v1_dot_diffusion__pb2.ExtractRequest.FromString,
+                    response_serializer=polyscan_dot_v1_dot_diffusion__pb2.ExtractResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -218,5 +237,22 @@ class DiffusionService(object):
         return grpc.experimental.unary_unary(request, target, '/polyscan.v1.DiffusionService/Background',
             polyscan_dot_v1_dot_diffusion__pb2.BackgroundRequest.SerializeToString,
             polyscan_dot_v1_dot_diffusion__pb2.BackgroundResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Extract(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/polyscan.v1.DiffusionService/Extract',
+            polyscan_dot_v1_dot_diffusion__pb2.ExtractRequest.SerializeToString,
+            polyscan_dot_v1_dot_diffusion__pb2.ExtractResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -26,7 +26,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/diffusion.proto.
  */
 export const file_polyscan_v1_diffusion: GenFile = /*@__PURE__*/
-  fileDesc("Chtwb2x5c2Nhbi92MS9kaWZmdXNpb24ucHJvdG8SC3BvbHlzY2FuLnYxIqQBChBEaWZmdXNpb25PcHRpb25zEhEKCXRvbGVyYW5jZRgBIAEoAhISCgptYXhfY3ljbGVzGAIgASgNEiwKBm1ldGhvZBgDIAEoDjIcLnBvbHlzY2FuLnYxLkRpZmZ1c2lvbk1ldGhvZBIWCgl0aHJlc2hvbGQYBCABKAJIAIgBARIVCg1tZWFzdXJlX2Vycm9yGAUgASgIQgwKCl90aHJlc2hvbGQiQQoJQ29sb3JTdG9wEgoKAmF0GAEgASgBEgsKA3JlZBgCIAEoAhINCgVncmVlbhgDIAEoAhIMCgRibHVlGAQgASgCIiUKCEJsdXJTdG9wEgoKAmF0GAEgASgBEg0KBXNpZ21hGAIgASgCIqIBCgVDdXJ2ZRIKCgJpZBgBIAEoCRIKCgJ4eRgCIAMoARIkCgRsZWZ0GAMgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiUKBXJpZ2h0GAQgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiMKBGJsdXIYBSADKAsyFS5wb2x5c2Nhbi52MS5CbHVyU3RvcBIPCgdiYXJyaWVyGAYgASgIIkwKCkdpdmVuUGl4ZWwSCQoBeBgBIAEoDRIJCgF5GAIgASgNEgsKA3JlZBgDIAEoAhINCgVncmVlbhgEIAEoAhIMCgRibHVlGAUgASgCInUKB0RyYXdpbmcSDQoFd2lkdGgYASABKA0SDgoGaGVpZ2h0GAIgASgNEiIKBmN1cnZlcxgDIAMoCzISLnBvbHlzY2FuLnYxLkN1cnZlEicKBnBpeGVscxgEIAMoCzIXLnBvbHlzY2FuLnYxLkdpdmVuUGl4ZWwi7AEKDFNvbHZlUmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEi4KB29wdGlvbnMYAiABKAsyHS5wb2x5c2Nhbi52MS5EaWZmdXNpb25PcHRpb25zEicKCGVuY29kaW5nGAMgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSJQoHZHJhd2luZxgEIAEoCzIULnBvbHlzY2FuLnYxLkRyYXdpbmcSDQoFZWRnZXMYBSABKAwSIQoFZnJhbWUYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZSKrAwoNU29sdmVSZXNwb25zZRIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmN5Y2xlcxgFIAEoDRIRCgljb252ZXJnZWQYBiABKAgSEAoIZXN0aW1hdGUYByABKAISEAoIcmVzaWR1YWwYCCABKAISFAoMZ2l2ZW5fcGl4ZWxzGAkgASgEEhMKC3ZvaWRfcGl4ZWxzGAogASgEEhIKCnNldHVwX2tlcHQYCyABKAgSKwoHc3RvcHBlZBgMIAEoDjIaLnBvbHlzY2FuLnYxLkRpZmZ1c2lvblN0b3ASFQoNZXJyb3JfdW5rbm93bhgNIAEoCBIZChFnbG9iYWxfZGlmZmVyZW5jZRgOIAEoARIjCgdwaWN0dXJlGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWUiRwoZU29sdmVQcm9ncmVzc2l2ZWx5UmVxdWVzdBIqCgdyZXF1ZXN0GAEgASgLMhkucG9seXNjYW4udjEuU29sdmVSZXF1ZXN0IlYKGlNvbHZlUHJvZ3Jlc3NpdmVseVJlc3BvbnNlEioKBnJlc3VsdBgBIAEoCzIaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2USDAoEbGFzdBgCIAEoCCLXAwoLRWRpdFJlcXVlc3QSKQoEb3BlbhgBIAEoCzIZLnBvbHlzY2FuLnYxLlNvbHZlUmVxdWVzdEgAEicKCXB1dF9jdXJ2ZRgCIAEoCzISLnBvbHlzY2FuLnYxLkN1cnZlSAASLAoKbW92ZV9jdXJ2ZRgDIAEoCzIWLnBvbHlzY2FuLnYxLk1vdmVDdXJ2ZUgAEjIKDXJlY29sb3JfY3VydmUYBCABKAsyGS5wb2x5c2Nhbi52MS5SZWNvbG9yQ3VydmVIABIWCgxyZW1vdmVfY3VydmUYBSABKAlIABIuCgpwdXRfcGl4ZWxzGAYgASgLMhgucG9seXNjYW4udjEuR2l2ZW5QaXhlbHNIABIxCg1yZW1vdmVfcGl4ZWxzGAcgASgLMhgucG9seXNjYW4udjEuUGl4ZWxQbGFjZXNIABIuCgttb3ZlX3BpeGVscxgIIAEoCzIXLnBvbHlzY2FuLnYxLk1vdmVQaXhlbHNIABIqCglwdXRfZWRnZXMYCSABKAsyFS5wb2x5c2Nhbi52MS5QdXRFZGdlc0gAEjAKDHNldF9hY2N1cmFjeRgKIAEoCzIYLnBvbHlzY2FuLnYxLlNldEFjY3VyYWN5SABCCQoHbWVzc2FnZSI0CgtTZXRBY2N1cmFjeRIRCgl0b2xlcmFuY2UYASABKAISEgoKbWF4X2N5Y2xlcxgCIAEoDSIvCglNb3ZlQ3VydmUSCgoCaWQYASABKAkSCgoCZHgYAiABKAESCgoCZHkYAyABKAEijAEKDFJlY29sb3JDdXJ2ZRIKCgJpZBgBIAEoCRIkCgRsZWZ0GAIgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiUKBXJpZ2h0GAMgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiMKBGJsdXIYBCADKAsyFS5wb2x5c2Nhbi52MS5CbHVyU3RvcCI2CgtHaXZlblBpeGVscxInCgZwaXhlbHMYASADKAsyFy5wb2x5c2Nhbi52MS5HaXZlblBpeGVsIhkKC1BpeGVsUGxhY2VzEgoKAnh5GAEgAygNIjAKCk1vdmVQaXhlbHMSCgoCeHkYASADKA0SCgoCZHgYAiABKBESCgoCZHkYAyABKBEiMwoIUHV0RWRnZXMSJwoGcGl4ZWxzGAEgAygLMhcucG9seXNjYW4udjEuUGl4ZWxFZGdlcyIxCgpQaXhlbEVkZ2VzEgkKAXgYASABKA0SCQoBeRgCIAEoDRINCgVlZGdlcxgDIAEoDSKPAQoMRWRpdFJlc3BvbnNlEg0KBWVkaXRzGAEgASgEEiwKBnJlc3VsdBgCIAEoCzIaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2VIABIjCgVlcnJvchgDIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzSAASEgoKc2V0dXBfa2VwdBgEIAEoCEIJCgdvdXRjb21lIoUBCg1QaWN0dXJlT3V0cHV0EicKCGVuY29kaW5nGAEgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSDAoEa2VlcBgCIAEoCBIvCgxpZGxlX3RpbWVvdXQYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEb21pdBgEIAEoCCLvAgoKRmlsbFJlcG9ydBIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmN5Y2xlcxgFIAEoDRIRCgljb252ZXJnZWQYBiABKAgSEAoIZXN0aW1hdGUYByABKAISEAoIcmVzaWR1YWwYCCABKAISFQoNZmlsbGVkX3BpeGVscxgJIAEoBBISCgpzZXR1cF9rZXB0GAogASgIEisKB3N0b3BwZWQYCyABKA4yGi5wb2x5c2Nhbi52MS5EaWZmdXNpb25TdG9wEhUKDWVycm9yX3Vua25vd24YDCABKAgSGQoRZ2xvYmFsX2RpZmZlcmVuY2UYDSABKAEi3AIKEEZpbGxIb2xlc1JlcXVlc3QSKgoKd29ya19jbGFzcxgBIAEoDjIWLnBvbHlzY2FuLnYxLldvcmtDbGFzcxIuCgdvcHRpb25zGAIgASgLMh0ucG9seXNjYW4udjEuRGlmZnVzaW9uT3B0aW9ucxIsCgpyZWdpb25fc2V0GAMgASgLMhYucG9seXNjYW4udjEuUmVnaW9uU2V0SAASKAoGcmVjaXBlGAQgASgLMhYucG9seXNjYW4udjEuUmVjaXBlUmVmSAASDgoEbWFzaxgFIAEoDEgAEiwKC21hc2tfbWV0aG9kGAYgASgOMhcucG9seXNjYW4udjEuTWFza01ldGhvZBIqCgZvdXRwdXQYByABKAsyGi5wb2x5c2Nhbi52MS5QaWN0dXJlT3V0cHV0EiEKBWZyYW1lGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWVCBwoFaG9sZXMiiwEKEUZpbGxIb2xlc1Jlc3BvbnNlEicKBnJlcG9ydBgBIAEoCzIXLnBvbHlzY2FuLnYxLkZpbGxSZXBvcnQSKAoEa2VwdBgCIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSIwoHcGljdHVyZRgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lIpQDChFCYWNrZ3JvdW5kUmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEi4KB29wdGlvbnMYAiABKAsyHS5wb2x5c2Nhbi52MS5EaWZmdXNpb25PcHRpb25zEiwKCnJlZ2lvbl9zZXQYAyABKAsyFi5wb2x5c2Nhbi52MS5SZWdpb25TZXRIABIoCgZyZWNpcGUYBCABKAsyFi5wb2x5c2Nhbi52MS5SZWNpcGVSZWZIABIOCgRtYXNrGAUgASgMSAASLAoLbWFza19tZXRob2QYBiABKA4yFy5wb2x5c2Nhbi52MS5NYXNrTWV0aG9kEi4KCmJhY2tncm91bmQYByABKAsyGi5wb2x5c2Nhbi52MS5QaWN0dXJlT3V0cHV0EiwKCHJlc2lkdWFsGAggASgLMhoucG9seXNjYW4udjEuUGljdHVyZU91dHB1dBIhCgVmcmFtZRgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lQgwKCmZvcmVncm91bmQi8wEKEkJhY2tncm91bmRSZXNwb25zZRInCgZyZXBvcnQYASABKAsyFy5wb2x5c2Nhbi52MS5GaWxsUmVwb3J0EjMKD2tlcHRfYmFja2dyb3VuZBgCIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSMQoNa2VwdF9yZXNpZHVhbBgDIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSJgoKYmFja2dyb3VuZBgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lEiQKCHJlc2lkdWFsGBAgASgLMhIucG9seXNjYW4udjEuRnJhbWUq4gEKD0RpZmZ1c2lvbk1ldGhvZBIgChxESUZGVVNJT05fTUVUSE9EX1VOU1BFQ0lGSUVEEAASHgoaRElGRlVTSU9OX01FVEhPRF9NVUxUSUdSSUQQARIaChZESUZGVVNJT05fTUVUSE9EX05BSVZFEAISJQohRElGRlVTSU9OX01FVEhPRF9QWVJBTUlEX0NBVVRJT1VTEAMSIwofRElGRlVTSU9OX01FVEhPRF9QWVJBTUlEX0dSRUVEWRAEEiUKIURJRkZVU0lPTl9NRVRIT0RfVkFSSUFCTEVfU1RFTkNJTBAFKqcBCg1EaWZmdXNpb25TdG9wEh4KGkRJRkZVU0lPTl9TVE9QX1VOU1BFQ0lGSUVEEAASHAoYRElGRlVTSU9OX1NUT1BfVE9MRVJBTkNFEAESHAoYRElGRlVTSU9OX1NUT1BfVEhSRVNIT0xEEAISHQoZRElGRlVTSU9OX1NUT1BfTUFYX0NZQ0xFUxADEhsKF0RJRkZVU0lPTl9TVE9QX1JPVU5ESU5HEAQylwMKEERpZmZ1c2lvblNlcnZpY2USPgoFU29sdmUSGS5wb2x5c2Nhbi52MS5Tb2x2ZVJlcXVlc3QaGi5wb2x5c2Nhbi52MS5Tb2x2ZVJlc3BvbnNlEmcKElNvbHZlUHJvZ3Jlc3NpdmVseRImLnBvbHlzY2FuLnYxLlNvbHZlUHJvZ3Jlc3NpdmVseVJlcXVlc3QaJy5wb2x5c2Nhbi52MS5Tb2x2ZVByb2dyZXNzaXZlbHlSZXNwb25zZTABEj8KBEVkaXQSGC5wb2x5c2Nhbi52MS5FZGl0UmVxdWVzdBoZLnBvbHlzY2FuLnYxLkVkaXRSZXNwb25zZSgBMAESSgoJRmlsbEhvbGVzEh0ucG9seXNjYW4udjEuRmlsbEhvbGVzUmVxdWVzdBoeLnBvbHlzY2FuLnYxLkZpbGxIb2xlc1Jlc3BvbnNlEk0KCkJhY2tncm91bmQSHi5wb2x5c2Nhbi52MS5CYWNrZ3JvdW5kUmVxdWVzdBofLnBvbHlzY2FuLnYxLkJhY2tncm91bmRSZXNwb25zZUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_rpc_status, file_polyscan_v1_frame, file_polyscan_v1_inspection, file_polyscan_v1_recipe, file_polyscan_v1_region, file_polyscan_v1_resident]);
+  fileDesc("Chtwb2x5c2Nhbi92MS9kaWZmdXNpb24ucHJvdG8SC3BvbHlzY2FuLnYxIqQBChBEaWZmdXNpb25PcHRpb25zEhEKCXRvbGVyYW5jZRgBIAEoAhISCgptYXhfY3ljbGVzGAIgASgNEiwKBm1ldGhvZBgDIAEoDjIcLnBvbHlzY2FuLnYxLkRpZmZ1c2lvbk1ldGhvZBIWCgl0aHJlc2hvbGQYBCABKAJIAIgBARIVCg1tZWFzdXJlX2Vycm9yGAUgASgIQgwKCl90aHJlc2hvbGQiQQoJQ29sb3JTdG9wEgoKAmF0GAEgASgBEgsKA3JlZBgCIAEoAhINCgVncmVlbhgDIAEoAhIMCgRibHVlGAQgASgCIiUKCEJsdXJTdG9wEgoKAmF0GAEgASgBEg0KBXNpZ21hGAIgASgCIqIBCgVDdXJ2ZRIKCgJpZBgBIAEoCRIKCgJ4eRgCIAMoARIkCgRsZWZ0GAMgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiUKBXJpZ2h0GAQgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiMKBGJsdXIYBSADKAsyFS5wb2x5c2Nhbi52MS5CbHVyU3RvcBIPCgdiYXJyaWVyGAYgASgIIkwKCkdpdmVuUGl4ZWwSCQoBeBgBIAEoDRIJCgF5GAIgASgNEgsKA3JlZBgDIAEoAhINCgVncmVlbhgEIAEoAhIMCgRibHVlGAUgASgCInUKB0RyYXdpbmcSDQoFd2lkdGgYASABKA0SDgoGaGVpZ2h0GAIgASgNEiIKBmN1cnZlcxgDIAMoCzISLnBvbHlzY2FuLnYxLkN1cnZlEicKBnBpeGVscxgEIAMoCzIXLnBvbHlzY2FuLnYxLkdpdmVuUGl4ZWwi7AEKDFNvbHZlUmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEi4KB29wdGlvbnMYAiABKAsyHS5wb2x5c2Nhbi52MS5EaWZmdXNpb25PcHRpb25zEicKCGVuY29kaW5nGAMgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSJQoHZHJhd2luZxgEIAEoCzIULnBvbHlzY2FuLnYxLkRyYXdpbmcSDQoFZWRnZXMYBSABKAwSIQoFZnJhbWUYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZSKrAwoNU29sdmVSZXNwb25zZRIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmN5Y2xlcxgFIAEoDRIRCgljb252ZXJnZWQYBiABKAgSEAoIZXN0aW1hdGUYByABKAISEAoIcmVzaWR1YWwYCCABKAISFAoMZ2l2ZW5fcGl4ZWxzGAkgASgEEhMKC3ZvaWRfcGl4ZWxzGAogASgEEhIKCnNldHVwX2tlcHQYCyABKAgSKwoHc3RvcHBlZBgMIAEoDjIaLnBvbHlzY2FuLnYxLkRpZmZ1c2lvblN0b3ASFQoNZXJyb3JfdW5rbm93bhgNIAEoCBIZChFnbG9iYWxfZGlmZmVyZW5jZRgOIAEoARIjCgdwaWN0dXJlGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWUiRwoZU29sdmVQcm9ncmVzc2l2ZWx5UmVxdWVzdBIqCgdyZXF1ZXN0GAEgASgLMhkucG9seXNjYW4udjEuU29sdmVSZXF1ZXN0IlYKGlNvbHZlUHJvZ3Jlc3NpdmVseVJlc3BvbnNlEioKBnJlc3VsdBgBIAEoCzIaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2USDAoEbGFzdBgCIAEoCCLXAwoLRWRpdFJlcXVlc3QSKQoEb3BlbhgBIAEoCzIZLnBvbHlzY2FuLnYxLlNvbHZlUmVxdWVzdEgAEicKCXB1dF9jdXJ2ZRgCIAEoCzISLnBvbHlzY2FuLnYxLkN1cnZlSAASLAoKbW92ZV9jdXJ2ZRgDIAEoCzIWLnBvbHlzY2FuLnYxLk1vdmVDdXJ2ZUgAEjIKDXJlY29sb3JfY3VydmUYBCABKAsyGS5wb2x5c2Nhbi52MS5SZWNvbG9yQ3VydmVIABIWCgxyZW1vdmVfY3VydmUYBSABKAlIABIuCgpwdXRfcGl4ZWxzGAYgASgLMhgucG9seXNjYW4udjEuR2l2ZW5QaXhlbHNIABIxCg1yZW1vdmVfcGl4ZWxzGAcgASgLMhgucG9seXNjYW4udjEuUGl4ZWxQbGFjZXNIABIuCgttb3ZlX3BpeGVscxgIIAEoCzIXLnBvbHlzY2FuLnYxLk1vdmVQaXhlbHNIABIqCglwdXRfZWRnZXMYCSABKAsyFS5wb2x5c2Nhbi52MS5QdXRFZGdlc0gAEjAKDHNldF9hY2N1cmFjeRgKIAEoCzIYLnBvbHlzY2FuLnYxLlNldEFjY3VyYWN5SABCCQoHbWVzc2FnZSI0CgtTZXRBY2N1cmFjeRIRCgl0b2xlcmFuY2UYASABKAISEgoKbWF4X2N5Y2xlcxgCIAEoDSIvCglNb3ZlQ3VydmUSCgoCaWQYASABKAkSCgoCZHgYAiABKAESCgoCZHkYAyABKAEijAEKDFJlY29sb3JDdXJ2ZRIKCgJpZBgBIAEoCRIkCgRsZWZ0GAIgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiUKBXJpZ2h0GAMgAygLMhYucG9seXNjYW4udjEuQ29sb3JTdG9wEiMKBGJsdXIYBCADKAsyFS5wb2x5c2Nhbi52MS5CbHVyU3RvcCI2CgtHaXZlblBpeGVscxInCgZwaXhlbHMYASADKAsyFy5wb2x5c2Nhbi52MS5HaXZlblBpeGVsIhkKC1BpeGVsUGxhY2VzEgoKAnh5GAEgAygNIjAKCk1vdmVQaXhlbHMSCgoCeHkYASADKA0SCgoCZHgYAiABKBESCgoCZHkYAyABKBEiMwoIUHV0RWRnZXMSJwoGcGl4ZWxzGAEgAygLMhcucG9seXNjYW4udjEuUGl4ZWxFZGdlcyIxCgpQaXhlbEVkZ2VzEgkKAXgYASABKA0SCQoBeRgCIAEoDRINCgVlZGdlcxgDIAEoDSKPAQoMRWRpdFJlc3BvbnNlEg0KBWVkaXRzGAEgASgEEiwKBnJlc3VsdBgCIAEoCzIaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2VIABIjCgVlcnJvchgDIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzSAASEgoKc2V0dXBfa2VwdBgEIAEoCEIJCgdvdXRjb21lIoUBCg1QaWN0dXJlT3V0cHV0EicKCGVuY29kaW5nGAEgASgOMhUucG9seXNjYW4udjEuRW5jb2RpbmcSDAoEa2VlcBgCIAEoCBIvCgxpZGxlX3RpbWVvdXQYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEb21pdBgEIAEoCCLvAgoKRmlsbFJlcG9ydBIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmN5Y2xlcxgFIAEoDRIRCgljb252ZXJnZWQYBiABKAgSEAoIZXN0aW1hdGUYByABKAISEAoIcmVzaWR1YWwYCCABKAISFQoNZmlsbGVkX3BpeGVscxgJIAEoBBISCgpzZXR1cF9rZXB0GAogASgIEisKB3N0b3BwZWQYCyABKA4yGi5wb2x5c2Nhbi52MS5EaWZmdXNpb25TdG9wEhUKDWVycm9yX3Vua25vd24YDCABKAgSGQoRZ2xvYmFsX2RpZmZlcmVuY2UYDSABKAEi3AIKEEZpbGxIb2xlc1JlcXVlc3QSKgoKd29ya19jbGFzcxgBIAEoDjIWLnBvbHlzY2FuLnYxLldvcmtDbGFzcxIuCgdvcHRpb25zGAIgASgLMh0ucG9seXNjYW4udjEuRGlmZnVzaW9uT3B0aW9ucxIsCgpyZWdpb25fc2V0GAMgASgLMhYucG9seXNjYW4udjEuUmVnaW9uU2V0SAASKAoGcmVjaXBlGAQgASgLMhYucG9seXNjYW4udjEuUmVjaXBlUmVmSAASDgoEbWFzaxgFIAEoDEgAEiwKC21hc2tfbWV0aG9kGAYgASgOMhcucG9seXNjYW4udjEuTWFza01ldGhvZBIqCgZvdXRwdXQYByABKAsyGi5wb2x5c2Nhbi52MS5QaWN0dXJlT3V0cHV0EiEKBWZyYW1lGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWVCBwoFaG9sZXMiiwEKEUZpbGxIb2xlc1Jlc3BvbnNlEicKBnJlcG9ydBgBIAEoCzIXLnBvbHlzY2FuLnYxLkZpbGxSZXBvcnQSKAoEa2VwdBgCIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSIwoHcGljdHVyZRgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lIpQDChFCYWNrZ3JvdW5kUmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEi4KB29wdGlvbnMYAiABKAsyHS5wb2x5c2Nhbi52MS5EaWZmdXNpb25PcHRpb25zEiwKCnJlZ2lvbl9zZXQYAyABKAsyFi5wb2x5c2Nhbi52MS5SZWdpb25TZXRIABIoCgZyZWNpcGUYBCABKAsyFi5wb2x5c2Nhbi52MS5SZWNpcGVSZWZIABIOCgRtYXNrGAUgASgMSAASLAoLbWFza19tZXRob2QYBiABKA4yFy5wb2x5c2Nhbi52MS5NYXNrTWV0aG9kEi4KCmJhY2tncm91bmQYByABKAsyGi5wb2x5c2Nhbi52MS5QaWN0dXJlT3V0cHV0EiwKCHJlc2lkdWFsGAggASgLMhoucG9seXNjYW4udjEuUGljdHVyZU91dHB1dBIhCgVmcmFtZRgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lQgwKCmZvcmVncm91bmQi8wEKEkJhY2tncm91bmRSZXNwb25zZRInCgZyZXBvcnQYASABKAsyFy5wb2x5c2Nhbi52MS5GaWxsUmVwb3J0EjMKD2tlcHRfYmFja2dyb3VuZBgCIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSMQoNa2VwdF9yZXNpZHVhbBgDIAEoCzIaLnBvbHlzY2FuLnYxLlJlc2lkZW50RnJhbWUSJgoKYmFja2dyb3VuZBgPIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lEiQKCHJlc2lkdWFsGBAgASgLMhIucG9seXNjYW4udjEuRnJhbWUinQEKDkV4dHJhY3RPcHRpb25zEhEKCXRocmVzaG9sZBgBIAEoARIOCgZsZW5ndGgYAiABKA0SEAoIZmxhdG5lc3MYAyABKAESEAoIZGlzdGFuY2UYBCABKAESDgoGbGV2ZWxzGAUgASgBEgwKBHBzbnIYBiABKAESFwoKbWF4X3BpeGVscxgHIAEoAUgAiAEBQg0KC19tYXhfcGl4ZWxzIrYBCg5FeHRyYWN0UmVxdWVzdBIqCgp3b3JrX2NsYXNzGAEgASgOMhYucG9seXNjYW4udjEuV29ya0NsYXNzEiwKB29wdGlvbnMYAiABKAsyGy5wb2x5c2Nhbi52MS5FeHRyYWN0T3B0aW9ucxInCghlbmNvZGluZxgDIAEoDjIVLnBvbHlzY2FuLnYxLkVuY29kaW5nEiEKBWZyYW1lGA8gASgLMhIucG9seXNjYW4udjEuRnJhbWUijQIKD0V4dHJhY3RSZXNwb25zZRIPCgdiYWNrZW5kGAEgASgJEikKBmRlY29kZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVxdWV1ZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIqCgdjb21wdXRlGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBnNvbHZlcxgFIAEoDRIMCgRwc25yGAYgASgBEiUKB2RyYXdpbmcYByABKAsyFC5wb2x5c2Nhbi52MS5EcmF3aW5nEiMKB3BpY3R1cmUYDyABKAsyEi5wb2x5c2Nhbi52MS5GcmFtZSriAQoPRGlmZnVzaW9uTWV0aG9kEiAKHERJRkZVU0lPTl9NRVRIT0RfVU5TUEVDSUZJRUQQABIeChpESUZGVVNJT05fTUVUSE9EX01VTFRJR1JJRBABEhoKFkRJRkZVU0lPTl9NRVRIT0RfTkFJVkUQAhIlCiFESUZGVVNJT05fTUVUSE9EX1BZUkFNSURfQ0FVVElPVVMQAxIjCh9ESUZGVVNJT05fTUVUSE9EX1BZUkFNSURfR1JFRURZEAQSJQohRElGRlVTSU9OX01FVEhPRF9WQVJJQUJMRV9TVEVOQ0lMEAUqpwEKDURpZmZ1c2lvblN0b3ASHgoaRElGRlVTSU9OX1NUT1BfVU5TUEVDSUZJRUQQABIcChhESUZGVVNJT05fU1RPUF9UT0xFUkFOQ0UQARIcChhESUZGVVNJT05fU1RPUF9USFJFU0hPTEQQAhIdChlESUZGVVNJT05fU1RPUF9NQVhfQ1lDTEVTEAMSGwoXRElGRlVTSU9OX1NUT1BfUk9VTkRJTkcQBDLdAwoQRGlmZnVzaW9uU2VydmljZRI+CgVTb2x2ZRIZLnBvbHlzY2FuLnYxLlNvbHZlUmVxdWVzdBoaLnBvbHlzY2FuLnYxLlNvbHZlUmVzcG9uc2USZwoSU29sdmVQcm9ncmVzc2l2ZWx5EiYucG9seXNjYW4udjEuU29sdmVQcm9ncmVzc2l2ZWx5UmVxdWVzdBonLnBvbHlzY2FuLnYxLlNvbHZlUHJvZ3Jlc3NpdmVseVJlc3BvbnNlMAESPwoERWRpdBIYLnBvbHlzY2FuLnYxLkVkaXRSZXF1ZXN0GhkucG9seXNjYW4udjEuRWRpdFJlc3BvbnNlKAEwARJKCglGaWxsSG9sZXMSHS5wb2x5c2Nhbi52MS5GaWxsSG9sZXNSZXF1ZXN0Gh4ucG9seXNjYW4udjEuRmlsbEhvbGVzUmVzcG9uc2USTQoKQmFja2dyb3VuZBIeLnBvbHlzY2FuLnYxLkJhY2tncm91bmRSZXF1ZXN0Gh8ucG9seXNjYW4udjEuQmFja2dyb3VuZFJlc3BvbnNlEkQKB0V4dHJhY3QSGy5wb2x5c2Nhbi52MS5FeHRyYWN0UmVxdWVzdBocLnBvbHlzY2FuLnYxLkV4dHJhY3RSZXNwb25zZUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_rpc_status, file_polyscan_v1_frame, file_polyscan_v1_inspection, file_polyscan_v1_recipe, file_polyscan_v1_region, file_polyscan_v1_resident]);
 
 /**
  * DiffusionOptions say how exactly to solve.
@@ -1210,6 +1210,175 @@ export const BackgroundResponseSchema: GenMessage<BackgroundResponse> = /*@__PUR
   messageDesc(file_polyscan_v1_diffusion, 25);
 
 /**
+ * ExtractOptions say what to keep of a picture.
+ *
+ * @generated from message polyscan.v1.ExtractOptions
+ */
+export type ExtractOptions = Message<"polyscan.v1.ExtractOptions"> & {
+  /**
+   * How steep an edge has to be at its steepest place, in levels a pixel: 0.1 to 1000. 0 means 20.
+   *
+   * @generated from field: double threshold = 1;
+   */
+  threshold: number;
+
+  /**
+   * How long an edge has to be, in pixels: 2 to 2^20. 0 means 20.
+   *
+   * @generated from field: uint32 length = 2;
+   */
+  length: number;
+
+  /**
+   * By how many pixels curves may be off their edges: 1/16 to 16. 0 means 0.5.
+   *
+   * @generated from field: double flatness = 3;
+   */
+  flatness: number;
+
+  /**
+   * How far from an edge its colours are taken, in pixels: 0.25 to 16. 0 means 1.
+   *
+   * @generated from field: double distance = 4;
+   */
+  distance: number;
+
+  /**
+   * By how much colours along a curve may be off, and to what they are rounded, in levels of 8 bits: 0.01 to 64. 0 means 10.
+   *
+   * @generated from field: double levels = 5;
+   */
+  levels: number;
+
+  /**
+   * Give pixels besides the curves until the picture comes as close as this: a ratio of peak signal to noise in decibels, at most 100.
+   * 0 means 32.
+   *
+   * @generated from field: double psnr = 6;
+   */
+  psnr: number;
+
+  /**
+   * The largest share of the pixels that may be given besides the curves: 0 to 1, and 0 for none. Not set, it is 0.05.
+   *
+   * @generated from field: optional double max_pixels = 7;
+   */
+  maxPixels?: number | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.ExtractOptions.
+ * Use `create(ExtractOptionsSchema)` to create a new message.
+ */
+export const ExtractOptionsSchema: GenMessage<ExtractOptions> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_diffusion, 26);
+
+/**
+ * ExtractRequest is a picture.
+ *
+ * @generated from message polyscan.v1.ExtractRequest
+ */
+export type ExtractRequest = Message<"polyscan.v1.ExtractRequest"> & {
+  /**
+   * @generated from field: polyscan.v1.WorkClass work_class = 1;
+   */
+  workClass: WorkClass;
+
+  /**
+   * @generated from field: polyscan.v1.ExtractOptions options = 2;
+   */
+  options?: ExtractOptions | undefined;
+
+  /**
+   * Of the picture that comes back: raw (the default) or PNG.
+   *
+   * @generated from field: polyscan.v1.Encoding encoding = 3;
+   */
+  encoding: Encoding;
+
+  /**
+   * In any format; alpha plays no part. Not a resident frame.
+   *
+   * @generated from field: polyscan.v1.Frame frame = 15;
+   */
+  frame?: Frame | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.ExtractRequest.
+ * Use `create(ExtractRequestSchema)` to create a new message.
+ */
+export const ExtractRequestSchema: GenMessage<ExtractRequest> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_diffusion, 27);
+
+/**
+ * ExtractResponse is what was kept of the picture, and what comes of that.
+ *
+ * @generated from message polyscan.v1.ExtractResponse
+ */
+export type ExtractResponse = Message<"polyscan.v1.ExtractResponse"> & {
+  /**
+   * The backend that solved, such as "cpu" or "cuda".
+   *
+   * @generated from field: string backend = 1;
+   */
+  backend: string;
+
+  /**
+   * Decoding the frame, and of all solutions together waiting for memory and the device, and computing.
+   *
+   * @generated from field: google.protobuf.Duration decode = 2;
+   */
+  decode?: Duration | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration queue = 3;
+   */
+  queue?: Duration | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration compute = 4;
+   */
+  compute?: Duration | undefined;
+
+  /**
+   * How often the drawing was solved.
+   *
+   * @generated from field: uint32 solves = 5;
+   */
+  solves: number;
+
+  /**
+   * How close the picture comes, in decibels; infinite where it is the same. It may be less than asked for where no more pixels could be
+   * given.
+   *
+   * @generated from field: double psnr = 6;
+   */
+  psnr: number;
+
+  /**
+   * Colours are rounded to a hundredth of a level.
+   *
+   * @generated from field: polyscan.v1.Drawing drawing = 7;
+   */
+  drawing?: Drawing | undefined;
+
+  /**
+   * What Solve makes of the drawing, in RGB8, with frame_id and layout.
+   *
+   * @generated from field: polyscan.v1.Frame picture = 15;
+   */
+  picture?: Frame | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.ExtractResponse.
+ * Use `create(ExtractResponseSchema)` to create a new message.
+ */
+export const ExtractResponseSchema: GenMessage<ExtractResponse> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_diffusion, 28);
+
+/**
  * DiffusionMethod is how a picture is solved.
  *
  * @generated from enum polyscan.v1.DiffusionMethod
@@ -1381,6 +1550,18 @@ export const DiffusionService: GenService<{
     methodKind: "unary";
     input: typeof BackgroundRequestSchema;
     output: typeof BackgroundResponseSchema;
+  },
+  /**
+   * Extract turns a picture into a drawing from which Solve makes about the same: its edges become curves with the colours on both of
+   * their sides, and where that is not enough pixels are given besides. It solves again and again, up to some forty times, so it takes
+   * as long as that many calls of Solve.
+   *
+   * @generated from rpc polyscan.v1.DiffusionService.Extract
+   */
+  extract: {
+    methodKind: "unary";
+    input: typeof ExtractRequestSchema;
+    output: typeof ExtractResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_polyscan_v1_diffusion, 0);
