@@ -36,7 +36,7 @@ func BenchmarkCheckRegions(b *testing.B) {
 			r.Edges = append(r.Edges,
 				driver.Edge{X0: k * 100, Y0: k % 7 * 300, X1: (k + 1) % n * 100, Y1: (k + 1) % n % 7 * 300})
 		}
-		r.Regions = append(r.Regions, driver.Region{FirstEdge: uint32(i * n), EdgeCount: n})
+		r.Regions = append(r.Regions, driver.Region{First: uint32(i * n), Count: n})
 	}
 	b.SetBytes(int64(len(r.Edges)) * 16)
 	for b.Loop() {

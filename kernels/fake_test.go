@@ -272,11 +272,24 @@ func regionsKept(r driver.MaskRegions, w, h int, m driver.Method) error {
 		}
 	}
 	for i, g := range r.Regions {
-		if int64(g.FirstEdge)+int64(g.EdgeCount) > int64(len(r.Edges)) || g.Fill > 1 {
+		if g.Fill == driver.ByRuns {
+			if int64(g.First)+int64(g.Count) > int64(len(r.Runs)) {
+				return fmt.Errorf("region %d: %+v of %d runs", i, g, len(r.Runs))
+			}
+			for k, u := range r.Runs[g.First : g.First+g.Count] {
+				switch last := r.Runs[max(int(g.First)+k-1, 0)]; {
+				case max(u.Y, u.X0, u.X1) > 1<<22, min(u.Y, u.X0, u.X1) < -1<<22, u.X0 >= u.X1,
+					k > 0 && (u.Y < last.Y || u.Y == last.Y && u.X0 <= last.X1):
+					return fmt.Errorf("region %d: run %d %+v", i, k, u)
+				}
+			}
+			continue
+		}
+		if int64(g.First)+int64(g.Count) > int64(len(r.Edges)) || g.Fill > 1 {
 			return fmt.Errorf("region %d: %+v", i, g)
 		}
 		ends := map[[2]int32]int{}
-		for _, e := range r.Edges[g.FirstEdge : g.FirstEdge+g.EdgeCount] {
+		for _, e := range r.Edges[g.First : g.First+g.Count] {
 			ends[[2]int32{e.X0, e.Y0}]++
 			ends[[2]int32{e.X1, e.Y1}]--
 		}

@@ -42,7 +42,7 @@ func square() driver.MaskRegions {
 			{X0: 256, Y0: 256, X1: 512, Y1: 256}, {X0: 512, Y0: 256, X1: 512, Y1: 512},
 			{X0: 512, Y0: 512, X1: 256, Y1: 512}, {X0: 256, Y0: 512, X1: 256, Y1: 256},
 		},
-		Regions: []driver.Region{{EdgeCount: 4}, {EdgeCount: 4, Fill: driver.EvenOdd}},
+		Regions: []driver.Region{{Count: 4}, {Count: 4, Fill: driver.EvenOdd}},
 	}
 }
 
@@ -117,15 +117,29 @@ func TestMaskPrepareChecks(t *testing.T) {
 			{refusal{"Regions.Edges[0]",
 				"Regions.Edges[0] = {-2147483648 256 512 256}: has a coordinate beyond 1073741824"},
 				func(op *driver.MaskPrepare) { op.Regions.Edges[0].X0 = math.MinInt32 }},
-			{refusal{"Regions.Regions[1]", "Regions.Regions[1] = {1 4 1 0}: reaches past the 4 edges"},
-				func(op *driver.MaskPrepare) { op.Regions.Regions[1].FirstEdge = 1 }},
-			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {4294967295 4 0 0}: reaches past the 4 edges"},
-				func(op *driver.MaskPrepare) { op.Regions.Regions[0].FirstEdge = math.MaxUint32 }},
-			{refusal{"Regions.Regions[0].Fill", "Regions.Regions[0].Fill = 2: is no fill rule"},
-				func(op *driver.MaskPrepare) { op.Regions.Regions[0].Fill = 2 }},
-			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 3 0 0}: is open: its edges form no closed rings"},
-				func(op *driver.MaskPrepare) { op.Regions.Regions[0].EdgeCount = 3 }},
-			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 4 0 0}: is open: its edges form no closed rings"},
+			{refusal{"Regions.Regions[1]", "Regions.Regions[1] = {1 4 1}: reaches past the 4 edges"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[1].First = 1 }},
+			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {4294967295 4 0}: reaches past the 4 edges"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[0].First = math.MaxUint32 }},
+			{refusal{"Regions.Regions[0].Fill", "Regions.Regions[0].Fill = 3: is no fill rule"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[0].Fill = 3 }},
+			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 4 2}: reaches past the 0 runs"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[0].Fill = driver.ByRuns }},
+			{refusal{"Regions.Runs[0]", "Regions.Runs[0] = {1 4194303 4194305}: has a coordinate beyond 4194304"},
+				byRuns(driver.Run{Y: 1, X0: 4194303, X1: 4194305})},
+			{refusal{"Regions.Runs[0]", "Regions.Runs[0] = {-2147483648 0 1}: has a coordinate beyond 4194304"},
+				byRuns(driver.Run{Y: math.MinInt32, X1: 1})},
+			{refusal{"Regions.Runs[1]", "Regions.Runs[1] = {1 7 7}: holds no pixel"},
+				byRuns(driver.Run{Y: 1, X0: 1, X1: 5}, driver.Run{Y: 1, X0: 7, X1: 7})},
+			{refusal{"Regions.Runs[1]",
+				"Regions.Runs[1] = {1 5 7}: must lie behind the run before it, and not touch it"},
+				byRuns(driver.Run{Y: 1, X0: 1, X1: 5}, driver.Run{Y: 1, X0: 5, X1: 7})},
+			{refusal{"Regions.Runs[2]",
+				"Regions.Runs[2] = {2 8 9}: must lie behind the run before it, and not touch it"},
+				byRuns(driver.Run{Y: 1, X0: 1, X1: 5}, driver.Run{Y: 3, X0: 5, X1: 7}, driver.Run{Y: 2, X0: 8, X1: 9})},
+			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 3 0}: is open: its edges form no closed rings"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[0].Count = 3 }},
+			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 4 0}: is open: its edges form no closed rings"},
 				func(op *driver.MaskPrepare) { op.Regions.Edges[1].X0++ }},
 			{refusal{"Dst.Off", "Dst.Off = 128: must be a multiple of 256"},
 				func(op *driver.MaskPrepare) { op.Dst.Off += 128 }},
@@ -152,7 +166,7 @@ func TestMaskPrepareChecks(t *testing.T) {
 			func(op *driver.MaskPrepare) { op.Width, op.Height = driver.MaxSide, 512 },
 			func(op *driver.MaskPrepare) { op.Method = driver.RowSpans },
 			func(op *driver.MaskPrepare) { op.Regions = driver.MaskRegions{} },
-			func(op *driver.MaskPrepare) { op.Regions.Regions[0] = driver.Region{FirstEdge: 4} },
+			func(op *driver.MaskPrepare) { op.Regions.Regions[0] = driver.Region{First: 4} },
 			func(op *driver.MaskPrepare) {
 				op.Regions.Edges[0], op.Regions.Edges[2] = op.Regions.Edges[2], op.Regions.Edges[0]
 			},
@@ -396,7 +410,7 @@ func TestClosedRings(t *testing.T) {
 		g.Shuffle(len(es), func(i, j int) { es[i], es[j] = es[j], es[i] })
 		closed := func(es []driver.Edge) bool {
 			op := driver.MaskPrepare{Width: 1, Height: 1, Regions: driver.MaskRegions{Edges: es,
-				Regions: []driver.Region{{EdgeCount: uint32(len(es))}}}}
+				Regions: []driver.Region{{Count: uint32(len(es))}}}}
 			return driver.Check(&op) == nil
 		}
 		if !closed(es) {
@@ -506,8 +520,8 @@ func FuzzMaskOps(f *testing.F) {
 				}
 				for i := range op.Regions.Regions {
 					r := &op.Regions.Regions[i]
-					r.FirstEdge, r.EdgeCount, r.Fill = uint32(x.near(int(r.FirstEdge))),
-						uint32(x.near(int(r.EdgeCount))), driver.FillRule(x.near(int(r.Fill)))
+					r.First, r.Count, r.Fill = uint32(x.near(int(r.First))),
+						uint32(x.near(int(r.Count))), driver.FillRule(x.near(int(r.Fill)))
 				}
 				err = q.Run(op)
 			case 1:
@@ -540,4 +554,12 @@ func FuzzMaskOps(f *testing.F) {
 			}
 		})
 	})
+}
+
+// byRuns makes the first region of an op one of runs.
+func byRuns(runs ...driver.Run) func(*driver.MaskPrepare) {
+	return func(op *driver.MaskPrepare) {
+		op.Regions.Runs = runs
+		op.Regions.Regions[0] = driver.Region{Count: uint32(len(runs)), Fill: driver.ByRuns}
+	}
 }

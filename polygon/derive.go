@@ -122,6 +122,10 @@ func (d *deriver) measureExtents(ctx context.Context, pause func() error) error 
 		if d.totals == nil {
 			d.totals = make([]int64, d.set.Len())
 		}
+		if d.set.regions[i].Fill == driver.ByRuns {
+			d.totals[i] = int64(d.set.areas[i]) // below 2^53
+			continue
+		}
 		d.totals[i] = -1
 		if n, ok := x.pixels(d.set.edgesOf(i), d.set.regions[i].Fill); ok {
 			d.totals[i] = int64(n)
@@ -342,9 +346,13 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 
 // locate finds the geometry of region i, which has count pixels inside the frame.
 func (d *deriver) locate(s *scratch, i int, count uint64) (g geometry) {
-	edges, fill := d.set.edgesOf(i), d.set.regions[i].Fill
-	if count > 0 {
-		g.bounds, s.turns = boundsOf(edges, fill, d.set.boxes[i], d.frame.Width, d.frame.Height, s.turns)
+	fill := d.set.regions[i].Fill
+	switch {
+	case count == 0:
+	case fill == driver.ByRuns:
+		g.bounds, _ = runsInside(d.set.runsOf(i), d.frame.Width, d.frame.Height)
+	default:
+		g.bounds, s.turns = boundsOf(d.set.edgesOf(i), fill, d.set.boxes[i], d.frame.Width, d.frame.Height, s.turns)
 	}
 	switch {
 	case !d.sticksOut(i):

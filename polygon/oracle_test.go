@@ -134,6 +134,20 @@ func oracleRow(rings [][]ratPoint, fill FillRule, y, x0, x1 int) []bool {
 	return row
 }
 
+// oracleInside says which of the pixels [x0, x1) of row y are of a region, whose rings are given.
+func oracleInside(r Region, rings [][]ratPoint, y, x0, x1 int) []bool {
+	if r.Mask == nil {
+		return oracleRow(rings, r.Fill, y, x0, x1)
+	}
+	row := make([]bool, x1-x0)
+	for _, u := range r.Mask {
+		for x := max(int(u.X0), x0); int(u.Y) == y && x < min(int(u.X1), x1); x++ {
+			row[x-x0] = true
+		}
+	}
+	return row
+}
+
 // sample reads channel c of a pixel, channels in the order R, G, B, A, from the pieces of a frame.
 func sample(f kernels.Picture, x, y, c int) uint32 {
 	stride := f.Stride
@@ -177,7 +191,12 @@ func oracle(r Region, f kernels.Picture) oracleRegion {
 	}
 	o.area = nearest(twice.Abs(twice).Quo(twice, ratio(2, 1)))
 
-	if (x1-x0+2)*(y1-y0+2) > oracleBoxLimit {
+	if r.Mask != nil {
+		for _, u := range r.Mask {
+			o.total += int64(u.X1) - int64(u.X0)
+		}
+		o.area = float64(o.total)
+	} else if (x1-x0+2)*(y1-y0+2) > oracleBoxLimit {
 		o.total = -1
 	} else {
 		for y := int(math.Floor(y0)) - 1; y <= int(y1)+1; y++ {
@@ -197,7 +216,7 @@ func oracle(r Region, f kernels.Picture) oracleRegion {
 	svy := make([]int64, len(o.channels))
 	o.bounds = Rect{f.Width, f.Height, 0, 0}
 	for y := range f.Height {
-		for x, in := range oracleRow(rings, r.Fill, y, 0, f.Width) {
+		for x, in := range oracleInside(r, rings, y, 0, f.Width) {
 			o.mask[y*f.Width+x] = in
 			if !in {
 				continue

@@ -49,7 +49,8 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 	}
 	defer memory.Release()
 	op.Dst = memory.Buffer().Slice()
-	err = dev.Do(ctx, kernels.Job{Label: "prepare", Units: int64(len(s.edges))}, func(q *kernels.Queue) error {
+	job := kernels.Job{Label: "prepare", Units: int64(len(s.edges) + len(s.runs))}
+	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		return q.Run(op)
 	})
 	if err != nil {

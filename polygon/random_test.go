@@ -57,10 +57,37 @@ type testCase struct {
 func randomCase(c choices) testCase {
 	t := testCase{frame: randomFrame(c)}
 	for range 1 + c.IntN(3) {
-		t.regions = append(t.regions, randomRegion(c, t.frame.Width, t.frame.Height))
+		t.regions = append(t.regions, randomShape(c, t.frame.Width, t.frame.Height))
 	}
 	t.request = randomRequest(c, t.frame.Format)
 	return t
+}
+
+// randomShape is a region of rings, or a mask.
+func randomShape(c choices, w, h int) Region {
+	if c.IntN(4) > 0 {
+		return randomRegion(c, w, h)
+	}
+	r := Region{Name: "mask", Mask: []Run{}}
+	share := c.IntN(5)
+	x0, y0, y1 := c.IntN(2*w)-w, c.IntN(2*h)-h, c.IntN(2*h)
+	for y := y0; y < y1; y++ {
+		for x, n := x0, c.IntN(2*w); n > 0; n-- {
+			to := x + 1 + c.IntN(3)
+			if c.IntN(4) < share {
+				r.Mask = append(r.Mask, Run{Y: int32(y), X0: int32(x), X1: int32(to)})
+				to++
+			}
+			x = to
+		}
+	}
+	switch c.IntN(8) {
+	case 0:
+		r.Mask = append([]Run{{Y: 1 - maxCoordinate, X0: 1 - maxCoordinate, X1: maxCoordinate}}, r.Mask...)
+	case 1:
+		r.Mask = append(r.Mask, Run{Y: maxCoordinate - 1, X0: int32(w), X1: int32(w) + 1})
+	}
+	return r
 }
 
 // randomRegion has one to three rings of one kind of coordinates each.

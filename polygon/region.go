@@ -42,6 +42,9 @@ type Region struct {
 	// Rings, at least one. Coordinates are in pixels, |v| < 2^22.
 	Rings []Ring
 	Fill  FillRule
+	// Mask, unless it is nil, has the pixels instead of rings: in row-major order, no two of its runs touching in a row,
+	// |v| < 2^22. It may have none. See [MaskOf].
+	Mask []Run
 	// Limits are expressions such as "mean in [90, 140]"; see [ParseLimit]. A region with limits that catches no pixel
 	// fails, and so does one of which any pixel lies outside the frame, unless a limit on its coverage, such as
 	// "coverage >= 0.8", says how much has to lie inside.
@@ -62,9 +65,12 @@ type Reference struct {
 
 // Bounds of what [NewSet] accepts. A field of 0 or less has its default.
 type Bounds struct {
-	MaxRegions        int // regions in a set; default 100,000
-	MaxVertices       int // vertices of all regions together; default 8,388,608
-	MaxRegionVertices int // vertices of one region; default 1,048,576
+	// MaxRegions in a set; default 100,000.
+	MaxRegions int
+	// MaxVertices of all regions together, as one of which a run of a mask counts; default 8,388,608.
+	MaxVertices int
+	// MaxRegionVertices of one region; default 1,048,576.
+	MaxRegionVertices int
 }
 
 // The defaults of [Bounds].

@@ -214,7 +214,7 @@ func (c *Scanner) measure(ctx context.Context) error {
 	slices.SortStableFunc(c.order, func(a, b scanRegion) int {
 		return cmp.Or(cmp.Compare(a.y0, b.y0), cmp.Compare(a.y1, b.y1))
 	})
-	c.regions = driver.MaskRegions{Edges: c.set.edges, Regions: make([]driver.Region, len(c.order))}
+	c.regions = driver.MaskRegions{Edges: c.set.edges, Runs: c.set.runs, Regions: make([]driver.Region, len(c.order))}
 	c.ends = make([]int32, len(c.order))
 	for k, r := range c.order {
 		c.regions.Regions[k] = c.set.regions[r.index]
@@ -228,6 +228,10 @@ func (c *Scanner) measure(ctx context.Context) error {
 // pixelsInside counts the pixels of region i in a part; where none of them is outside, only whether there are any.
 func (c *Scanner) pixelsInside(s *scratch, i int) (n uint64) {
 	edges, fill := c.set.edgesOf(i), c.set.regions[i].Fill
+	if fill == driver.ByRuns {
+		_, n = runsInside(c.set.runsOf(i), c.width, c.height)
+		return n
+	}
 	if len(edges) == 0 {
 		return 0
 	}

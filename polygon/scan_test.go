@@ -127,7 +127,7 @@ func randomScan(c choices) scanCase {
 	w := 1 + c.IntN(14)
 	format := formats[c.IntN(len(formats))]
 	for range 1 + c.IntN(5) {
-		s.regions = append(s.regions, randomRegion(c, w, s.height))
+		s.regions = append(s.regions, randomShape(c, w, s.height))
 	}
 	if c.IntN(3) == 0 {
 		for i := range s.regions {
@@ -166,7 +166,7 @@ func (s *scanCase) missing(start int) (n int) {
 		rings := oracleRings(r)
 		first, last := s.height, -1
 		for y := range s.height {
-			if slices.Contains(oracleRow(rings, r.Fill, y, 0, s.belt.width), true) {
+			if slices.Contains(oracleInside(r, rings, y, 0, s.belt.width), true) {
 				first, last = min(first, y), max(last, y)
 			}
 		}
@@ -312,7 +312,7 @@ func (s *scanCase) checkIncomplete(p *ScannedPart, f kernels.Picture) error {
 			if !s.came(int(p.FirstLine) + y) {
 				continue
 			}
-			for x, in := range oracleRow(rings, r.Fill, y, 0, f.Width) {
+			for x, in := range oracleInside(r, rings, y, 0, f.Width) {
 				if in {
 					count++
 					for c := range sums {

@@ -18,6 +18,7 @@ import (
 type Set struct {
 	names    []string
 	edges    []driver.Edge // of all regions; none of length 0
+	runs     []Run         // of all regions that are masks
 	regions  []driver.Region
 	boxes    []box
 	rows     box // smallest box around all regions
@@ -64,13 +65,14 @@ func (b box) pixels() (x0, y0, x1, y1 int) {
 //
 // Each coordinate is rounded once, to the nearest multiple of 1/256 px, ties to the even multiple; |v| < 2^22 px.
 // Everything after that is exact integer arithmetic. Edges of no length on the grid are dropped; horizontal ones never
-// count for a row, but stay, because methods that measure the distance to the boundary need all of it.
+// count for a row, but stay, because methods that measure the distance to the boundary need all of it. The pixels of a
+// mask are those that it says.
 //
 // Everything wrong with the regions is reported at once, in an [*kernels.InvalidError] with paths such as
 // "regions[3].rings[0].vertices[5].x"; then there is no Set. Geometry that is merely degenerate (no area, repeated or
 // collinear vertices, spikes, rings that cross themselves or lie outside every frame) is legal.
 //
-// It takes O(vertices) time, one slice for all edges, and no allocation for a single region or ring.
+// It takes O(vertices) time, one slice for all edges and one for all runs, and no allocation for a single region or ring.
 func NewSet(regions []Region, b Bounds) (*Set, error) { return NewSetInPieces(regions, nil, b, nil) }
 
 // Bytes is about how much memory a set takes.
@@ -78,7 +80,7 @@ func (s *Set) Bytes() int64 {
 	if s == nil {
 		return 0
 	}
-	n := int64(cap(s.edges)) * int64(unsafe.Sizeof(driver.Edge{}))
+	n := int64(cap(s.edges))*int64(unsafe.Sizeof(driver.Edge{})) + int64(cap(s.runs))*int64(unsafe.Sizeof(Run{}))
 	for _, name := range s.names {
 		n += int64(len(name))
 	}
@@ -107,26 +109,28 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		bad.Add(path{"regions"}, n, "are too many: the limit is %d regions", b.MaxRegions)
 		return nil, bad.Err()
 	}
-	total, limits := 0, 0
+	total, runs, limits := 0, 0, 0
 	for i := range regions {
 		for _, ring := range regions[i].Rings {
 			total += len(ring)
 		}
+		runs += len(regions[i].Mask)
 		limits += len(regions[i].Limits)
 	}
-	if total > b.MaxVertices {
-		bad.Add(path{"regions"}, fmt.Sprintf("%d vertices", total),
+	if total+runs > b.MaxVertices {
+		bad.Add(path{"regions"}, fmt.Sprintf("%d vertices", total+runs),
 			"are too many: the limit is %d vertices in all regions together", b.MaxVertices)
 		return nil, bad.Err()
 	}
 	s := &Set{
 		names:    make([]string, len(regions)),
 		edges:    make([]driver.Edge, 0, total),
+		runs:     make([]Run, 0, runs),
 		regions:  make([]driver.Region, len(regions)),
 		boxes:    make([]box, len(regions)),
 		rows:     emptyBox,
 		areas:    make([]float64, len(regions)),
-		vertices: total,
+		vertices: total + runs,
 	}
 	if limits > 0 {
 		s.limits = make([]*Limit, 0, min(limits, len(regions)*MaxLimits))
@@ -147,7 +151,11 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 			bad.Add(path{"regions", i, "fill_rule"}, uint8(r.Fill), "must be %d (%v) or %d (%v)",
 				NonZero, NonZero, EvenOdd, EvenOdd)
 		}
-		if err := s.addRings(bad, i, r, b, &pace); err != nil {
+		add := s.addRings
+		if r.Mask != nil {
+			add = s.addMask
+		}
+		if err := add(bad, i, r, b, &pace); err != nil {
 			return nil, err
 		}
 		s.rows = s.rows.union(s.boxes[i])
@@ -245,9 +253,9 @@ func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds, pa
 		}
 	}
 	s.regions[i] = driver.Region{
-		FirstEdge: uint32(first),
-		EdgeCount: uint32(len(s.edges) - first),
-		Fill:      driver.FillRule(r.Fill),
+		First: uint32(first),
+		Count: uint32(len(s.edges) - first),
+		Fill:  driver.FillRule(r.Fill),
 	}
 	s.boxes[i] = box
 	s.areas[i] = area.pixels()
@@ -355,7 +363,7 @@ func (s *Set) mostPixels(i int) int64 {
 // Len is the number of regions.
 func (s *Set) Len() int { return len(s.names) }
 
-// Vertices is the number of vertices that the regions were given with.
+// Vertices is the number of vertices and of runs that the regions were given with.
 func (s *Set) Vertices() int { return s.vertices }
 
 // HasLimits reports whether any region has a limit.
@@ -371,11 +379,11 @@ func (s *Set) Limits(i int) []*Limit {
 
 // maskRegions is the set as ops take it. The slices are the set's own and must not be written to.
 func (s *Set) maskRegions() driver.MaskRegions {
-	return driver.MaskRegions{Edges: s.edges, Regions: s.regions}
+	return driver.MaskRegions{Edges: s.edges, Runs: s.runs, Regions: s.regions}
 }
 
-// edgesOf are the edges of region i.
+// edgesOf are the edges of region i; none of one that is a mask.
 func (s *Set) edgesOf(i int) []driver.Edge {
-	r := s.regions[i]
-	return s.edges[r.FirstEdge : r.FirstEdge+r.EdgeCount]
+	m := s.maskRegions()
+	return m.EdgesOf(i)
 }

@@ -203,8 +203,8 @@ func TestEdges(t *testing.T) {
 	if !slices.Equal(m.Edges, want) {
 		t.Errorf("edges are\n%v, want\n%v", m.Edges, want)
 	}
-	regions := []driver.Region{{FirstEdge: 0, EdgeCount: 3, Fill: driver.EvenOdd}, {FirstEdge: 3},
-		{FirstEdge: 3, EdgeCount: 5}}
+	regions := []driver.Region{{First: 0, Count: 3, Fill: driver.EvenOdd}, {First: 3},
+		{First: 3, Count: 5}}
 	if !slices.Equal(m.Regions, regions) {
 		t.Errorf("regions are\n%v, want\n%v", m.Regions, regions)
 	}

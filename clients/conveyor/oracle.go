@@ -104,6 +104,9 @@ func newShape(g *polyscanv1.Region, width, lines int) (shape, error) {
 	s.area = math.Abs(float64(area)) / 2 / 65536
 	evenOdd := g.GetFillRule() == polyscanv1.FillRule_FILL_RULE_EVEN_ODD
 	first, last := int(floorDiv(top, 256))-1, int(floorDiv(bottom, 256))+1
+	if len(edges) == 0 { // a mask
+		first, last = 0, -1
+	}
 	for y := first; y <= last; y++ {
 		yc := int64(y)*256 + 128
 		var cross []crossing
@@ -156,6 +159,7 @@ func newShape(g *polyscanv1.Region, width, lines int) (shape, error) {
 			s.rows = append(s.rows, row)
 		}
 	}
+	s.addMask(g.GetMask().GetRuns(), width, lines)
 	if n := len(s.rows); n > 0 {
 		s.y0, s.y1 = s.rows[0].y, s.rows[n-1].y+1
 	}
@@ -167,6 +171,24 @@ func newShape(g *polyscanv1.Region, width, lines int) (shape, error) {
 		s.limits = append(s.limits, l)
 	}
 	return s, nil
+}
+
+// addMask adds the pixels of runs y, x0, x1, ...
+func (s *shape) addMask(runs []int32, width, lines int) {
+	for ; len(runs) >= 3; runs = runs[3:] {
+		y, x0, x1 := int(runs[0]), int(runs[1]), int(runs[2])
+		s.inside += uint64(x1 - x0)
+		s.area += float64(x1 - x0)
+		x0, x1 = max(x0, 0), min(x1, width)
+		if x0 >= x1 || y < 0 || y >= lines {
+			continue
+		}
+		if n := len(s.rows); n == 0 || s.rows[n-1].y != y {
+			s.rows = append(s.rows, shapeRow{y: y})
+		}
+		row := &s.rows[len(s.rows)-1]
+		row.spans = append(row.spans, [2]int{x0, x1})
+	}
 }
 
 func floorDiv(a, b int64) int64 {

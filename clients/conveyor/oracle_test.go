@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -328,5 +329,21 @@ func reduceWhatCanFail(t *rapid.T, dev *kernels.Device, regions []polygon.Region
 			t.Fatal(err)
 		}
 		regions[i].Limits = slices.Delete(regions[i].Limits, k, k+1)
+	}
+}
+
+// TestOracleOfMasks: a mask has the pixels of the squares around its runs.
+func TestOracleOfMasks(t *testing.T) {
+	runs := []int32{-1, 0, 3, 2, -4, 2, 2, 5, 9, 3, 9, 12, 8, 0, 1}
+	mask := &polyscanv1.Region{Name: "m", Mask: &polyscanv1.Mask{Runs: runs}}
+	squares := &polyscanv1.Region{Name: "m"}
+	for r := runs; len(r) > 0; r = r[3:] {
+		y, x0, x1 := float64(r[0]), float64(r[1]), float64(r[2])
+		squares.Rings = append(squares.Rings, &polyscanv1.Ring{Xy: []float64{x0, y, x1, y, x1, y + 1, x0, y + 1}})
+	}
+	got, err := newShape(mask, 10, 8)
+	want, err2 := newShape(squares, 10, 8)
+	if err != nil || err2 != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, want %+v, %v", got, err, want, err2)
 	}
 }

@@ -29,7 +29,7 @@ type sceneFlags struct {
 	// made.
 	Frames string `arg:"" optional:"" placeholder:"DIR"`
 
-	// Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG. Synthetic parts have their own.
+	// Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks. Synthetic parts have their own.
 	Regions string `short:"r" placeholder:"FILE" group:"parts"`
 	// Make an error of what is only a warning about --regions, such as a key that looks misspelt.
 	Strict bool `group:"parts"`
@@ -489,6 +489,12 @@ func messages(file *regionfile.File) []*polyscanv1.Region {
 		}
 		if g.Fill == regionfile.FillEvenOdd {
 			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
+		}
+		if g.Mask != nil {
+			m.Mask = &polyscanv1.Mask{}
+			for _, u := range g.Mask {
+				m.Mask.Runs = append(m.Mask.Runs, u[:]...)
+			}
 		}
 		for _, ring := range g.Rings {
 			r := &polyscanv1.Ring{}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"image"
 	"image/color"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/polyscan/polyscan/clients/regionfile"
 )
 
 // TestMaskCounts: a pixel that several regions hold is one pixel.
@@ -98,5 +102,61 @@ func TestExtractGray(t *testing.T) {
 	_, stderr, code := polyscan(t, "extract", in, "-o", out, "--psnr", "90", "--max-pixels", "1")
 	if code != exitOK || !strings.Contains(stderr, "and not to the 90 of --psnr: --max-pixels 1 allows no more pixels") {
 		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// TestMaskRegions: labels that mask draws are regions again, with the pixels that they were drawn of, also once they
+// are polyscan's own file.
+func TestMaskRegions(t *testing.T) {
+	dir := t.TempDir()
+	labels, own, overlay := filepath.Join(dir, "labels.png"), filepath.Join(dir, "own.json"), filepath.Join(dir, "o.png")
+	from := frames + "metal.regions.json"
+	succeed(t, "mask", frames+"metal.png", "-r", from, "--labels", "-o", labels)
+	img := readPNG(t, labels).(*image.Gray16)
+	want := map[uint16]uint64{}
+	for y := range img.Rect.Dy() {
+		for x := range img.Rect.Dx() {
+			want[img.Gray16At(x, y).Y]++
+		}
+	}
+	succeed(t, "regions", labels, "--strict", "-o", own)
+	var reports [2]struct {
+		Regions []struct {
+			Name  string
+			Count uint64
+		}
+	}
+	for i, file := range []string{labels, own} {
+		text := succeed(t, "reduce", frames+"metal.png", "-r", file, "--strict", "--json", "--overlay", overlay)
+		if err := json.Unmarshal([]byte(text), &reports[i]); err != nil {
+			t.Fatal(err)
+		}
+		if len(reports[i].Regions) != len(want)-1 || len(want) < 3 {
+			t.Errorf("%s: %d regions of %d labels", file, len(reports[i].Regions), len(want)-1)
+		}
+		for _, r := range reports[i].Regions {
+			var label uint16
+			if _, err := fmt.Sscanf(r.Name, "label-%d", &label); err != nil || r.Count != want[label] {
+				t.Errorf("%s: %q has %d pixels, want %d", file, r.Name, r.Count, want[label])
+			}
+		}
+	}
+	// Regions that a recipe keeps are drawn, and come back, as they were put.
+	recipes := filepath.Join(dir, "recipes")
+	succeed(t, "recipe", "put", "labels", "-r", own, "--limit", "*: mean < 250", "--recipes", recipes)
+	again := filepath.Join(dir, "again.json")
+	succeed(t, "recipe", "get", "labels", "--recipes", recipes, "-o", again)
+	a, err := regionfile.Load(own, regionfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := regionfile.Load(again, regionfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range a.Regions {
+		if !slices.Equal(a.Regions[i].Mask, b.Regions[i].Mask) || len(a.Regions[i].Mask) == 0 {
+			t.Errorf("%s came back with other pixels", a.Regions[i].Name)
+		}
 	}
 }

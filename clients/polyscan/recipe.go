@@ -73,8 +73,8 @@ type recipePutCmd struct {
 	Description string `placeholder:"TEXT"`
 	// Store only if the latest version is N; 0: if the name is new.
 	Expect *uint64 `placeholder:"N"`
-	// Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON or SVG; - is
-	// standard input.
+	// Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON, SVG or PNG masks;
+	// - is standard input.
 	Regions string `short:"r" required:"" placeholder:"FILE" predictor:"file"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
 	Fill string `enum:"nonzero,evenodd" default:"nonzero"`

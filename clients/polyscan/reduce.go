@@ -197,7 +197,7 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 		o := &overlay{frame: img, title: filepath.Base(f.name), verdict: res.GetVerdict(), size: c.OverlaySize}
 		for _, g := range res.GetRegions() {
 			r := regions.file.Regions[g.GetIndex()]
-			o.regions = append(o.regions, overlayRegion{r.Name, r.Rings, regions.evenOdd(r), g.GetVerdict()})
+			o.regions = append(o.regions, overlayRegion{r.Name, r.Outlines(), regions.evenOdd(r), g.GetVerdict()})
 		}
 		out, err := o.draw()
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // regionFlags choose the regions.
 type regionFlags struct {
-	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG, recognised by content; - is standard input.
+	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks, recognised by content; - is standard input.
 	Regions string `short:"r" placeholder:"FILE" predictor:"file" group:"regions"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
 	Fill string `enum:"nonzero,evenodd" default:"nonzero" group:"regions"`
@@ -44,7 +44,7 @@ type regionFlags struct {
 // regionsCmd is polyscan regions: a regions file of any format as polyscan's own. Programs in other languages read
 // files with it.
 type regionsCmd struct {
-	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG, recognised by content; - is standard input.
+	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks, recognised by content; - is standard input.
 	File string `arg:"" predictor:"file"`
 	// Which image of a COCO file: its file name or id.
 	Image string `placeholder:"NAME"`
@@ -66,14 +66,15 @@ type regionsCmd struct {
 
 func (c *regionsCmd) Help() string {
 	return `
-Converts a regions file to the JSON that --regions and recipe put read: curves are polygons, and every region has a name
-of its own.
+Converts a regions file to the JSON that --regions and recipe put read: curves are polygons, masks are runs of pixels,
+and every region has a name of its own.
 
 Examples:
 
     polyscan regions zones.svg -o zones.json
     polyscan regions zones.svg --limit 'pad*: mean in [90, 140]' --limit 'pad*: count of pixels below 40 <= 25'
     polyscan regions instances.json --image board_0042.png
+    polyscan regions labels.png -o labels.json
 `
 }
 
@@ -242,7 +243,7 @@ func (r *regions) checkInside(w, h int) error {
 		within := [2]bool{}
 		for i, size := range []int{w, h} {
 			least, most := math.Inf(1), math.Inf(-1)
-			for _, ring := range g.Rings {
+			for _, ring := range g.Outlines() {
 				for _, p := range ring {
 					least, most = min(least, p[i]), max(most, p[i])
 				}
@@ -290,7 +291,7 @@ func (r *regions) set() *polyscanv1.RegionSet {
 func (r *regions) message() []*polyscanv1.Region {
 	out := make([]*polyscanv1.Region, len(r.file.Regions))
 	for i, g := range r.file.Regions {
-		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Rings: make([]*polyscanv1.Ring, len(g.Rings))}
+		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Mask: maskMessage(g.Mask)}
 		if from := g.Reference; from != nil {
 			m.Reference = &polyscanv1.Reference{Region: from.Region}
 			for _, counts := range from.Counts {
@@ -301,16 +302,28 @@ func (r *regions) message() []*polyscanv1.Region {
 		if r.evenOdd(g) {
 			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
 		}
-		for j, ring := range g.Rings {
+		for _, ring := range g.Rings {
 			xy := make([]float64, 0, 2*len(ring))
 			for _, p := range ring {
 				xy = append(xy, p[0], p[1])
 			}
-			m.Rings[j] = &polyscanv1.Ring{Xy: xy}
+			m.Rings = append(m.Rings, &polyscanv1.Ring{Xy: xy})
 		}
 		out[i] = m
 	}
 	return out
+}
+
+// maskMessage is a mask as the server takes it; nil where there is none.
+func maskMessage(mask []regionfile.Run) *polyscanv1.Mask {
+	if mask == nil {
+		return nil
+	}
+	m := &polyscanv1.Mask{Runs: make([]int32, 0, 3*len(mask))}
+	for _, u := range mask {
+		m.Runs = append(m.Runs, u[:]...)
+	}
+	return m
 }
 
 // fromRecipe is the regions of a stored recipe, to draw them.
@@ -332,6 +345,12 @@ func fromRecipe(r *polyscanv1.Recipe) *regions {
 			g.Reference = &regionfile.Reference{Region: from.GetRegion()}
 			for _, c := range from.GetCounts() {
 				g.Reference.Counts = append(g.Reference.Counts, c.GetCounts())
+			}
+		}
+		if mask := m.GetMask(); mask != nil {
+			g.Mask = []regionfile.Run{}
+			for runs := mask.GetRuns(); len(runs) >= 3; runs = runs[3:] {
+				g.Mask = append(g.Mask, regionfile.Run(runs[:3]))
 			}
 		}
 		for _, ring := range m.GetRings() {

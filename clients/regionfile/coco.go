@@ -328,11 +328,10 @@ func (b *builder) annotation(c *cursor, index int, image string, categories coco
 		r.Rings = [][][2]float64{ring}
 		*boxes++
 	case seg.kind() == kindObject:
-		r.Fill = FillNonZero
-		if r.Rings, e = b.runLengths(seg); e != nil {
+		if r.Mask, e = b.runLengths(seg); e != nil {
 			return e.within("segmentation")
 		}
-		if len(r.Rings) == 0 {
+		if len(r.Mask) == 0 {
 			b.warn("annotations[%d] %s: skipped: no pixel of its mask is set", index, quote(r.Name))
 			return nil
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestCOCO(t *testing.T) {
-	unit := rings(ring(1, 1, 3, 1, 3, 3, 1, 3))
+	unit := []Run{{1, 1, 3}, {2, 1, 3}}
 	first := &File{
 		Format: FormatCOCO, Image: "line1/plank_001.png", ImageWidth: 640, ImageHeight: 480,
 		Regions: []Region{
@@ -19,8 +19,8 @@ func TestCOCO(t *testing.T) {
 			// Two polygons of opposite directions, meant as their union: the first is turned.
 			{Name: "split#18", Fill: FillNonZero,
 				Rings: rings(ring(5, 1, 5, 5, 1, 5, 1, 1), ring(3, 3, 9, 3, 9, 9, 3, 9))},
-			{Name: "knot#19", Fill: FillNonZero, Rings: unit},
-			{Name: "9#20", Fill: FillNonZero, Rings: unit},
+			{Name: "knot#19", Mask: unit},
+			{Name: "9#20", Mask: unit},
 		},
 	}
 	second := &File{
@@ -305,8 +305,8 @@ func TestRunLengthStrings(t *testing.T) {
 		for _, n := range c.counts {
 			total += n
 		}
-		// What comes out is seen in the runs that reach the tracer: compare with those of the plain list.
-		var outlines [2][][][2]float64
+		// What comes out is seen in the runs that reach the turner: compare with those of the plain list.
+		var rows [2][]Run
 		for i, feed := range []func(*runs) *Error{
 			func(r *runs) *Error { return r.compressed(c.text) },
 			func(r *runs) *Error {
@@ -318,7 +318,7 @@ func TestRunLengthStrings(t *testing.T) {
 				return nil
 			},
 		} {
-			tr := newTracer(&builder{opts: o, file: &File{}}, int(total), 0, 0)
+			tr := newTurner(&builder{opts: o, file: &File{}}, int(total))
 			r := &runs{t: tr, area: total}
 			if e := feed(r); e != nil {
 				t.Fatalf("%q: %v", c.text, e)
@@ -327,17 +327,17 @@ func TestRunLengthStrings(t *testing.T) {
 				t.Errorf("%q: %d runs over %d pixels, want %d over %d", c.text, r.n, r.at, len(c.counts), total)
 			}
 			var e *Error
-			if outlines[i], e = tr.rings(); e != nil {
+			if rows[i], e = tr.rows(); e != nil {
 				t.Fatal(e)
 			}
 		}
-		if d := cmp.Diff(outlines[1], outlines[0]); d != "" {
+		if d := cmp.Diff(rows[1], rows[0]); d != "" {
 			t.Errorf("%q: %s", c.text, d)
 		}
 	}
 }
 
-// Any mask, as run lengths plain and compressed, gives rings that contain just its pixels.
+// Any mask, as run lengths plain and compressed, gives its pixels.
 func TestRunLengthMasks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mask := bitmapGen().Draw(rt, "mask")
@@ -373,10 +373,8 @@ func TestRunLengthMasks(t *testing.T) {
 			if problem := broken(f); problem != "" {
 				rt.Fatal(problem)
 			}
-			for _, fill := range []string{FillNonZero, FillEvenOdd} {
-				if d := pixelsDiffer(f.Regions[0].Rings, fill, mask, 0, 0); d != "" {
-					rt.Fatalf("%s, %s: %s", c, fill, d)
-				}
+			if d := cmp.Diff(runsOf(mask, 0, 0), f.Regions[0].Mask); d != "" {
+				rt.Fatalf("%s: %s", c, d)
 			}
 		}
 	})

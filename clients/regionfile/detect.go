@@ -9,11 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-const accepted = "accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG"
+const pngSignature = "\x89PNG\r\n\x1a\n"
+
+const accepted = "accepted are polyscan JSON, LabelMe, COCO, GeoJSON, SVG and PNG masks"
 
 func parse(data []byte, o Options) (*File, *Error) {
 	if int64(len(data)) > o.MaxBytes {
 		return nil, tooLarge(int64(len(data)), o.MaxBytes)
+	}
+	if bytes.HasPrefix(data, []byte(pngSignature)) {
+		b := &builder{opts: o, file: &File{}}
+		if e := b.maskImage(data); e != nil {
+			return nil, e
+		}
+		return b.finish()
 	}
 	if enc := wideEncoding(data); enc != "" {
 		return nil, fail(ErrUnknownFormat, "the file is %s text; save it as UTF-8", enc)
@@ -76,7 +85,6 @@ func wideEncoding(data []byte) string {
 
 // signatures of files that people pass by mistake.
 var signatures = []struct{ prefix, what string }{
-	{"\x89PNG\r\n\x1a\n", "a PNG image"},
 	{"\xff\xd8\xff", "a JPEG image"},
 	{"GIF87a", "a GIF image"},
 	{"GIF89a", "a GIF image"},

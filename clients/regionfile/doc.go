@@ -1,19 +1,21 @@
-// Package regionfile reads polygon regions from the files people already have.
+// Package regionfile reads regions from the files people already have.
 //
 // # Formats
 //
 // A file is recognised by its content, never by its extension:
 //
-//   - polyscan's own: a JSON array of {"name", "rings"}, optionally with "fill", "limits" and "reference";
+//   - polyscan's own: a JSON array of {"name", "rings"} or {"name", "mask"}, optionally with "fill", "limits" and
+//     "reference";
 //   - a polyscan recipe: a JSON object with "regions" (the array above) and optionally "name", "description", "fill"
 //     and "reductions";
 //   - LabelMe: a JSON object with "shapes" (polygon, rectangle, oriented_rectangle, circle, mask);
 //   - COCO instances: a JSON object with "annotations" (polygons, bounding boxes, run-length masks, plain or
 //     compressed);
 //   - GeoJSON: Feature, FeatureCollection, Polygon, MultiPolygon, GeometryCollection, with pixels for coordinates;
-//   - SVG: path, polygon, polyline, rect, circle and ellipse, with transforms and viewBox.
+//   - SVG: path, polygon, polyline, rect, circle and ellipse, with transforms and viewBox;
+//   - PNG masks and label images: each value other than 0 is a region.
 //
-// The input is UTF-8, with or without a byte order mark. Each format's file in this package says what is read, what is
+// Text is UTF-8, with or without a byte order mark. Each format's file in this package says what is read, what is
 // skipped with a warning and what is an error.
 //
 // # Coordinates
@@ -26,7 +28,8 @@
 //
 // A file is data from a stranger. Its size, the number of its regions and vertices, its nesting and the pixels of its
 // masks are bounded by [Options] and by documented constants. Time and memory are linear in the size of the file and in
-// the vertices that it describes, except that outlining a mask sorts its edges. Nothing panics, on any input.
+// the vertices that it describes, except that turning run lengths from columns to rows sorts them. Nothing panics,
+// on any input.
 //
 // # Errors
 //

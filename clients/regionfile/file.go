@@ -21,6 +21,7 @@ const (
 	FormatCOCO
 	FormatGeoJSON
 	FormatSVG
+	FormatMask // a PNG, whose pixels are labels
 )
 
 // String returns the format's usual name.
@@ -38,6 +39,8 @@ func (f Format) String() string {
 		return "GeoJSON"
 	case FormatSVG:
 		return "SVG"
+	case FormatMask:
+		return "mask image"
 	}
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
@@ -66,7 +69,7 @@ const (
 	defaultMaxVertices = 8 << 20
 )
 
-// Region is one named area of one or more rings.
+// Region is one named area of one or more rings, or of the pixels of a mask.
 //
 // Its JSON form is polyscan's own format, so json.Marshal of a []Region is a file that Parse reads back to equal
 // regions.
@@ -76,12 +79,15 @@ type Region struct {
 	// taken. In polyscan's own formats a repeated name also gives a warning.
 	Name string `json:"name"`
 
-	// Rings holds at least one ring; each ring has at least 3 vertices [x, y] in pixels and is closed implicitly. In
-	// polyscan, LabelMe and COCO polygons the vertices are what the file says, repeated and collinear ones included.
+	// Rings holds at least one ring, unless there is a mask; each ring has at least 3 vertices [x, y] in pixels and is
+	// closed implicitly. In polyscan, LabelMe and COCO polygons the vertices are what the file says, repeated and collinear ones included.
 	// GeoJSON's mandatory closing vertex is dropped, and so is every vertex of an SVG outline that equals the one
 	// before it. The rings of a file share backing arrays without overlapping; appending to one never writes into
 	// another.
-	Rings [][][2]float64 `json:"rings"`
+	Rings [][][2]float64 `json:"rings,omitempty"`
+
+	// Mask has the region's pixels, where it has no rings: at least one run, row by row, no two touching.
+	Mask []Run `json:"mask,omitempty"`
 
 	// Fill is FillDefault, FillNonZero or FillEvenOdd.
 	Fill string `json:"fill,omitempty"`
@@ -147,8 +153,8 @@ type Options struct {
 	IgnoreViewBox bool
 
 	// MaxBytes, MaxRegions and MaxVertices limit the file; 0 means the default. MaxVertices counts the vertices of all
-	// regions together, curves after flattening, and also bounds the pieces that the outline of each single mask
-	// consists of.
+	// regions together, curves after flattening, and the runs of masks; it also bounds the pieces of columns that each
+	// single run-length mask consists of.
 	MaxBytes    int64
 	MaxRegions  int
 	MaxVertices int

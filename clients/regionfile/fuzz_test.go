@@ -2,6 +2,7 @@ package regionfile
 
 import (
 	"errors"
+	"image"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 // seeds are small files of every format, good and bad.
 func seeds(f *testing.F) {
+	labels := image.NewGray(image.Rect(0, 0, 3, 2))
+	copy(labels.Pix, []byte{1, 1, 0, 2, 0, 1})
 	for _, name := range fixtures(f) {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -19,6 +22,8 @@ func seeds(f *testing.F) {
 	for _, s := range []string{
 		``, `[]`, `{}`, `<svg/>`, "\uFEFF[]", "\xff\xfe[\x00", "a,b,c\n",
 		`[{"rings":` + triangle + `}]`,
+		`[{"mask":[[1,2,3],[1,4,5],[2,-1,4e6]]}]`,
+		string(encoded(f, labels)),
 		`{"regions":[{"name":"a","rings":` + triangle + `,"limits":["x"]}],"fill":"even_odd"}`,
 		shapes(`{"label":"a","shape_type":"circle","points":[[5,5],[9,5]]}`),
 		shapes(`{"label":"m","shape_type":"mask","points":[[0,0],[0,0]],` +
@@ -72,6 +77,7 @@ func FuzzParse(f *testing.F) {
 			}
 			vertices := 0
 			for _, r := range file.Regions {
+				vertices += len(r.Mask)
 				for _, g := range r.Rings {
 					vertices += len(g)
 				}

@@ -99,7 +99,7 @@ func TestGeoJSONErrors(t *testing.T) {
 	}
 	testBad(t, []badFile{
 		{"unknown type", `{"type":"Topology","coordinates":[]}`, Options{},
-			`GeoJSON of the unknown type "Topology"; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`,
+			`GeoJSON of the unknown type "Topology"; accepted are polyscan JSON, LabelMe, COCO, GeoJSON, SVG and PNG masks`,
 			ErrUnknownFormat},
 		{"no features", `{"type":"FeatureCollection"}`, Options{}, `the key "features" is missing`, ErrInvalid},
 		{"features no array", `{"type":"FeatureCollection","features":{}}`, Options{},

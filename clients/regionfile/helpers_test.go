@@ -102,7 +102,7 @@ func broken(f *File) string {
 	if len(f.Regions) == 0 {
 		return "no regions"
 	}
-	if f.Format < FormatRegions || f.Format > FormatSVG {
+	if f.Format < FormatRegions || f.Format > FormatMask {
 		return "no format"
 	}
 	if f.ImageWidth < 0 || f.ImageHeight < 0 {
@@ -123,7 +123,11 @@ func broken(f *File) string {
 			return fmt.Sprintf("region %d has no name", i)
 		case names[r.Name]:
 			return fmt.Sprintf("the name %q occurs twice", r.Name)
-		case len(r.Rings) == 0:
+		case r.Mask != nil && len(r.Rings) > 0:
+			return fmt.Sprintf("region %d has rings and a mask", i)
+		case r.Mask != nil && brokenMask(r.Mask) != "":
+			return fmt.Sprintf("region %d: %s", i, brokenMask(r.Mask))
+		case r.Mask == nil && len(r.Rings) == 0:
 			return fmt.Sprintf("region %d has no rings", i)
 		case r.Fill != FillDefault && r.Fill != FillNonZero && r.Fill != FillEvenOdd:
 			return fmt.Sprintf("region %d has the fill rule %q", i, r.Fill)
@@ -141,6 +145,20 @@ func broken(f *File) string {
 					return fmt.Sprintf("region %d, ring %d has the vertex %v", i, j, p)
 				}
 			}
+		}
+	}
+	return ""
+}
+
+// brokenMask says what is wrong with a mask, "" if nothing.
+func brokenMask(mask []Run) string {
+	if len(mask) == 0 {
+		return "a mask without runs"
+	}
+	for i, u := range mask {
+		if min(u[0], u[1]) <= -coordinateLimit || max(u[0], u[2]-1) >= coordinateLimit || u[1] >= u[2] ||
+			i > 0 && (u[0] < mask[i-1][0] || u[0] == mask[i-1][0] && u[1] <= mask[i-1][2]) {
+			return fmt.Sprintf("the run %v", u)
 		}
 	}
 	return ""
@@ -274,6 +292,10 @@ func TestCheckersFail(t *testing.T) {
 		"repeated name":     func(f *File) { f.Regions[1].Name = "a" },
 		"missing name":      func(f *File) { f.Regions[1].Name = "" },
 		"no rings":          func(f *File) { f.Regions[1].Rings = nil },
+		"a mask, too":       func(f *File) { f.Regions[1].Mask = []Run{{0, 0, 1}} },
+		"a mask of no run":  func(f *File) { f.Regions[1].Rings, f.Regions[1].Mask = nil, []Run{} },
+		"an empty run":      func(f *File) { f.Regions[1].Rings, f.Regions[1].Mask = nil, []Run{{0, 1, 1}} },
+		"runs that touch":   func(f *File) { f.Regions[1].Rings, f.Regions[1].Mask = nil, []Run{{0, 0, 1}, {0, 1, 2}} },
 		"short ring":        func(f *File) { f.Regions[1].Rings = rings(square[:2:2]) },
 		"room behind ring":  func(f *File) { f.Regions[1].Rings = rings(square[:3]) },
 		"infinite vertex":   func(f *File) { f.Regions[1].Rings = rings(ring(0, 0, 1, 1, math.Inf(1), 0)[:3:3]) },

@@ -5,21 +5,23 @@ package regionfile
 //   - polygon (also when shape_type is missing or null) and oriented_rectangle: the points as they are;
 //   - rectangle: two opposite corners;
 //   - circle: centre and a point on it, flattened to Options.Tolerance;
-//   - mask: the pixels of the embedded PNG that aren't zero, outlined along their borders;
+//   - mask: the pixels of the embedded PNG that aren't zero, row by row;
 //   - flags of a shape that are limits, such as "mean in [90, 140]", are the region's limits;
 //   - line, linestrip, point and points have no area and are skipped with a warning; other types, too.
 //
 // Shapes of one label and one group_id are one object to LabelMe, and one region here: the union of the shapes, as
-// rings of one direction under the non-zero rule. (Where a single ring crosses itself, its parts of the minority
+// rings of one direction under the non-zero rule. Masks of a group are one mask; with other shapes, the rings around its
+// pixels. (Where a single ring crosses itself, its parts of the minority
 // direction don't take part in the union with others.)
 
 import (
 	"bytes"
 	"encoding/base64"
-	"image"
 	"image/png"
 	"math"
 	"slices"
+
+	"github.com/polyscan/polyscan/polygon"
 )
 
 func (b *builder) labelMe(top *members) *Error {
@@ -96,14 +98,14 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e := b.ring(pc, false); e != nil {
 		return e.within("points")
 	}
-	var rings [][][2]float64
+	r := Region{Name: label}
 	switch shapeType {
 	case "rectangle":
-		rings, e = b.rectangle(b.scratch)
+		r.Rings, e = b.rectangle(b.scratch)
 	case "circle":
-		rings, e = b.circle(b.scratch)
+		r.Rings, e = b.circle(b.scratch)
 	case "mask":
-		if rings, e = b.pngMask(m, b.scratch); e == nil && len(rings) == 0 {
+		if r.Mask, e = b.pngMask(m, b.scratch); e == nil && len(r.Mask) == 0 {
 			b.warn("shapes[%d] %s: skipped the mask: all its pixels are zero", index, quote(label))
 			return nil
 		}
@@ -111,24 +113,19 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 		if e = enough(len(b.scratch)); e != nil {
 			e = e.within("points")
 		}
-		rings = [][][2]float64{b.keep(b.scratch)}
+		r.Rings = [][][2]float64{b.keep(b.scratch)}
 	}
 	if e != nil {
 		return e
 	}
-	limits, e := optional(m, "flags", b.flags)
-	if e != nil {
+	if r.Limits, e = optional(m, "flags", b.flags); e != nil {
 		return e
 	}
-	return b.addGrouped(Region{Name: label, Rings: rings, Limits: limits}, group, groups)
+	return b.addGrouped(r, group, groups)
 }
 
 // addGrouped adds a region, or the rings to the region that the group began.
 func (b *builder) addGrouped(r Region, group string, groups map[labelGroup]int) *Error {
-	rings := r.Rings
-	if len(rings) > 1 { // a mask with holes or parts
-		r.Fill = FillNonZero
-	}
 	if group == "" {
 		return b.add(r)
 	}
@@ -139,20 +136,30 @@ func (b *builder) addGrouped(r Region, group string, groups map[labelGroup]int) 
 		return b.add(r)
 	}
 	first := &b.file.Regions[i]
-	// Several rings come from masks, whose outlines are oriented already and whose holes must stay holes.
-	if len(first.Rings) == 1 {
-		orient(first.Rings[0], true)
+	if first.Mask != nil && r.Mask != nil {
+		// The union has no more runs than its parts, which are paid for.
+		first.Mask = fileRuns(polygon.Combine(polygon.Union, pixels(first.Mask), pixels(r.Mask)))
+	} else {
+		// The outlines of masks are oriented already, and their holes must stay holes.
+		one, other := first.Outlines(), r.Outlines()
+		if first.Mask == nil && len(one) == 1 {
+			orient(one[0], true)
+		}
+		if r.Mask == nil {
+			orient(other[0], true)
+		}
+		for _, g := range other {
+			if e := b.spend(len(g)); e != nil {
+				return e
+			}
+		}
+		first.Rings, first.Mask, first.Fill = append(one, other...), nil, FillNonZero
 	}
-	if len(rings) == 1 {
-		orient(rings[0], true)
-	}
-	first.Rings = append(first.Rings, rings...)
 	for _, l := range r.Limits {
 		if !slices.Contains(first.Limits, l) {
 			first.Limits = append(first.Limits, l)
 		}
 	}
-	first.Fill = FillNonZero
 	return nil
 }
 
@@ -193,9 +200,9 @@ func (b *builder) circle(points [][2]float64) ([][][2]float64, *Error) {
 	return f.rings, nil
 }
 
-// pngMask outlines the base64-encoded PNG in the member "mask". Its first pixel is the pixel at the first point; with
+// pngMask reads the base64-encoded PNG in the member "mask". Its first pixel is the pixel at the first point; with
 // whole coordinates the second point is its last pixel.
-func (b *builder) pngMask(m *members, points [][2]float64) ([][][2]float64, *Error) {
+func (b *builder) pngMask(m *members, points [][2]float64) ([]Run, *Error) {
 	if len(points) != 2 {
 		return nil, fail(ErrInvalid, "%d points, a mask has 2 (its first and its last pixel)",
 			len(points)).within("points")
@@ -219,54 +226,24 @@ func (b *builder) pngMask(m *members, points [][2]float64) ([][][2]float64, *Err
 				h).within("mask")
 		}
 	}
-	if x0+float64(cfg.Width) >= coordinateLimit || y0+float64(cfg.Height) >= coordinateLimit {
+	if min(x0, y0) <= -coordinateLimit || x0+float64(cfg.Width) >= coordinateLimit ||
+		y0+float64(cfg.Height) >= coordinateLimit {
 		return nil, fail(ErrInvalid, "the PNG of %d×%d pixels at (%v, %v) reaches beyond %d px",
 			cfg.Width, cfg.Height, x0, y0, coordinateLimit).within("mask")
 	}
-	pixels := int64(cfg.Width) * int64(cfg.Height)
-	if pixels > maxMaskPixels-b.maskPixels {
-		return nil, fail(ErrLimit, "more than %d pixels in the file's masks, the limit", maxMaskPixels).within("mask")
+	if e := b.spendPixels(cfg); e != nil {
+		return nil, e.within("mask")
 	}
-	b.maskPixels += pixels
 	img, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, fail(ErrSyntax, "%v", err).within("mask")
 	}
-	t := newTracer(b, cfg.Height, int(x0), int(y0))
-	set := pixelTest(img)
-	for x := range cfg.Width {
-		for y := 0; y < cfg.Height; {
-			if !set(x, y) {
-				y++
-				continue
-			}
-			from := y
-			for y < cfg.Height && set(x, y) {
-				y++
-			}
-			base := int64(x) * int64(cfg.Height)
-			if e := t.run(base+int64(from), base+int64(y)); e != nil {
-				return nil, e.within("mask")
-			}
+	var mask []polygon.Run
+	for _, u := range polygon.LabelRuns(img, int(x0), int(y0)) {
+		if e := b.spend(1); e != nil {
+			return nil, e.within("mask")
 		}
+		mask = polygon.AppendRun(mask, u)
 	}
-	rings, e := t.rings()
-	if e != nil {
-		return nil, e.within("mask")
-	}
-	return rings, nil
-}
-
-// pixelTest returns a function that says whether a pixel isn't zero; for a palette, whether its index isn't.
-func pixelTest(img image.Image) func(x, y int) bool {
-	switch img := img.(type) {
-	case *image.Gray:
-		return func(x, y int) bool { return img.Pix[y*img.Stride+x] != 0 }
-	case *image.Paletted:
-		return func(x, y int) bool { return img.Pix[y*img.Stride+x] != 0 }
-	}
-	return func(x, y int) bool {
-		r, g, b, _ := img.At(x, y).RGBA()
-		return r|g|b != 0
-	}
+	return fileRuns(mask), nil
 }

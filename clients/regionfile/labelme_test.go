@@ -216,9 +216,12 @@ func TestLabelMeMask(t *testing.T) {
 		if problem := broken(f); problem != "" {
 			rt.Fatal(problem)
 		}
+		if d := cmp.Diff(runsOf(mask, x0, y0), f.Regions[0].Mask); d != "" {
+			rt.Fatal(d)
+		}
 		for _, fill := range []string{FillNonZero, FillEvenOdd} {
-			if d := pixelsDiffer(f.Regions[0].Rings, fill, mask, x0, y0); d != "" {
-				rt.Fatalf("%s: %s", fill, d)
+			if d := pixelsDiffer(f.Regions[0].Outlines(), fill, mask, x0, y0); d != "" {
+				rt.Fatalf("outlines, %s: %s", fill, d)
 			}
 		}
 	})
@@ -240,7 +243,7 @@ func TestLabelMeMaskKinds(t *testing.T) {
 			base64.StdEncoding.EncodeToString(encoded(t, img)) + `"}`)
 		f := mustParse(t, doc, Options{})
 		// The fractional first point rounds to pixel (0, 1); the second then doesn't matter.
-		if d := cmp.Diff(rings(ring(1, 1, 2, 1, 2, 2, 1, 2)), f.Regions[0].Rings); d != "" {
+		if d := cmp.Diff([]Run{{1, 1, 2}}, f.Regions[0].Mask); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
@@ -272,4 +275,19 @@ func TestLabelMeGroupIsUnion(t *testing.T) {
 			t.Error(d)
 		}
 	}
+	// Two masks are one.
+	other := newBitmap(7, 2)
+	for i := range other.set {
+		other.set[i] = i%3 > 0
+	}
+	both := `,{"label":"g","group_id":"x","shape_type":"mask","points":[[3,1],[9,2]],"mask":"` +
+		base64.StdEncoding.EncodeToString(pngOf(t, other)) + `"}`
+	want := newBitmap(10, 5)
+	for y := range want.h {
+		for x := range want.w {
+			want.set[y*want.w+x] = donut.at(x, y) || other.at(x-3, y-1)
+		}
+	}
+	f := mustParse(t, shapes(mask+both), Options{})
+	wantRegions(t, f.Regions, []Region{{Name: "g", Mask: runsOf(want, 0, 0)}})
 }

@@ -2,9 +2,12 @@ package regionfile
 
 // polyscan's own formats: the array of regions, and the recipe around it.
 //
-//	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]}, ...]
+//	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]},
+//	 {"name": "pad", "mask": [[20, 7, 12], [21, 6, 13]]}, ...]
 //	{"name": "board", "description": "...", "fill": "nonzero", "scale": {"mm_per_pixel": [0.05, 0.05], "origin": [12, 40]},
 //	 "regions": [...], "reductions": ["mean", ...]}
+//
+// A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y.
 //
 // Other keys are ignored, with a warning where one is close to a known one. A recipe's fill holds for the regions that
 // don't have their own.
@@ -12,6 +15,7 @@ package regionfile
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -69,7 +73,7 @@ func (b *builder) region(c *cursor, fill string) *Error {
 		return e
 	}
 	r, start := Region{}, c.pos
-	var seen struct{ name, rings, fill, limits, reference bool }
+	var seen struct{ name, rings, mask, fill, limits, reference bool }
 	var e *Error
 	for more := c.enter(); more; more = c.next() {
 		key := c.key()
@@ -83,6 +87,12 @@ func (b *builder) region(c *cursor, fill string) *Error {
 			r.Rings, e = b.rings(c)
 			if e != nil {
 				return e // its place says rings[i] already
+			}
+		case "mask":
+			twice, seen.mask = seen.mask, true
+			r.Mask, e = b.mask(c)
+			if e != nil {
+				return e // its place says mask[i] already
 			}
 		case "fill":
 			twice, seen.fill = seen.fill, true
@@ -106,7 +116,10 @@ func (b *builder) region(c *cursor, fill string) *Error {
 			return twiceError(key)
 		}
 	}
-	if !seen.rings {
+	switch {
+	case seen.rings && seen.mask:
+		return fail(ErrInvalid, `the keys "rings" and "mask" are both there, a region has one of them`)
+	case !seen.rings && !seen.mask:
 		return fail(ErrInvalid, `the key "rings" is missing`)
 	}
 	if r.Fill == FillDefault {
@@ -234,6 +247,61 @@ func (b *builder) rings(c *cursor) ([][][2]float64, *Error) {
 		return nil, fail(ErrInvalid, "no rings, a region needs at least 1").within("rings")
 	}
 	return rings, nil
+}
+
+// mask reads [[y, x0, x1], ...].
+func (b *builder) mask(c *cursor) ([]Run, *Error) {
+	if e := c.expect(kindArray); e != nil {
+		return nil, e.within("mask")
+	}
+	var mask []Run
+	for more := c.enter(); more; more = c.next() {
+		u, e := c.run()
+		if e == nil {
+			e = b.spend(1)
+		}
+		if n := len(mask); e == nil && n > 0 && (u[0] < mask[n-1][0] || u[0] == mask[n-1][0] && u[1] <= mask[n-1][2]) {
+			e = fail(ErrInvalid, "%v must lie behind %v, row by row, and not touch it", u, mask[n-1])
+		}
+		if e != nil {
+			return nil, e.within("mask[%d]", len(mask))
+		}
+		mask = append(mask, u)
+	}
+	if len(mask) == 0 {
+		return nil, fail(ErrInvalid, "no runs, a mask needs at least 1").within("mask")
+	}
+	return mask, nil
+}
+
+// run consumes [y, x0, x1].
+func (c *cursor) run() (u Run, e *Error) {
+	if e = c.expect(kindArray); e != nil {
+		return u, e
+	}
+	n := 0
+	for more := c.enter(); more; more = c.next() {
+		v, e := c.number()
+		if e == nil && !(v == math.Trunc(v) && math.Abs(v) <= coordinateLimit) {
+			e = fail(ErrInvalid, "%v must be a whole number, of magnitude below %d", v, coordinateLimit)
+		}
+		if e != nil {
+			return u, e.within("[%d]", n)
+		}
+		if n < len(u) {
+			u[n] = int32(v)
+		}
+		n++
+	}
+	switch {
+	case n != len(u):
+		return u, fail(ErrInvalid, "%d numbers, want [y, x0, x1]", n)
+	case u[1] >= u[2]:
+		return u, fail(ErrInvalid, "%v holds no pixel, x0 must be below x1", u)
+	case min(u[0], u[1]) <= -coordinateLimit || max(u[0], u[2]-1) >= coordinateLimit:
+		return u, fail(ErrInvalid, "%v: magnitudes must be below %d px", u, coordinateLimit)
+	}
+	return u, nil
 }
 
 // fill consumes the name of a fill rule; upper case, '-' and '_' make no difference, null is FillDefault.

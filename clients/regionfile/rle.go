@@ -7,8 +7,8 @@ package regionfile
 // signed number, lowest first, and a bit that says that more follow. From the fourth run on, the number is the
 // difference to the run two before.
 
-// runLengths outlines the mask of an annotation's segmentation object.
-func (b *builder) runLengths(c *cursor) ([][][2]float64, *Error) {
+// runLengths reads the mask of an annotation's segmentation object.
+func (b *builder) runLengths(c *cursor) ([]Run, *Error) {
 	m, e := c.members("size", "counts")
 	if e != nil {
 		return nil, e
@@ -21,7 +21,7 @@ func (b *builder) runLengths(c *cursor) ([][][2]float64, *Error) {
 	if counts == nil {
 		return nil, fail(ErrInvalid, `the key "counts" is missing`)
 	}
-	t := newTracer(b, h, 0, 0)
+	t := newTurner(b, h)
 	r := runs{t: t, area: int64(w) * int64(h)}
 	switch k := counts.kind(); k {
 	case kindArray:
@@ -37,7 +37,7 @@ func (b *builder) runLengths(c *cursor) ([][][2]float64, *Error) {
 	if e != nil {
 		return nil, e.within("counts")
 	}
-	return t.rings()
+	return t.rows()
 }
 
 // maskSize reads the member "size": [height, width].
@@ -68,9 +68,9 @@ func maskSize(m *members) (w, h int, e *Error) {
 	return hw[1], hw[0], nil
 }
 
-// runs takes run after run and hands the set ones to the tracer.
+// runs takes run after run and hands the set ones to the turner.
 type runs struct {
-	t        *tracer
+	t        *turner
 	area, at int64 // pixels of the mask, pixels covered so far; both below 2^44
 	n        int   // runs so far
 	last     [2]int64

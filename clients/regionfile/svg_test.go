@@ -484,9 +484,9 @@ func TestSVGErrors(t *testing.T) {
 		{"truncated before the root", "<?xml version='1.0'?>\n<sv", Options{},
 			`line 2: malformed XML: the file ends in the middle of it, it may be truncated`, ErrSyntax},
 		{"no element", "<!-- nothing -->", Options{},
-			`XML without any element; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`, ErrUnknownFormat},
+			`XML without any element; accepted are polyscan JSON, LabelMe, COCO, GeoJSON, SVG and PNG masks`, ErrUnknownFormat},
 		{"other XML", "<?xml version='1.0'?>\n<annotation/>", Options{},
-			`line 2: XML with the root element <annotation>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`,
+			`line 2: XML with the root element <annotation>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON, SVG and PNG masks`,
 			ErrUnknownFormat},
 		{"other name space", "<svg xmlns='http://example.org/'/>", Options{},
 			`line 1: <svg> in the name space "http://example.org/", not in "http://www.w3.org/2000/svg"`,
@@ -494,7 +494,7 @@ func TestSVGErrors(t *testing.T) {
 		{"long name", one("<" + long + "\xff/>"), Options{}, `line 2: malformed XML: invalid XML name: ` + long[:182] +
 			`…`, ErrSyntax},
 		{"long root", "<" + long + "/>", Options{}, `line 1: XML with the root element <` + long[:64] +
-			`…>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`, ErrUnknownFormat},
+			`…>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON, SVG and PNG masks`, ErrUnknownFormat},
 		{"long second root", "<svg/><" + long + "/>", Options{}, `line 1: malformed XML: a second root element <` +
 			long[:64] + `…>`, ErrSyntax},
 		{"truncated in a long element", "<svg><" + long + ">", Options{},

@@ -269,9 +269,18 @@ func random(g *rand.Rand) *Problem {
 		}
 		add(&p.Regions, driver.FillRule(g.IntN(2)), rings...)
 	}
+	for range g.IntN(3) {
+		share := g.IntN(9)
+		addRuns(&p.Regions, g.IntN(2*w)-w, g.IntN(2*h)-h, 1+g.IntN(2*w), 1+g.IntN(2*h),
+			func(int, int) bool { return g.IntN(8) < share })
+	}
+	g.Shuffle(len(p.Regions.Regions), func(i, j int) {
+		r := p.Regions.Regions
+		r[i], r[j] = r[j], r[i]
+	})
 	// The order of edges is free.
-	for _, r := range p.Regions.Regions {
-		es := p.Regions.Edges[r.FirstEdge:][:r.EdgeCount]
+	for i := range p.Regions.Regions {
+		es := p.Regions.EdgesOf(i)
 		if g.IntN(4) == 0 {
 			g.Shuffle(len(es), func(i, j int) { es[i], es[j] = es[j], es[i] })
 		}

@@ -45,11 +45,17 @@ func (p *Problem) checkRegions() error {
 		return fmt.Errorf("size %dx%d", p.Width, p.Height)
 	}
 	for i, r := range p.Regions.Regions {
-		if int64(r.FirstEdge)+int64(r.EdgeCount) > int64(len(p.Regions.Edges)) {
+		if r.Fill == driver.ByRuns {
+			if err := p.checkRuns(i); err != nil {
+				return err
+			}
+			continue
+		}
+		if int64(r.First)+int64(r.Count) > int64(len(p.Regions.Edges)) {
 			return fmt.Errorf("region %d: %+v of %d edges", i, r, len(p.Regions.Edges))
 		}
 		ends := map[point]int{}
-		for _, e := range p.Regions.Edges[r.FirstEdge : r.FirstEdge+r.EdgeCount] {
+		for _, e := range p.Regions.Edges[r.First : r.First+r.Count] {
 			for _, v := range []int32{e.X0, e.Y0, e.X1, e.Y1} {
 				if v < -driver.MaxCoord || v > driver.MaxCoord {
 					return fmt.Errorf("region %d: edge %+v", i, e)
@@ -62,6 +68,26 @@ func (p *Problem) checkRegions() error {
 			if n != 0 {
 				return fmt.Errorf("region %d is open at %v", i, v)
 			}
+		}
+	}
+	return nil
+}
+
+// checkRuns checks the runs of a region.
+func (p *Problem) checkRuns(i int) error {
+	r := p.Regions.Regions[i]
+	if int64(r.First)+int64(r.Count) > int64(len(p.Regions.Runs)) {
+		return fmt.Errorf("region %d: %+v of %d runs", i, r, len(p.Regions.Runs))
+	}
+	runs := p.Regions.Runs[r.First : r.First+r.Count]
+	for k, u := range runs {
+		for _, v := range []int32{u.Y, u.X0, u.X1} {
+			if v < -driver.MaxPixel || v > driver.MaxPixel {
+				return fmt.Errorf("region %d: run %+v", i, u)
+			}
+		}
+		if u.X0 >= u.X1 || k > 0 && (u.Y < runs[k-1].Y || u.Y == runs[k-1].Y && u.X0 <= runs[k-1].X1) {
+			return fmt.Errorf("region %d: run %+v behind %+v", i, u, runs[max(k-1, 0)])
 		}
 	}
 	return nil

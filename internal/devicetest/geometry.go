@@ -40,7 +40,7 @@ func add(m *driver.MaskRegions, fill driver.FillRule, rings ...ring) {
 		}
 	}
 	m.Regions = append(m.Regions,
-		driver.Region{FirstEdge: uint32(first), EdgeCount: uint32(len(m.Edges) - first), Fill: fill})
+		driver.Region{First: uint32(first), Count: uint32(len(m.Edges) - first), Fill: fill})
 }
 
 // addBoth appends a region for each fill rule that share their edges.
@@ -49,6 +49,25 @@ func addBoth(m *driver.MaskRegions, rings ...ring) {
 	r := m.Regions[len(m.Regions)-1]
 	r.Fill = driver.EvenOdd
 	m.Regions = append(m.Regions, r)
+}
+
+// addRuns appends a region of runs: the pixels of an image of a size, with its corner at (x0, y0), of which in says that
+// they are inside.
+func addRuns(m *driver.MaskRegions, x0, y0, width, height int, in func(x, y int) bool) {
+	first := len(m.Runs)
+	for y := range height {
+		for x := 0; x < width; x++ {
+			from := x
+			for x < width && in(x, y) {
+				x++
+			}
+			if from < x {
+				m.Runs = append(m.Runs, driver.Run{Y: int32(y0 + y), X0: int32(x0 + from), X1: int32(x0 + x)})
+			}
+		}
+	}
+	m.Regions = append(m.Regions,
+		driver.Region{First: uint32(first), Count: uint32(len(m.Runs) - first), Fill: driver.ByRuns})
 }
 
 // regular is a polygon around (cx, cy) that visits every step-th of n corners, so that it winds step times.

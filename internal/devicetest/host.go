@@ -239,7 +239,8 @@ func oracle[T any, P interface {
 func (d *hostDevice) Scratch(op driver.Op) (int64, error) {
 	switch op := op.(type) {
 	case *driver.MaskPrepare:
-		return hostHeader + int64(len(op.Regions.Regions))*12 + int64(len(op.Regions.Edges))*16, nil
+		return hostHeader + int64(len(op.Regions.Regions))*12 + int64(len(op.Regions.Edges))*16 +
+			int64(len(op.Regions.Runs))*12, nil
 	case *driver.DiffusionSetup:
 		return 4, nil
 	case *driver.Voronoi: // it takes all methods for the same exact one, and so lacks the one that isn't exact

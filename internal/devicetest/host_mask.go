@@ -17,10 +17,10 @@ func init() {
 	oracle(hostMaskRaster)
 }
 
-// A prepared set of the oracle is what it was given: magic, width, height, regions, edges, then those.
+// A prepared set of the oracle is what it was given: magic, width, height, regions, edges, runs, then those.
 const (
 	hostMagic  = 0x0ac1e000
-	hostHeader = 5 * 4
+	hostHeader = 6 * 4
 )
 
 // VoronoiScratch takes all methods for the same exact one, and so lacks the one that isn't exact.
@@ -31,18 +31,24 @@ func hostMaskPrepare(op *driver.MaskPrepare) error {
 	}
 	b := view(op.Dst)[:0]
 	put := func(v uint32) { b = binary.LittleEndian.AppendUint32(b, v) }
-	for _, v := range []int{hostMagic, op.Width, op.Height, len(op.Regions.Regions), len(op.Regions.Edges)} {
+	for _, v := range []int{hostMagic, op.Width, op.Height, len(op.Regions.Regions), len(op.Regions.Edges),
+		len(op.Regions.Runs)} {
 		put(uint32(v))
 	}
 	for _, r := range op.Regions.Regions {
-		put(r.FirstEdge)
-		put(r.EdgeCount)
+		put(r.First)
+		put(r.Count)
 		put(uint32(r.Fill))
 	}
 	for _, e := range op.Regions.Edges {
 		for _, v := range []int32{e.X0, e.Y0, e.X1, e.Y1} {
 			put(uint32(v))
 		}
+	}
+	for _, u := range op.Regions.Runs {
+		put(uint32(u.Y))
+		put(uint32(u.X0))
+		put(uint32(u.X1))
 	}
 	return nil
 }
@@ -62,11 +68,15 @@ func prepared(s driver.Slice) (*Problem, error) {
 	p := &Problem{Width: int(get()), Height: int(get())}
 	p.Regions.Regions = make([]driver.Region, get())
 	p.Regions.Edges = make([]driver.Edge, get())
+	p.Regions.Runs = make([]driver.Run, get())
 	for i := range p.Regions.Regions {
-		p.Regions.Regions[i] = driver.Region{FirstEdge: get(), EdgeCount: get(), Fill: driver.FillRule(get())}
+		p.Regions.Regions[i] = driver.Region{First: get(), Count: get(), Fill: driver.FillRule(get())}
 	}
 	for i := range p.Regions.Edges {
 		p.Regions.Edges[i] = driver.Edge{X0: int32(get()), Y0: int32(get()), X1: int32(get()), Y1: int32(get())}
+	}
+	for i := range p.Regions.Runs {
+		p.Regions.Runs[i] = driver.Run{Y: int32(get()), X0: int32(get()), X1: int32(get())}
 	}
 	return p, nil
 }

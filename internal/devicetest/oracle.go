@@ -56,6 +56,16 @@ func (p *Problem) newExpected() *Expected {
 
 // eachInside calls f for each pixel of region i, in row-major order.
 func (p *Problem) eachInside(i int, f func(x, y int)) {
+	if r := p.Regions.Regions[i]; r.Fill == driver.ByRuns {
+		for _, u := range p.Regions.Runs[r.First : r.First+r.Count] {
+			for x := u.X0; x < u.X1; x++ {
+				if x >= 0 && int(x) < p.Width && u.Y >= 0 && int(u.Y) < p.Height {
+					f(int(x), int(u.Y))
+				}
+			}
+		}
+		return
+	}
 	for y := range p.Height {
 		for x, w := range p.windings(i, y) {
 			if p.Regions.Regions[i].Fill.Inside(w) {
@@ -71,7 +81,7 @@ func (p *Problem) windings(i, y int) []int32 {
 	r := p.Regions.Regions[i]
 	yc := int64(y)*driver.Subpixel + driver.Subpixel/2
 	var w []int32
-	for _, e := range p.Regions.Edges[r.FirstEdge : r.FirstEdge+r.EdgeCount] {
+	for _, e := range p.Regions.Edges[r.First : r.First+r.Count] {
 		if !(min(int64(e.Y0), int64(e.Y1)) <= yc && yc < max(int64(e.Y0), int64(e.Y1))) {
 			continue
 		}

@@ -42,7 +42,7 @@ func TestOracleAppliesTheRuleAsWritten(t *testing.T) {
 				got := p.windings(i, y)
 				for x := range p.Width {
 					var want int32
-					for _, e := range p.Regions.Edges[r.FirstEdge:][:r.EdgeCount] {
+					for _, e := range p.Regions.Edges[r.First:][:r.Count] {
 						want += literalWinding(e, x, y)
 					}
 					var w int32

@@ -28,7 +28,7 @@ type Strip struct{ Row0, Height int }
 
 // Traffic is the bytes that ops have to move at least, for benchmarks to relate times to.
 type Traffic struct {
-	Prepare int64 // edges read
+	Prepare int64 // edges and runs read
 	Reduce  int64 // pixels of the strips read and results written
 	Raster  int64 // pixels of a mask written
 }
@@ -36,14 +36,14 @@ type Traffic struct {
 // Traffic says what the problem moves.
 func (p *Problem) Traffic() Traffic {
 	var edges, rows int64
-	for _, r := range p.Regions.Regions {
-		edges += int64(r.EdgeCount)
+	for i := range p.Regions.Regions {
+		edges += int64(len(p.Regions.EdgesOf(i)))
 	}
 	for _, s := range p.Strips {
 		rows += int64(s.Height)
 	}
 	return Traffic{
-		Prepare: edges * int64(unsafe.Sizeof(driver.Edge{})),
+		Prepare: edges*int64(unsafe.Sizeof(driver.Edge{})) + int64(len(p.Regions.Runs))*int64(unsafe.Sizeof(driver.Run{})),
 		Reduce:  rows*int64(p.rowBytes()) + p.statsBytes() + p.histBytes(),
 		Raster:  int64(p.Width) * int64(p.Height),
 	}
@@ -52,15 +52,16 @@ func (p *Problem) Traffic() Traffic {
 // tests is how often [driver.Naive] would test a pixel against an edge within the bounds of each region.
 func (p *Problem) tests() int64 {
 	var n int64
-	for _, r := range p.Regions.Regions {
+	for i := range p.Regions.Regions {
+		edges := p.Regions.EdgesOf(i)
 		x0, y0, x1, y1 := p.Width, p.Height, 0, 0
-		for _, e := range p.Regions.Edges[r.FirstEdge:][:r.EdgeCount] {
+		for _, e := range edges {
 			x0, x1 = min(x0, int(e.X0)/driver.Subpixel), max(x1, int(e.X0)/driver.Subpixel)
 			y0, y1 = min(y0, int(e.Y0)/driver.Subpixel), max(y1, int(e.Y0)/driver.Subpixel)
 		}
 		x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, p.Width), min(y1, p.Height)
 		if x0 < x1 && y0 < y1 {
-			n += int64(x1-x0) * int64(y1-y0) * int64(r.EdgeCount)
+			n += int64(x1-x0) * int64(y1-y0) * int64(len(edges))
 		}
 	}
 	return n

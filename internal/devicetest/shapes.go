@@ -174,7 +174,7 @@ var shapes = []shape{
 		}
 		g.Shuffle(5, func(i, j int) { m.Regions[i], m.Regions[j] = m.Regions[j], m.Regions[i] })
 		m.Regions = append(m.Regions, m.Regions[2], m.Regions[0]) // and shared
-		m.Regions = append(m.Regions, driver.Region{FirstEdge: 6, EdgeCount: 12, Fill: driver.EvenOdd})
+		m.Regions = append(m.Regions, driver.Region{First: 6, Count: 12, Fill: driver.EvenOdd})
 		m.Edges = append(m.Edges, driver.Edge{X0: 1, Y0: 2, X1: 3000, Y1: 4000}) // nobody's
 	}},
 	{name: "comb", width: 130, height: 64, draw: func(_ *rand.Rand, m *driver.MaskRegions) {
@@ -226,6 +226,34 @@ var shapes = []shape{
 		for range 3000 {
 			x, y := g.Float64()*200, g.Float64()*150
 			add(m, driver.NonZero, regular(x, y, 0.3+2*g.Float64(), 3+g.IntN(6), 1, g.Float64()))
+		}
+	}},
+	{name: "masks", width: 131, height: 67, draw: func(g *rand.Rand, m *driver.MaskRegions) {
+		all := func(int, int) bool { return true }
+		for _, side := range []int{0, 1, 31, 32, 33} { // between polygons, and beyond each side of the image
+			addRuns(m, 5, 3, side, side, all)
+			add(m, driver.NonZero, box(5, 3, 9.5, 40))
+			addRuns(m, -side/2, -side/2, side, side, func(x, y int) bool { return (x+y)%2 == 0 })
+			addRuns(m, 131-side/2, 67-side/2, side, side, func(x, y int) bool { return x != y })
+			addRuns(m, 200, 3, side, side, all)
+			addRuns(m, 5, -40, side, side, all)
+			addRuns(m, 5, 67, side, side, all)
+		}
+		addRuns(m, -9, -9, 150, 90, all)
+		addRuns(m, 0, 0, 131, 67, func(x, y int) bool { return (x+y)%2 == 1 }) // the most runs that an image can have
+		for k := range 4 {
+			addRuns(m, 0, 0, 131, 67, func(int, int) bool { return g.IntN(4) <= k })
+		}
+		far := driver.Run{Y: 30, X0: -driver.MaxPixel, X1: driver.MaxPixel}
+		m.Regions = append(m.Regions, driver.Region{First: uint32(len(m.Runs)), Count: 2, Fill: driver.ByRuns},
+			m.Regions[3], m.Regions[1]) // two that come twice
+		m.Runs = append(m.Runs, far, driver.Run{Y: 66, X0: 130, X1: 140}, driver.Run{Y: driver.MaxPixel, X0: 1, X1: 2})
+	}},
+	{name: "masks of long runs", width: 3000, height: 9, draw: func(g *rand.Rand, m *driver.MaskRegions) {
+		// Runs that end at multiples of what backends cut them at, and beside.
+		for _, n := range []int{1023, 1024, 1025, 2048, 3000} {
+			addRuns(m, 0, 0, n, 9, func(x, _ int) bool { return x%2048 != 2047 })
+			addRuns(m, 1, 2, n, 5, func(x, y int) bool { return x%(512<<y) != 0 })
 		}
 	}},
 	{name: "ring of thousands", width: 100, height: 80, draw: func(g *rand.Rand, m *driver.MaskRegions) {

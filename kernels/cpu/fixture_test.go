@@ -143,14 +143,14 @@ func ring(edges []driver.Edge, pts ...point) []driver.Edge {
 func one(fill driver.FillRule, edges []driver.Edge) driver.MaskRegions {
 	return driver.MaskRegions{
 		Edges:   edges,
-		Regions: []driver.Region{{EdgeCount: uint32(len(edges)), Fill: fill}},
+		Regions: []driver.Region{{Count: uint32(len(edges)), Fill: fill}},
 	}
 }
 
 // add appends a region to a set.
 func add(r *driver.MaskRegions, fill driver.FillRule, edges []driver.Edge) {
 	r.Regions = append(r.Regions,
-		driver.Region{FirstEdge: uint32(len(r.Edges)), EdgeCount: uint32(len(edges)), Fill: fill})
+		driver.Region{First: uint32(len(r.Edges)), Count: uint32(len(edges)), Fill: fill})
 	r.Edges = append(r.Edges, edges...)
 }
 

@@ -4,25 +4,52 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// maskPrepareBytes takes time linear in the number of edges. The methods need the same.
+// maskPrepareBytes takes time linear in the number of edges, and logarithmic in that of runs. The methods need the same.
 func maskPrepareBytes(op *driver.MaskPrepare) (int64, error) {
 	var spans int64
 	for i := range op.Regions.Regions {
-		spans += boundSpans(regionEdges(op.Regions, i), op.Width, 0, op.Height).spans
+		spans += boundRegion(&op.Regions, i, op.Width, op.Height).spans
 	}
 	return preparedBytes(len(op.Regions.Regions), spans)
 }
 
-func regionEdges(r driver.MaskRegions, i int) []driver.Edge {
-	g := r.Regions[i]
-	return r.Edges[g.FirstEdge:][:g.EdgeCount:g.EdgeCount]
+// boundRegion is the bound of all of a region.
+func boundRegion(r *driver.MaskRegions, i, width, height int) bound {
+	if r.Regions[i].Fill == driver.ByRuns {
+		return bound{spans: int64(len(rowsOf(r.RunsOf(i), height)))}
+	}
+	return boundSpans(r.EdgesOf(i), width, 0, height)
+}
+
+// rowsOf are the runs in rows [0, height).
+func rowsOf(runs []driver.Run, height int) []driver.Run {
+	at := func(row int) int {
+		n, _ := slices.BinarySearchFunc(runs, int32(row), func(u driver.Run, y int32) int { return cmp.Compare(u.Y, y) })
+		return n
+	}
+	return runs[at(0):at(height)]
+}
+
+// clip writes the pixels of runs that lie within the image.
+func (w *spanWriter) clip(runs []driver.Run, width int, pace *pace) error {
+	for i, u := range runs {
+		if i%1024 == 0 && pace.spend(2*min(len(runs)-i, 1024)) {
+			return errAborted
+		}
+		if x0, x1 := max(u.X0, 0), min(u.X1, int32(width)); x0 < x1 && !w.put(u.Y, x0, x1) {
+			return errOpen
+		}
+	}
+	return nil
 }
 
 // rowRange returns the rows [r0, r1) within [lo, hi) whose centres the rule counts an edge for. The first row centre
@@ -158,18 +185,21 @@ const (
 func (p *preparation) plan(threads int, pace *pace) error {
 	var spans int64
 	for i := range p.Regions.Regions {
-		edges := regionEdges(p.Regions, i)
+		edges := p.Regions.EdgesOf(i)
 		if pace.spend(10 + 2*len(edges)) {
 			return errAborted
 		}
-		b := boundSpans(edges, p.Width, 0, p.Height)
+		b := boundRegion(&p.Regions, i, p.Width, p.Height)
 		r := &p.blob.regions[i]
 		*r = preparedRegion{First: uint64(spans), Count: uint64(b.spans), Y0: int32(b.r0), Y1: int32(b.r1)}
 		spans += b.spans
-		cost := p.cost(b, len(edges), p.Width)
+		cost := 2 * b.spans // copied
+		if len(edges) > 0 {
+			cost = p.cost(b, len(edges), p.Width)
+		}
 		p.total += cost
 		n := min(cost/partCost, int64(partsPerThread*threads), int64(b.r1-b.r0))
-		if threads == 1 || n < 2 {
+		if threads == 1 || n < 2 { // as of runs, which b has no rows of
 			continue
 		}
 		r.X0 = inParts
@@ -239,11 +269,14 @@ func (p *preparation) one(s *scratch, i int) error {
 func (p *preparation) rows(s *scratch, region int, first, room uint64, r0, r1 int) (*spanWriter, error) {
 	w := &s.writer
 	*w = newSpanWriter(p.blob.spans[first : first+room : first+room])
-	if r0 < r1 {
-		if err := p.find(s, w, regionEdges(p.Regions, region), p.Regions.Regions[region].Fill, p.Width, r0,
-			r1); err != nil {
-			return nil, fmt.Errorf("Regions[%d]: %w", region, err)
-		}
+	var err error
+	if fill := p.Regions.Regions[region].Fill; fill == driver.ByRuns {
+		err = w.clip(rowsOf(p.Regions.RunsOf(region), p.Height), p.Width, &s.pace)
+	} else if r0 < r1 {
+		err = p.find(s, w, p.Regions.EdgesOf(region), fill, p.Width, r0, r1)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Regions[%d]: %w", region, err)
 	}
 	return w, nil
 }

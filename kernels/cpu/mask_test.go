@@ -41,7 +41,7 @@ type job struct {
 
 func (j job) edges(i int) []driver.Edge {
 	g := j.regions.Regions[i]
-	return j.regions.Edges[g.FirstEdge : g.FirstEdge+g.EdgeCount]
+	return j.regions.Edges[g.First : g.First+g.Count]
 }
 
 func (j job) String() string {

@@ -84,8 +84,8 @@ func sceneFile(sc scene) []byte {
 	b.WriteString(sc.name)
 	put([]uint32{uint32(sc.width), uint32(sc.height), uint32(len(sc.regions.Regions))})
 	for _, g := range sc.regions.Regions {
-		put(g.EdgeCount)
-		for _, e := range sc.regions.Edges[g.FirstEdge:][:g.EdgeCount] {
+		put(g.Count)
+		for _, e := range sc.regions.Edges[g.First:][:g.Count] {
 			put([]int32{e.X0, e.Y0})
 		}
 	}

@@ -1,7 +1,7 @@
 //go:build cuda
 
-// MaskPrepare: the host makes the tables and uploads them with the edges; kernels find the items. And the way back: the
-// set that is at a place in device memory.
+// MaskPrepare: the host makes the tables and uploads them with the edges, and the items of regions that have runs;
+// kernels find the items of the others. And the way back: the set that is at a place in device memory.
 
 package cuda
 
@@ -22,17 +22,27 @@ func (s *stream) maskPrepare(op *driver.MaskPrepare) error {
 	}
 	base := at(op.Dst)
 	edges := bytesOf(op.Regions.Edges)
-	if len(edges) > slotBytes {
+	if len(edges) > slotBytes || p.runs > slotBytes/uint64(itemBytes) {
 		// The upload may be stopped half way, and what was there before must not be taken for what was to come.
 		if err := s.fill(base, 0, headerBytes); err != nil {
 			return err
 		}
 	}
-	// Edges first, because they are the part that may be stopped; from the header on nothing is, so that a set with a
-	// header is whole.
+	// Edges and items first, because they are the part that may be stopped; from the header on nothing is, so that a set
+	// with a header is whole.
 	if err := s.send(base+uint64(p.lay.edges), &gather{pieces: [][]byte{edges}}, int64(len(edges)),
 		s.stop.Load); err != nil {
 		return err
+	}
+	if p.runs > 0 {
+		items := make([]item, min(p.runs, slotBytes/uint64(itemBytes)))
+		if err := p.runItems(&op.Regions, items, func(slot uint64, items []item) error {
+			b := bytesOf(items)
+			return s.send(base+uint64(p.lay.items)+slot*uint64(itemBytes), &gather{pieces: [][]byte{b}}, int64(len(b)),
+				s.stop.Load)
+		}); err != nil {
+			return err
+		}
 	}
 	s.head = slices.Grow(s.head[:0], int(p.lay.edges))[:p.lay.edges]
 	p.writeHead(s.head)

@@ -1,7 +1,7 @@
 //go:build cuda
 
-// MaskRaster: one region goes from its edges to pixels, by the method that it was prepared with; several are written
-// from their items over a cleared image.
+// MaskRaster: one region goes from its edges to pixels, by the method that it was prepared with; several, and one that has
+// runs, are written from their items over a cleared image.
 
 package cuda
 
@@ -34,7 +34,7 @@ func (s *stream) maskRaster(op *driver.MaskRaster) error {
 	}
 	v, dst := p.view(), at(im.Data)
 
-	if op.Mode == driver.RasterMask && op.Count == 1 {
+	if op.Mode == driver.RasterMask && op.Count == 1 && driver.FillRule(p.regions[op.First].Fill) != driver.ByRuns {
 		_, k, _ := methodKernels(driver.Method(p.head.Method))
 		args := rasterRowSpansParams{P: v, R: p.regions[op.First], Dst: dst, Stride: uint64(im.Stride)}
 		gx, gy := (im.Width+tileWidth-1)/tileWidth, (im.Height+tileHeight-1)/tileHeight

@@ -25,7 +25,10 @@ func init() {
 	handle((*stream).fillOp, nil)
 	handle((*stream).maskPrepare, func(_ *device, op *driver.MaskPrepare) (int64, error) {
 		return preparedBytes(op.Regions, op.Width, op.Height, op.Method)
-	}).hostBytes = func(op driver.Op) int64 { return int64(len(op.(*driver.MaskPrepare).Regions.Edges)) * edgeBytes }
+	}).hostBytes = func(op driver.Op) int64 {
+		r := &op.(*driver.MaskPrepare).Regions
+		return int64(len(r.Edges))*edgeBytes + int64(len(r.Runs))*itemBytes
+	}
 	handle((*stream).maskReduce, nil)
 	handle((*stream).maskRaster, nil)
 	handle((*stream).triangulate, func(_ *device, op *driver.Triangulate) (int64, error) {

@@ -22,10 +22,11 @@ const (
 //
 //	regions  preparedRegion for each region
 //	bands    band for each bandRows rows of a region
-//	counts   uint32 for each region: its items, written by mask_prepare
+//	counts   uint32 for each region: its items, written by mask_prepare; by the host for a region of runs
 //	edges    driver.Edge as they were given
 //	prefix   uint64 for each region and one more: items of all regions before it
-//	items    item, in the slots that a region says are its own
+//	items    item, in the slots that a region says are its own; the host writes those of a region of runs, which has no
+//	         bands
 //
 // It holds no addresses, so that a set can be moved as bytes.
 type header struct {
@@ -79,8 +80,8 @@ func (h *header) parts() (parts, error) {
 
 func alignUp(n int64) int64 { return (n + driver.Align - 1) &^ (driver.Align - 1) }
 
-// scan computes the header for regions, without its sum, in time linear in the number of edges. Where table is not nil
-// it has an element for each region, which scan writes.
+// scan computes the header for regions, without its sum, in time linear in the number of edges and runs. Where table is not
+// nil it has an element for each region, which scan writes.
 func scan(r driver.MaskRegions, width, height int, method driver.Method, table []preparedRegion) (header, error) {
 	switch {
 	case len(r.Regions) > math.MaxInt32:
@@ -101,17 +102,27 @@ func scan(r driver.MaskRegions, width, height int, method driver.Method, table [
 	}
 	var bands int64
 	for i, g := range r.Regions {
-		first, count := uint64(g.FirstEdge), uint64(g.EdgeCount)
-		if first+count > uint64(len(r.Edges)) {
-			return header{}, fmt.Errorf("Regions.Regions[%d]: edges [%d, %d+%d) reach past the %d there are", i, first,
-				first, count, len(r.Edges))
+		first, count := uint64(g.First), uint64(g.Count)
+		have, what := len(r.Edges), "edges"
+		if g.Fill == driver.ByRuns {
+			have, what = len(r.Runs), "runs"
 		}
-		p := bound(r.Edges[first:first+count], width, height)
-		p.Edge0, p.Fill = g.FirstEdge, uint32(g.Fill)
+		if first+count > uint64(have) {
+			return header{}, fmt.Errorf("Regions.Regions[%d]: %s [%d, %d+%d) reach past the %d there are", i, what, first,
+				first, count, have)
+		}
+		var p preparedRegion
+		if g.Fill == driver.ByRuns {
+			p = boundRuns(r.RunsOf(i), width, height)
+		} else {
+			p = bound(r.EdgesOf(i), width, height)
+			p.Edge0 = g.First
+		}
+		p.Fill = uint32(g.Fill)
 		p.Item0 = h.Items
 		p.ItemEnd += h.Items
 		h.Items = p.ItemEnd
-		bands += (int64(p.Y1-p.Y0) + bandRows - 1) / bandRows
+		bands += p.bands()
 		if h.Items > maxBytes/2/uint64(itemBytes) || bands > maxBands {
 			return header{}, fmt.Errorf("Regions.Regions[%d]: the regions up to here have %d bands of rows and up "+
 				"to %d runs of pixels, which are too many", i, bands, h.Items)
@@ -162,6 +173,75 @@ func bound(edges []driver.Edge, width, height int) preparedRegion {
 	return p
 }
 
+// bands is how many bands of rows a region has.
+func (p *preparedRegion) bands() int64 {
+	if driver.FillRule(p.Fill) == driver.ByRuns {
+		return 0
+	}
+	return (int64(p.Y1-p.Y0) + bandRows - 1) / bandRows
+}
+
+// boundRuns is bound for a region of runs. The number of items is what it has.
+func boundRuns(runs []driver.Run, width, height int) preparedRegion {
+	p := preparedRegion{X0: math.MaxInt32, Y0: math.MaxInt32}
+	for _, u := range runs {
+		x0, x1 := max(u.X0, 0), min(u.X1, int32(width))
+		if x0 >= x1 || u.Y < 0 || u.Y >= int32(height) {
+			continue
+		}
+		p.X0, p.X1 = min(p.X0, x0), max(p.X1, x1)
+		p.Y0, p.Y1 = min(p.Y0, u.Y), u.Y+1
+		p.ItemEnd += uint64((x1-1)/itemPixels - x0/itemPixels + 1)
+	}
+	if p.ItemEnd == 0 {
+		return preparedRegion{}
+	}
+	return p
+}
+
+// runItems makes the items of the regions that have runs. It calls put with items that lie beside each other, from a
+// slot on, in the order of slots; they are in buf, which holds one at least, and valid until put returns.
+func (s *set) runItems(r *driver.MaskRegions, buf []item, put func(slot uint64, items []item) error) error {
+	n, slot := 0, uint64(0)
+	flush := func() error {
+		if n == 0 {
+			return nil
+		}
+		err := put(slot, buf[:n])
+		slot += uint64(n)
+		n = 0
+		return err
+	}
+	for i := range s.regions {
+		if r.Regions[i].Fill != driver.ByRuns {
+			continue
+		}
+		if at := s.regions[i].Item0; at != slot+uint64(n) {
+			if err := flush(); err != nil {
+				return err
+			}
+			slot = at
+		}
+		for _, u := range r.RunsOf(i) {
+			if u.Y < 0 || u.Y >= int32(s.head.Height) {
+				continue
+			}
+			for x, end := max(u.X0, 0), min(u.X1, int32(s.head.Width)); x < end; {
+				to := min(end, (x/itemPixels+1)*itemPixels)
+				if n == len(buf) {
+					if err := flush(); err != nil {
+						return err
+					}
+				}
+				buf[n] = item(x) | item(u.Y)<<20 | item(to-x)<<40
+				n++
+				x = to
+			}
+		}
+	}
+	return flush()
+}
+
 // preparedBytes is the size of a set. It fails where no device could hold it.
 func preparedBytes(r driver.MaskRegions, width, height int, method driver.Method) (int64, error) {
 	h, err := scan(r, width, height, method, nil)
@@ -178,6 +258,7 @@ type set struct {
 	lay     parts
 	regions []preparedRegion
 	largest uint64 // the most slots that a region has
+	runs    uint64 // slots of the regions that have runs
 }
 
 // newSet computes what the host writes of a set.
@@ -196,9 +277,13 @@ func newSet(r driver.MaskRegions, width, height int, method driver.Method) (*set
 }
 
 func (s *set) measure() {
-	s.largest = 0
+	s.largest, s.runs = 0, 0
 	for i := range s.regions {
-		s.largest = max(s.largest, s.regions[i].ItemEnd-s.regions[i].Item0)
+		n := s.regions[i].ItemEnd - s.regions[i].Item0
+		s.largest = max(s.largest, n)
+		if driver.FillRule(s.regions[i].Fill) == driver.ByRuns {
+			s.runs += n
+		}
 	}
 }
 
@@ -210,14 +295,20 @@ func (s *set) sum() uint32 {
 	return crc32.Update(crc32.Checksum(bytesOf(unsafe.Slice(&h, 1)), castagnoli), castagnoli, bytesOf(s.regions))
 }
 
-// writeHead writes the parts before the edges: header, regions, bands, and counts of 0. b has s.lay.edges bytes.
+// writeHead writes the parts before the edges: header, regions, bands, and counts, which are 0 for a region with bands.
+// b has s.lay.edges bytes.
 func (s *set) writeHead(b []byte) {
 	clear(b)
 	copy(b, bytesOf(unsafe.Slice(&s.head, 1)))
 	copy(b[s.lay.regions:], bytesOf(s.regions))
 	bands := valuesOf[band](b[s.lay.bands:])
+	counts := valuesOf[uint32](b[s.lay.counts:])
 	n := 0
 	for i := range s.regions {
+		if r := &s.regions[i]; driver.FillRule(r.Fill) == driver.ByRuns {
+			counts[i] = uint32(r.ItemEnd - r.Item0)
+			continue
+		}
 		for y := s.regions[i].Y0; y < s.regions[i].Y1; y += bandRows {
 			bands[n] = band{uint32(i), y}
 			n++

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"slices"
@@ -36,12 +35,27 @@ func inside(edges []driver.Edge, fill driver.FillRule, x, y int) bool {
 // find does what mask_prepare does for a region, pixel by pixel.
 func find(p *devicetest.Problem, region int) []item {
 	r := p.Regions.Regions[region]
-	edges := p.Regions.Edges[r.FirstEdge:][:r.EdgeCount]
+	edges := p.Regions.EdgesOf(region)
+	var masked []bool
+	if r.Fill == driver.ByRuns {
+		masked = make([]bool, p.Width*p.Height)
+		for _, u := range p.Regions.RunsOf(region) {
+			for x := max(u.X0, 0); x < min(u.X1, int32(p.Width)) && u.Y >= 0 && int(u.Y) < p.Height; x++ {
+				masked[int(u.Y)*p.Width+int(x)] = true
+			}
+		}
+	}
+	in := func(x, y int) bool {
+		if masked != nil {
+			return masked[y*p.Width+x]
+		}
+		return inside(edges, r.Fill, x, y)
+	}
 	var items []item
 	for y := range p.Height {
 		from := -1
 		for x := 0; x <= p.Width; x++ {
-			in := x < p.Width && inside(edges, r.Fill, x, y)
+			in := x < p.Width && in(x, y)
 			if from >= 0 && (!in || x%itemPixels == 0) {
 				items = append(items, item(from|y<<20|(x-from)<<40))
 				from = -1
@@ -62,8 +76,8 @@ func TestTables(t *testing.T) {
 	for _, c := range cases {
 		p := c.Problem()
 		work := 0
-		for _, r := range p.Regions.Regions {
-			work += int(r.EdgeCount) * p.Width * p.Height
+		for i := range p.Regions.Regions {
+			work += len(p.Regions.EdgesOf(i)) * p.Width * p.Height
 		}
 		if work > 30e6 || c.Heavy {
 			continue
@@ -89,15 +103,51 @@ func TestTables(t *testing.T) {
 						c.Name, i, it.n(), it.x(), it.y(), r.X0, r.X1, r.Y0, r.Y1)
 				}
 			}
-			if r.Edge0 != p.Regions.Regions[i].FirstEdge || r.Edges != p.Regions.Regions[i].EdgeCount ||
-				r.Fill != uint32(p.Regions.Regions[i].Fill) {
+			of := p.Regions.Regions[i]
+			if of.Fill == driver.ByRuns {
+				if n := uint64(len(items)); n != r.ItemEnd-r.Item0 {
+					t.Errorf("%s: region %d: %d items, %d slots, all of which runs take", c.Name, i, n, r.ItemEnd-r.Item0)
+				}
+				of = driver.Region{Fill: driver.ByRuns} // kernels see no edges
+			}
+			if r.Edge0 != of.First || r.Edges != of.Count || r.Fill != uint32(of.Fill) {
 				t.Errorf("%s: region %d: %+v for %+v", c.Name, i, r, p.Regions.Regions[i])
 			}
 		}
 		checkBands(t, c.Name, s)
+		checkRunItems(t, c.Name, s, p)
 	}
 	if tried < 100 {
 		t.Errorf("only %d of %d cases tried", tried, len(cases))
+	}
+}
+
+// checkRunItems: the items of regions of runs that the host writes are those that a kernel would, in their slots, however
+// small the memory is that they are made in.
+func checkRunItems(t *testing.T, name string, s *set, p *devicetest.Problem) {
+	t.Helper()
+	want := make([]item, s.head.Items)
+	for i, r := range p.Regions.Regions {
+		if r.Fill == driver.ByRuns {
+			copy(want[s.regions[i].Item0:], find(p, i))
+		}
+	}
+	for _, room := range []int{1, 7, 1 << 16} {
+		got := make([]item, s.head.Items)
+		var n uint64
+		if err := s.runItems(&p.Regions, make([]item, room), func(slot uint64, items []item) error {
+			n += uint64(copy(got[slot:], items))
+			return nil
+		}); err != nil || n != s.runs || !slices.Equal(got, want) {
+			t.Errorf("%s, %d items at a time: %v, %d of %d items, the right ones: %v", name, room, err, n, s.runs,
+				slices.Equal(got, want))
+		}
+	}
+	if s.runs > 0 {
+		stopped := errors.New("stopped")
+		if err := s.runItems(&p.Regions, make([]item, 1), func(uint64, []item) error { return stopped }); err != stopped {
+			t.Errorf("%s: an error of put came back as %v", name, err)
+		}
 	}
 }
 
@@ -111,7 +161,15 @@ func checkBands(t *testing.T, name string, s *set) {
 	s.writeHead(head)
 	bands := valuesOf[band](head[s.lay.bands : s.lay.bands+int64(s.head.Bands)*bandBytes])
 	n := 0
+	counts := valuesOf[uint32](head[s.lay.counts:])
 	for i, r := range s.regions {
+		var count uint64
+		if driver.FillRule(r.Fill) == driver.ByRuns {
+			count, r.Y1 = r.ItemEnd-r.Item0, r.Y0 // no bands
+		}
+		if uint64(counts[i]) != count {
+			t.Errorf("%s: region %d starts with %d items, want %d", name, i, counts[i], count)
+		}
 		for y := r.Y0; y < r.Y1; y += bandRows {
 			if n >= len(bands) || bands[n] != (band{uint32(i), y}) {
 				t.Fatalf("%s: band %d is not that of region %d from row %d on", name, n, i, y)
@@ -121,9 +179,6 @@ func checkBands(t *testing.T, name string, s *set) {
 	}
 	if n != len(bands) {
 		t.Errorf("%s: %d bands, %d are needed", name, len(bands), n)
-	}
-	if counts := head[s.lay.counts:]; bytes.Count(counts, []byte{0}) != len(counts) {
-		t.Errorf("%s: counts don't start at 0", name)
 	}
 }
 
@@ -270,7 +325,7 @@ func TestReadBack(t *testing.T) {
 
 func TestScanRefuses(t *testing.T) {
 	edges := []driver.Edge{{X0: 0, Y0: 0, X1: 256, Y1: 256}}
-	ok := driver.MaskRegions{Edges: edges, Regions: []driver.Region{{EdgeCount: 1}}}
+	ok := driver.MaskRegions{Edges: edges, Regions: []driver.Region{{Count: 1}}}
 	for _, c := range []struct {
 		r             driver.MaskRegions
 		width, height int
@@ -278,9 +333,9 @@ func TestScanRefuses(t *testing.T) {
 		want          string
 	}{
 		{ok, 1, 1, driver.RowSpans + 1, "not supported"},
-		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{FirstEdge: 1, EdgeCount: 1}}}, 1, 1, 0,
+		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{First: 1, Count: 1}}}, 1, 1, 0,
 			"Regions[0]"},
-		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{}, {FirstEdge: ^uint32(0), EdgeCount: ^uint32(0)}}},
+		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{}, {First: ^uint32(0), Count: ^uint32(0)}}},
 			1, 1, 0, "Regions[1]"},
 	} {
 		n, err := preparedBytes(c.r, c.width, c.height, c.method)

@@ -97,7 +97,7 @@ func polar(m *driver.MaskRegions, cx, cy float64, n int, stretch float64, radius
 		j := (i + 1) % n
 		m.Edges = append(m.Edges, driver.Edge{X0: xs[i], Y0: ys[i], X1: xs[j], Y1: ys[j]})
 	}
-	m.Regions = append(m.Regions, driver.Region{FirstEdge: uint32(first), EdgeCount: uint32(n)})
+	m.Regions = append(m.Regions, driver.Region{First: uint32(first), Count: uint32(n)})
 }
 
 // scene is the frame of the prototypes: waves and noise.

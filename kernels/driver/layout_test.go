@@ -9,7 +9,6 @@ import (
 func TestLayouts(t *testing.T) {
 	var (
 		e Edge
-		r Region
 		s MaskStats
 		d DiffusionStatus
 	)
@@ -22,10 +21,6 @@ func TestLayouts(t *testing.T) {
 		{"Edge.Y0", unsafe.Offsetof(e.Y0), 4},
 		{"Edge.X1", unsafe.Offsetof(e.X1), 8},
 		{"Edge.Y1", unsafe.Offsetof(e.Y1), 12},
-		{"Region", unsafe.Sizeof(r), 16},
-		{"Region.FirstEdge", unsafe.Offsetof(r.FirstEdge), 0},
-		{"Region.EdgeCount", unsafe.Offsetof(r.EdgeCount), 4},
-		{"Region.Fill", unsafe.Offsetof(r.Fill), 8},
 		{"MaskStats", unsafe.Sizeof(s), 80},
 		{"MaskStats.Count", unsafe.Offsetof(s.Count), 0},
 		{"MaskStats.Sum", unsafe.Offsetof(s.Sum), 8},

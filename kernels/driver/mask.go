@@ -37,9 +37,11 @@ type FillRule uint32
 const (
 	NonZero FillRule = iota // any but 0
 	EvenOdd                 // the odd ones
+	// ByRuns is no rule: the region has no edges but runs of pixels.
+	ByRuns
 )
 
-// Inside applies the rule.
+// Inside applies the rule, which is not ByRuns.
 func (f FillRule) Inside(winding int32) bool {
 	if f == EvenOdd {
 		return winding&1 != 0
@@ -47,23 +49,50 @@ func (f FillRule) Inside(winding int32) bool {
 	return winding != 0
 }
 
-// Region is a run of edges, Edges[FirstEdge : FirstEdge+EdgeCount], with a fill rule.
-//
-// Mirrored by Region in kernels/cu/common.cuh: 16 bytes.
+// Run is the pixels [X0, X1) of row Y, X0 < X1, in pixels. |coordinate| <= MaxPixel; a run may lie outside of images.
+type Run struct {
+	Y, X0, X1 int32
+}
+
+// MaxPixel bounds the absolute values in a [Run]: those of edges, in pixels.
+const MaxPixel = MaxCoord >> SubpixelBits
+
+// Region is a range of edges with a fill rule, or of runs.
 type Region struct {
-	FirstEdge uint32
-	EdgeCount uint32
-	Fill      FillRule
-	_         uint32
+	First uint32 // of MaskRegions.Edges; of MaskRegions.Runs where Fill is ByRuns
+	Count uint32
+	Fill  FillRule
 }
 
 // MaskRegions is a set of regions in host memory. The edges of a region form closed rings (in any order: each point
 // starts as many edges as it ends), so that signs add up to 0 in every row. Regions may share edges. Horizontal edges
 // never count for a winding number, but they are part of the boundary that TILED measures its distance to, so they must
 // not be left out. |coordinate| <= MaxCoord.
+//
+// The runs of a region are in row-major order and don't touch one another: in a row, each begins right of the pixel
+// behind the one before it. All methods find the same pixels of them in the same way, in time linear in their number.
 type MaskRegions struct {
 	Edges   []Edge
+	Runs    []Run
 	Regions []Region
+}
+
+// EdgesOf are the edges of region i; none of a region that has runs.
+func (r *MaskRegions) EdgesOf(i int) []Edge {
+	g := r.Regions[i]
+	if g.Fill == ByRuns {
+		return nil
+	}
+	return r.Edges[g.First:][:g.Count:g.Count]
+}
+
+// RunsOf are the runs of region i; none of a region that has edges.
+func (r *MaskRegions) RunsOf(i int) []Run {
+	g := r.Regions[i]
+	if g.Fill != ByRuns {
+		return nil
+	}
+	return r.Runs[g.First:][:g.Count:g.Count]
 }
 
 // Method says how pixels are tested against edges. All methods give identical pixels.
@@ -108,13 +137,15 @@ type MaskPrepare struct {
 
 // regionsID tells one MaskRegions from another by where its memory is.
 type regionsID struct {
-	edges            *Edge
-	regions          *Region
-	nEdges, nRegions int
+	edges                   *Edge
+	runs                    *Run
+	regions                 *Region
+	nEdges, nRuns, nRegions int
 }
 
 func (r *MaskRegions) id() regionsID {
-	return regionsID{unsafe.SliceData(r.Edges), unsafe.SliceData(r.Regions), len(r.Edges), len(r.Regions)}
+	return regionsID{unsafe.SliceData(r.Edges), unsafe.SliceData(r.Runs), unsafe.SliceData(r.Regions), len(r.Edges),
+		len(r.Runs), len(r.Regions)}
 }
 
 // maxRegions bounds the regions of a set, so that sizes computed from counts don't overflow.
@@ -122,7 +153,7 @@ const maxRegions = math.MaxInt32
 
 func (op *MaskPrepare) name() string { return "MaskPrepare" }
 
-// Check looks at each edge once; for regions that it has found right, and copies of the op, never again.
+// Check looks at each edge and each run once; for regions that it has found right, and copies of the op, never again.
 func (op *MaskPrepare) check() error {
 	if err := cmp.Or(
 		named(op.name(), "Method", op.Method, RowSpans, "method"),
@@ -143,18 +174,30 @@ func (r *MaskRegions) check(op string) error {
 	switch {
 	case int64(len(r.Edges)) > math.MaxInt32:
 		return refuse(op, "Regions.Edges", len(r.Edges), "are more than %d", math.MaxInt32)
+	case int64(len(r.Runs)) > math.MaxInt32:
+		return refuse(op, "Regions.Runs", len(r.Runs), "are more than %d", math.MaxInt32)
 	case int64(len(r.Regions)) > maxRegions:
 		return refuse(op, "Regions.Regions", len(r.Regions), "are more than %d", maxRegions)
 	}
 	done := 0 // edges whose coordinates were checked
 	for i, g := range r.Regions {
 		field := func() string { return fmt.Sprintf("Regions.Regions[%d]", i) }
-		first, end := uint64(g.FirstEdge), uint64(g.FirstEdge)+uint64(g.EdgeCount)
-		if end > uint64(len(r.Edges)) {
-			return refuse(op, field(), g, "reaches past the %d edges", len(r.Edges))
-		}
-		if g.Fill > EvenOdd {
+		first, end := uint64(g.First), uint64(g.First)+uint64(g.Count)
+		have, what := len(r.Edges), "edges"
+		switch {
+		case g.Fill > ByRuns:
 			return refuse(op, field()+".Fill", g.Fill, "is no fill rule")
+		case g.Fill == ByRuns:
+			have, what = len(r.Runs), "runs"
+		}
+		if end > uint64(have) {
+			return refuse(op, field(), g, "reaches past the %d %s", have, what)
+		}
+		if g.Fill == ByRuns {
+			if err := checkRuns(op, r.Runs[first:end], int(first)); err != nil {
+				return err
+			}
+			continue
 		}
 		if int(first) > done {
 			if err := checkCoordinates(op, r.Edges, done, int(first)); err != nil {
@@ -179,6 +222,27 @@ func (r *MaskRegions) check(op string) error {
 		done = max(done, int(end))
 	}
 	return checkCoordinates(op, r.Edges, done, len(r.Edges))
+}
+
+// checkRuns names the first of the runs of a region, which are those from number from on, that is not as it must be.
+func checkRuns(op string, runs []Run, from int) error {
+	y, x := int32(math.MinInt32), int32(0)
+	for i, u := range runs {
+		why := ""
+		switch {
+		case max(u.Y, u.X0, u.X1) > MaxPixel || min(u.Y, u.X0, u.X1) < -MaxPixel:
+			why = fmt.Sprintf("has a coordinate beyond %d", MaxPixel)
+		case u.X0 >= u.X1:
+			why = "holds no pixel"
+		case u.Y < y || u.Y == y && u.X0 <= x:
+			why = "must lie behind the run before it, and not touch it"
+		}
+		if why != "" {
+			return refuse(op, fmt.Sprintf("Regions.Runs[%d]", from+i), u, "%s", why)
+		}
+		y, x = u.Y, u.X1
+	}
+	return nil
 }
 
 // checkCoordinates names the first of edges [from, to) that is out of bounds.

@@ -152,6 +152,31 @@ def test_regions(client):
     assert client.reduce(FRAME, kept).verdict == polyscan.Verdict.PASS
 
 
+def test_masks(client, tmp_path):
+    """The pixels of an array are a region, as are the labels of an image file."""
+    labels = np.zeros((20, 31), np.uint8)
+    labels[3:9, 4:30] = 1
+    labels[5, ::2] = 2
+    labels[12:, :3] = 7
+    regions = [polyscan.Region.mask(f"label {v}", labels == v, at=(5, 2)) for v in (1, 2, 7, 9)]
+    assert regions[0].runs[0].tolist() == [5, 9, 35] and regions[3].runs.shape == (0, 3) and regions[0].rings == []
+    assert "a mask" in repr(regions[0])
+    got = client.reduce(FRAME, regions)
+    inside = [FRAME[2:22, 5:36][labels == v] for v in (1, 2, 7)]
+    assert got.count.tolist() == [len(v) for v in inside] + [0]
+    assert got.sum.tolist()[:3] == [int(v.sum()) for v in inside]
+    PIL = pytest.importorskip("PIL.Image")
+    PIL.fromarray(labels).save(tmp_path / "labels.png")
+    read = client.regions(tmp_path / "labels.png")
+    assert [r.name for r in read] == ["label-1", "label-2", "label-7"]
+    assert [r.runs.tolist() for r in read] == [polyscan.Region.mask("", labels == v).runs.tolist() for v in (1, 2, 7)]
+    own = b'[{"name": "m", "mask": [[1, 2, 5], [2, 0, 1]]}]'
+    assert client.reduce(FRAME, own).count.tolist() == [4]
+    assert client.regions(own)["m"].runs.tolist() == [[1, 2, 5], [2, 0, 1]]
+    with pytest.raises(ValueError, match="3 dimensions"):
+        polyscan.Region.mask("m", np.zeros((2, 2, 2)))
+
+
 @pytest.mark.filterwarnings("ignore::polyscan.InputWarning")
 def test_region_files(client, tmp_path):
     """A file of each format gives the regions that the command line reads from it."""

@@ -409,8 +409,56 @@ func (x *Ring) GetXy() []float64 {
 	return nil
 }
 
+// Mask is pixels, row by row.
+type Mask struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// y, x0, x1, y, x0, x1, ...: the pixels x0 to x1 - 1 of row y. From row to row, and in a row from left to right, no two
+	// runs touching; none is empty; |coordinate| < 2^22. A mask may have none, and runs outside of frames. Limits on
+	// vertices count a run as one.
+	Runs          []int32 `protobuf:"fixed32,1,rep,packed,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mask) Reset() {
+	*x = Mask{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mask) ProtoMessage() {}
+
+func (x *Mask) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mask.ProtoReflect.Descriptor instead.
+func (*Mask) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Mask) GetRuns() []int32 {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
 // Region is a set of pixels given by one or more rings: the pixels whose centres have a winding number
-// that the fill rule takes. Under NON_ZERO a hole is a ring of the opposite direction.
+// that the fill rule takes. Under NON_ZERO a hole is a ring of the opposite direction. Or it is given by a mask.
 type Region struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 256 bytes; comes back in the result.
@@ -423,14 +471,16 @@ type Region struct {
 	// coverage, such as "coverage >= 0.8", says instead how much of the region has to lie inside.
 	Limits []string `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
 	// What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and chisquare.
-	Reference     *Reference `protobuf:"bytes,5,opt,name=reference,proto3" json:"reference,omitempty"`
+	Reference *Reference `protobuf:"bytes,5,opt,name=reference,proto3" json:"reference,omitempty"`
+	// The pixels themselves, instead of rings.
+	Mask          *Mask `protobuf:"bytes,6,opt,name=mask,proto3" json:"mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[1]
+	mi := &file_polyscan_v1_region_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +492,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[1]
+	mi := &file_polyscan_v1_region_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +505,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{1}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Region) GetName() string {
@@ -493,6 +543,13 @@ func (x *Region) GetReference() *Reference {
 	return nil
 }
 
+func (x *Region) GetMask() *Mask {
+	if x != nil {
+		return x.Mask
+	}
+	return nil
+}
+
 // Reference is a distribution that another is compared with: that of another region, or one that is kept.
 type Reference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -506,7 +563,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +575,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +588,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Reference) GetRegion() string {
@@ -559,7 +616,7 @@ type ReferenceCounts struct {
 
 func (x *ReferenceCounts) Reset() {
 	*x = ReferenceCounts{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +628,7 @@ func (x *ReferenceCounts) String() string {
 func (*ReferenceCounts) ProtoMessage() {}
 
 func (x *ReferenceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +641,7 @@ func (x *ReferenceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceCounts.ProtoReflect.Descriptor instead.
 func (*ReferenceCounts) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReferenceCounts) GetCounts() []uint32 {
@@ -610,7 +667,7 @@ type HistogramSpec struct {
 
 func (x *HistogramSpec) Reset() {
 	*x = HistogramSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +679,7 @@ func (x *HistogramSpec) String() string {
 func (*HistogramSpec) ProtoMessage() {}
 
 func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +692,7 @@ func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistogramSpec.ProtoReflect.Descriptor instead.
 func (*HistogramSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HistogramSpec) GetBins() uint32 {
@@ -674,7 +731,7 @@ type Reductions struct {
 
 func (x *Reductions) Reset() {
 	*x = Reductions{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +743,7 @@ func (x *Reductions) String() string {
 func (*Reductions) ProtoMessage() {}
 
 func (x *Reductions) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +756,7 @@ func (x *Reductions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reductions.ProtoReflect.Descriptor instead.
 func (*Reductions) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Reductions) GetStatistics() []Statistic {
@@ -743,7 +800,7 @@ type RegionSet struct {
 
 func (x *RegionSet) Reset() {
 	*x = RegionSet{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +812,7 @@ func (x *RegionSet) String() string {
 func (*RegionSet) ProtoMessage() {}
 
 func (x *RegionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +825,7 @@ func (x *RegionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionSet.ProtoReflect.Descriptor instead.
 func (*RegionSet) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RegionSet) GetRegions() []*Region {
@@ -800,7 +857,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +869,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +882,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Scale) GetX() float64 {
@@ -862,7 +919,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +931,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +944,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -939,7 +996,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1008,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1021,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -1020,7 +1077,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1089,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1102,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -1078,7 +1135,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1147,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1160,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -1192,7 +1249,7 @@ type ChannelStatistics struct {
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1261,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1274,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -1439,7 +1496,8 @@ type RegionResult struct {
 	// Number of pixels of the region inside the frame.
 	Count uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// Absolute value of the sum of the signed areas of the quantised rings, in square pixels, inside the frame
-	// or not. It is the region's geometric area where rings do not cross and holes have the opposite direction.
+	// or not. It is the region's geometric area where rings do not cross and holes have the opposite direction. Of a mask
+	// it is the number of its pixels.
 	Area float64 `protobuf:"fixed64,4,opt,name=area,proto3" json:"area,omitempty"`
 	// Share of the region's pixels that lie inside the frame, 0 to 1; 1 for a region without any pixel. Unset where the
 	// regions of a call reach so far outside that counting their pixels would take more than 2^26 steps in all.
@@ -1465,7 +1523,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1535,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1548,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -1597,13 +1655,16 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\n" +
 	"\x18polyscan/v1/region.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17polyscan/v1/frame.proto\"\x16\n" +
 	"\x04Ring\x12\x0e\n" +
-	"\x02xy\x18\x01 \x03(\x01R\x02xy\"\xc7\x01\n" +
+	"\x02xy\x18\x01 \x03(\x01R\x02xy\"\x1a\n" +
+	"\x04Mask\x12\x12\n" +
+	"\x04runs\x18\x01 \x03(\x0fR\x04runs\"\xee\x01\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05rings\x18\x02 \x03(\v2\x11.polyscan.v1.RingR\x05rings\x122\n" +
 	"\tfill_rule\x18\x03 \x01(\x0e2\x15.polyscan.v1.FillRuleR\bfillRule\x12\x16\n" +
 	"\x06limits\x18\x04 \x03(\tR\x06limits\x124\n" +
-	"\treference\x18\x05 \x01(\v2\x16.polyscan.v1.ReferenceR\treference\"Y\n" +
+	"\treference\x18\x05 \x01(\v2\x16.polyscan.v1.ReferenceR\treference\x12%\n" +
+	"\x04mask\x18\x06 \x01(\v2\x11.polyscan.v1.MaskR\x04mask\"Y\n" +
 	"\tReference\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x124\n" +
 	"\x06counts\x18\x02 \x03(\v2\x1c.polyscan.v1.ReferenceCountsR\x06counts\")\n" +
@@ -1790,7 +1851,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -1798,58 +1859,60 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(PercentileMethod)(0),     // 3: polyscan.v1.PercentileMethod
 	(Verdict)(0),              // 4: polyscan.v1.Verdict
 	(*Ring)(nil),              // 5: polyscan.v1.Ring
-	(*Region)(nil),            // 6: polyscan.v1.Region
-	(*Reference)(nil),         // 7: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 8: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 9: polyscan.v1.HistogramSpec
-	(*Reductions)(nil),        // 10: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 11: polyscan.v1.RegionSet
-	(*Scale)(nil),             // 12: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 13: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 14: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 15: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 16: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 17: polyscan.v1.ChannelStatistics
-	(*RegionResult)(nil),      // 18: polyscan.v1.RegionResult
-	(*Point)(nil),             // 19: polyscan.v1.Point
-	(Channel)(0),              // 20: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 21: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 22: polyscan.v1.PixelRect
+	(*Mask)(nil),              // 6: polyscan.v1.Mask
+	(*Region)(nil),            // 7: polyscan.v1.Region
+	(*Reference)(nil),         // 8: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 9: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 10: polyscan.v1.HistogramSpec
+	(*Reductions)(nil),        // 11: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 12: polyscan.v1.RegionSet
+	(*Scale)(nil),             // 13: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 14: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 15: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 16: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 17: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 18: polyscan.v1.ChannelStatistics
+	(*RegionResult)(nil),      // 19: polyscan.v1.RegionResult
+	(*Point)(nil),             // 20: polyscan.v1.Point
+	(Channel)(0),              // 21: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 22: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 23: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
 	5,  // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	7,  // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
-	8,  // 3: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	2,  // 4: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
-	3,  // 5: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	9,  // 6: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	6,  // 7: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	12, // 8: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	19, // 9: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	4,  // 10: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	20, // 11: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	20, // 12: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	21, // 13: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	21, // 14: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	15, // 15: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	16, // 16: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	19, // 17: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	19, // 18: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	19, // 19: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	19, // 20: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	22, // 21: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	19, // 22: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	17, // 23: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	4,  // 24: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	14, // 25: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	13, // 26: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	19, // 27: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	8,  // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	6,  // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
+	9,  // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	2,  // 5: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
+	3,  // 6: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	10, // 7: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	7,  // 8: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	13, // 9: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	20, // 10: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	4,  // 11: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	21, // 12: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	21, // 13: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	22, // 14: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	22, // 15: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	16, // 16: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	17, // 17: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	20, // 18: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	20, // 19: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	20, // 20: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	20, // 21: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	23, // 22: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	20, // 23: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	18, // 24: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	4,  // 25: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	15, // 26: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	14, // 27: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	20, // 28: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -1858,16 +1921,16 @@ func file_polyscan_v1_region_proto_init() {
 		return
 	}
 	file_polyscan_v1_frame_proto_init()
-	file_polyscan_v1_region_proto_msgTypes[9].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[10].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[13].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

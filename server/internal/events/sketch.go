@@ -15,6 +15,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // Sketch is every step-th pixel of every step-th row of a frame or part. Taking it reads those pixels and no others, so
@@ -325,18 +326,35 @@ func (d *drawn) as(want Preview, pause func()) (*pb.Preview, int64, error) {
 // placeVertices is how many vertices the regions may have that are drawn as they are.
 const placeVertices = 1 << 14
 
-// shapes are regions as far as previews show their rings: nil where they have too many vertices.
+// shapes are regions as far as previews show where they are: nil where they have too many vertices.
 func shapes(regions []*pb.Region) []*pb.Region {
 	n := 0
 	for _, r := range regions {
 		for _, ring := range r.GetRings() {
 			n += len(ring.GetXy()) / 2
 		}
+		n += 4 * (len(r.GetMask().GetRuns()) / 3) // around each run
 	}
 	if n > placeVertices {
 		return nil
 	}
 	return regions
+}
+
+// RingsOf are the rings of a region, or around the pixels of its mask.
+func RingsOf(r *pb.Region) []*pb.Ring {
+	if r.GetMask() == nil {
+		return r.GetRings()
+	}
+	rings := polygon.Outline(wire.RunsOf(r.GetMask().GetRuns()))
+	out := make([]*pb.Ring, len(rings))
+	for i, ring := range rings {
+		out[i] = &pb.Ring{Xy: make([]float64, 0, 2*len(ring))}
+		for _, p := range ring {
+			out[i].Xy = append(out[i].Xy, p.X, p.Y)
+		}
+	}
+	return out
 }
 
 // mostPlaces is how many regions a picture shows.
@@ -359,7 +377,7 @@ func (d *drawn) places(scale float64, size *int64) []*pb.RegionPlace {
 			*size += 128 + 4*int64(len(xy))
 		}
 		if r.Index < len(d.stream.Regions) {
-			for _, ring := range d.stream.Regions[r.Index].GetRings() {
+			for _, ring := range RingsOf(d.stream.Regions[r.Index]) {
 				xy := make([]float32, len(ring.GetXy()))
 				for k, v := range ring.GetXy() {
 					xy[k] = float32(v * scale)

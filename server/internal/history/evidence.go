@@ -184,7 +184,7 @@ func drawRegion(b *bytes.Buffer, s *events.Stream, r *polygon.RegionResult, stro
 	}
 	b.WriteString(`<path d="`)
 	if r.Index < len(s.Regions) {
-		for _, ring := range s.Regions[r.Index].GetRings() {
+		for _, ring := range events.RingsOf(s.Regions[r.Index]) {
 			xy := ring.GetXy()
 			for k := 0; k+1 < len(xy); k += 2 {
 				b.WriteString(map[bool]string{true: "M", false: "L"}[k == 0])

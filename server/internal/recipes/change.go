@@ -89,7 +89,8 @@ func differences(before, after *pb.Recipe) []string {
 		if old.GetFillRule() != r.GetFillRule() {
 			add("region %s: fill rule %s, before %s", name, r.GetFillRule(), old.GetFillRule())
 		}
-		if !proto.Equal(&pb.Region{Rings: old.GetRings()}, &pb.Region{Rings: r.GetRings()}) {
+		if !proto.Equal(&pb.Region{Rings: old.GetRings(), Mask: old.GetMask()},
+			&pb.Region{Rings: r.GetRings(), Mask: r.GetMask()}) {
 			add("region %s: shape changed: %s, before %s", name, shape(r), shape(old))
 		}
 	}
@@ -128,6 +129,13 @@ func scale(s *pb.Scale) string {
 }
 
 func shape(r *pb.Region) string {
+	if m := r.GetMask(); m != nil {
+		pixels, runs := 0, m.GetRuns()
+		for i := 2; i < len(runs); i += 3 {
+			pixels += int(runs[i]) - int(runs[i-1])
+		}
+		return fmt.Sprintf("a mask of %d pixels", pixels)
+	}
 	n := 0
 	for _, ring := range r.GetRings() {
 		n += len(ring.GetXy()) / 2

@@ -82,8 +82,12 @@ func FramePath(root string, field kernels.Path) string {
 }
 
 // FlatPath replaces {"vertices", 5, "x"} and {"points", 5, "x"} by {"xy", 10}, because the protocol has coordinates in
-// one list.
+// one list, and for the same reason {"mask", 5} by {"mask", "runs", 15}.
 func FlatPath(p kernels.Path) kernels.Path {
+	if i := slices.Index(p, any("mask")); i >= 0 && i+1 < len(p) {
+		run, _ := p[i+1].(int)
+		return p[:i].Join("mask", "runs", 3*run)
+	}
 	i := slices.IndexFunc(p, func(e any) bool { return e == "vertices" || e == "points" })
 	if i < 0 {
 		return p

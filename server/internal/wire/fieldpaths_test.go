@@ -18,6 +18,8 @@ func TestTranslate(t *testing.T) {
 		{kernels.Path{"regions", 3, "rings", 0, "vertices", 5, "y"}, "call.set.regions[3].rings[0].xy[11]"},
 		{kernels.Path{"regions", 3, "rings", 0, "vertices"}, "call.set.regions[3].rings[0].xy"},
 		{kernels.Path{"regions", 0, "rings", 0, "vertices", "last", "x"}, "call.set.regions[0].rings[0].xy[0]"},
+		{kernels.Path{"regions", 3, "mask", 5}, "call.set.regions[3].mask.runs[15]"},
+		{kernels.Path{"regions", 3, "mask"}, "call.set.regions[3].mask"},
 		{kernels.Path{"reductions", "percentiles", 2}, "call.reductions.percentiles[2]"},
 		{kernels.Path{"frame", "format"}, "frame.layout.pixel_format"},
 		{kernels.Path{"frame"}, "frame"},

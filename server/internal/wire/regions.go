@@ -45,13 +45,15 @@ func messageOf(s *polygon.Scale) *pb.Scale {
 // SmallSet is the work of a set that is checked and compiled in 0.2 ms.
 const SmallSet = 5000
 
-// SetWork is what it takes to check and compile a set, in vertices: each takes 40 ns, and a region as much as seven.
+// SetWork is what it takes to check and compile a set, in vertices: each takes 40 ns, as a run does, and a region as much
+// as seven.
 func SetWork(m *pb.RegionSet) int {
 	n := 7 * len(m.GetRegions())
 	for _, r := range m.GetRegions() {
 		for _, ring := range r.GetRings() {
 			n += len(ring.GetXy()) / 2
 		}
+		n += len(r.GetMask().GetRuns()) / 3
 		for _, c := range r.GetReference().GetCounts() {
 			n += len(c.GetCounts()) / 16
 		}
@@ -62,6 +64,9 @@ func SetWork(m *pb.RegionSet) int {
 // StructBytes is how much memory the messages inside a message of regions take beside what is on the wire.
 func StructBytes(m *pb.RegionSet) (n int64) {
 	for _, r := range m.GetRegions() {
+		if r.GetMask() != nil {
+			n += maskBytes
+		}
 		n += regionBytes + int64(len(r.GetRings()))*ringBytes + int64(len(r.GetLimits()))*int64(unsafe.Sizeof(""))
 	}
 	return n
@@ -72,9 +77,10 @@ const (
 	pointerBytes = int64(unsafe.Sizeof(uintptr(0)))
 	regionBytes  = int64(unsafe.Sizeof(pb.Region{})) + pointerBytes
 	ringBytes    = int64(unsafe.Sizeof(pb.Ring{})) + pointerBytes
+	maskBytes    = int64(unsafe.Sizeof(pb.Mask{}))
 )
 
-// regionsOf views messages as regions. Coordinates are not copied.
+// regionsOf views messages as regions. Coordinates and runs are not copied.
 func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, error) {
 	if len(in) > b.MaxRegions {
 		// Before anything is allocated for them.
@@ -101,6 +107,13 @@ func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, er
 			Name:   r.GetName(),
 			Rings:  rings[from:len(rings):len(rings)],
 			Limits: r.GetLimits(),
+		}
+		if m := r.GetMask(); m != nil {
+			if n := len(m.GetRuns()); n%3 != 0 {
+				bad.Add(fmt.Sprintf("%s.regions[%d].mask.runs", p.Set, i), fmt.Sprintf("%d numbers", n),
+					"must be threes of y, x0 and x1")
+			}
+			out[i].Mask = RunsOf(m.GetRuns())
 		}
 		if ref := r.GetReference(); ref != nil {
 			out[i].Reference = &polygon.Reference{Region: ref.GetRegion()}
@@ -133,6 +146,21 @@ func pointsOf(xy []float64) polygon.Ring {
 
 // The layout that pointsOf relies on.
 var _ [2 * unsafe.Sizeof(float64(0))]byte = [unsafe.Sizeof(polygon.Point{})]byte{}
+
+// RunsOf views y, x0, x1, ... as runs, which have that layout; what is no three at the end is left out. It is not nil.
+func RunsOf(list []int32) []polygon.Run {
+	if len(list) < 3 {
+		return []polygon.Run{}
+	}
+	return unsafe.Slice((*polygon.Run)(unsafe.Pointer(unsafe.SliceData(list))), len(list)/3)
+}
+
+// The layout that RunsOf relies on.
+var (
+	_ [3 * unsafe.Sizeof(int32(0))]byte = [unsafe.Sizeof(polygon.Run{})]byte{}
+	_ [unsafe.Sizeof(int32(0))]byte     = [unsafe.Offsetof(polygon.Run{}.X0)]byte{}
+	_ [2 * unsafe.Sizeof(int32(0))]byte = [unsafe.Offsetof(polygon.Run{}.X1)]byte{}
+)
 
 // ReductionsOf converts what protovalidate has looked at; package polygon checks the rest.
 func ReductionsOf(in *pb.Reductions) polygon.Reductions {

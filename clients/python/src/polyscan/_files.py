@@ -12,7 +12,7 @@ from typing import Any
 from polyscan import _errors, _regions, _server
 from polyscan.v1 import region_pb2
 
-_KEYS = {"name", "rings", "fill", "limits"}
+_KEYS = {"name", "rings", "mask", "fill", "limits"}
 _FILE_KEYS = {"name", "description", "regions", "reductions", "scale", "drawn_on", "format", "version", "created_at"}
 
 
@@ -77,9 +77,11 @@ def _is_region(r: Any) -> bool:
         and not set(r) - _KEYS
         and isinstance(r.get("name"), str)
         and r["name"] != ""
-        and isinstance(r.get("rings"), list)
-        and len(r["rings"]) > 0
-        and all(isinstance(ring, list) and len(ring) > 2 and all(map(_is_point, ring)) for ring in r["rings"])
+        and ("rings" in r) != ("mask" in r)
+        and isinstance(r.get("rings", r.get("mask")), list)
+        and len(r.get("rings", r.get("mask"))) > 0
+        and all(isinstance(ring, list) and len(ring) > 2 and all(map(_is_point, ring)) for ring in r.get("rings", []))
+        and all(isinstance(u, list) and len(u) == 3 and all(type(v) is int for v in u) for u in r.get("mask", []))
         and r.get("fill", "nonzero") in ("nonzero", "evenodd")
         and isinstance(r.get("limits", []), list)
         and all(isinstance(limit, str) for limit in r.get("limits", []))
@@ -99,17 +101,18 @@ def _is_scale(s: Any) -> bool:
 
 
 def _message(file: dict[str, Any]) -> region_pb2.RegionSet:
-    m = region_pb2.RegionSet(regions=[
-        _regions.Region(
-            r["name"], *r["rings"], limits=r.get("limits", ()), fill=r.get("fill") or "nonzero",
-            reference=_reference(r.get("reference")),
-        ).message
-        for r in file["regions"]
-    ])  # fmt: skip
+    m = region_pb2.RegionSet(regions=[_region(r) for r in file["regions"]])
     if file.get("scale"):
         s = file["scale"]
         m.scale.CopyFrom(_regions.scale(*s["mm_per_pixel"], origin=s["origin"]))
     return m
+
+
+def _region(r: dict[str, Any]) -> region_pb2.Region:
+    said = {"limits": r.get("limits", ()), "reference": _reference(r.get("reference"))}
+    if "mask" in r:
+        return _regions.Region._of_runs(r["name"], r["mask"], **said).message
+    return _regions.Region(r["name"], *r["rings"], fill=r.get("fill") or "nonzero", **said).message
 
 
 def _reference(r: Any) -> Any:

@@ -33,7 +33,19 @@ def draw(
         for ring in regions.message.regions[i].rings:
             xy = [v * scale for v in ring.xy]
             pen.line(xy + xy[:2], fill=_COLORS[verdicts.get(i, 0)], width=_LINE)
+        _draw_mask(image, regions.message.regions[i].mask.runs, scale, _COLORS[verdicts.get(i, 0)])
     return image
+
+
+def _draw_mask(image: PIL.Image.Image, runs: Any, scale: float, color: tuple[int, int, int]) -> None:
+    """Tints the pixels of runs y, x0, x1, ..."""
+    if not runs:
+        return
+    mask = PIL.Image.new("L", image.size)
+    pen = PIL.ImageDraw.Draw(mask)
+    for y, x0, x1 in zip(runs[0::3], runs[1::3], runs[2::3]):
+        pen.rectangle((x0 * scale, y * scale, max(x1 * scale - 1, x0 * scale), max((y + 1) * scale - 1, y * scale)), fill=110)
+    image.paste(PIL.Image.new("RGB", image.size, color), mask=mask)
 
 
 def data_url(image: PIL.Image.Image) -> str:

@@ -49,6 +49,34 @@ class Region:
         return cls(name, [(x0, y0), (x1, y0), (x1, y1), (x0, y1)], limits=limits)
 
     @classmethod
+    def mask(
+        cls,
+        name: str,
+        pixels: Any,
+        *,
+        at: Sequence[int] = (0, 0),
+        limits: str | Iterable[str] = (),
+        reference: str | Any = None,
+    ) -> Region:
+        """A region of the pixels of an array of height x width that are not 0, whose first is pixel at = (x, y) of
+        frames: a mask, or labels == 7."""
+        return cls._of_runs(name, _runs(pixels, at), limits=limits, reference=reference)
+
+    @classmethod
+    def _of_runs(
+        cls, name: str, runs: Any, *, limits: str | Iterable[str] = (), reference: str | Any = None
+    ) -> Region:
+        return cls.from_message(
+            region_pb2.Region(
+                name=name,
+                mask=region_pb2.Mask(runs=np.asarray(runs, np.int32).ravel().tolist()),
+                fill_rule=_fill("nonzero"),
+                limits=_limits(limits, name),
+                reference=_reference(reference),
+            )
+        )
+
+    @classmethod
     def from_message(cls, message: region_pb2.Region) -> Region:
         self = cls.__new__(cls)
         self.message = message
@@ -67,8 +95,26 @@ class Region:
         """Arrays of n x 2."""
         return [np.array(r.xy).reshape(-1, 2) for r in self.message.rings]
 
+    @property
+    def runs(self) -> Any:
+        """An array of n x 3, y, x0 and x1 of each run of a mask; None of a region of rings."""
+        return np.array(self.message.mask.runs, np.int32).reshape(-1, 3) if self.message.HasField("mask") else None
+
     def __repr__(self) -> str:
-        return f"Region({self.name!r}, {len(self.message.rings)} rings, limits={self.limits!r})"
+        what = "a mask" if self.message.HasField("mask") else f"{len(self.message.rings)} rings"
+        return f"Region({self.name!r}, {what}, limits={self.limits!r})"
+
+
+def _runs(pixels: Any, at: Sequence[int]) -> Any:
+    """The runs of an array's pixels that are not 0, row by row."""
+    pixels = np.asarray(pixels)
+    if pixels.ndim != 2:
+        raise ValueError(f"mask: an array of {pixels.ndim} dimensions, want height x width")
+    edges = np.diff(np.pad(pixels != 0, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    rows, starts = np.nonzero(edges == 1)
+    _, ends = np.nonzero(edges == -1)
+    x, y = at
+    return np.stack([rows + y, starts + x, ends + x], axis=1)
 
 
 RegionsLike = Union[

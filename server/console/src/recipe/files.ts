@@ -1,9 +1,10 @@
-// Regions files that the page reads and writes: those of clients/regionfile, but for SVG and masks, which it doesn't
-// read. polyscan regions FILE converts these.
+// Regions files that the page reads and writes: those of clients/regionfile, but for SVG, and for masks in other formats
+// than polyscan's own, which it doesn't read. polyscan regions FILE converts these.
 
 import { text } from "../text";
 import { circle, rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
 import { simple } from "./outline";
+import { squares } from "./stage";
 
 /** Drawn is the frame that regions were drawn on, where there is one. */
 export interface Drawn {
@@ -20,6 +21,7 @@ interface OwnScale {
 interface Own {
   name?: string;
   rings?: [number, number][][];
+  mask?: [number, number, number][];
   fill?: string;
   limits?: string[];
   reference?: Shape["reference"];
@@ -100,6 +102,7 @@ export function read(content: string, frame = ""): { name: string; shapes: Shape
       shapes: unique(whole.regions.map((r) => ({
         name: r.name ?? "",
         rings: (r.rings ?? []).map((g) => g.flat()),
+        mask: r.mask?.flat(),
         evenOdd: (r.fill ?? whole.fill) === "evenodd",
         limits: r.limits ?? [],
         reference: r.reference,
@@ -192,7 +195,7 @@ export function write(format: Format, name: string, shapes: Shape[], frame: Draw
   switch (format) {
     case "polyscan": {
       const lines = shapes.map((s) =>
-        JSON.stringify({ name: s.name, rings: s.rings.map(pairsOf), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
+        JSON.stringify({ name: s.name, ...(s.mask ? { mask: runsOf(s.mask) } : { rings: s.rings.map(pairsOf) }), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
       const mm = scale ? `"scale": ${JSON.stringify({ mm_per_pixel: [scale.x, scale.y || scale.x], origin: [scale.origin?.x ?? 0, scale.origin?.y ?? 0] })},\n` : "";
       return `{\n"name": ${JSON.stringify(name)},\n${mm}"regions": [\n${lines.join(",\n")}\n]\n}\n`;
     }
@@ -228,16 +231,20 @@ export function write(format: Format, name: string, shapes: Shape[], frame: Draw
       const escaped = (v: string): string => v.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
       const size = frame.width ? ` width="${frame.width}" height="${frame.height}" viewBox="0 0 ${frame.width} ${frame.height}"` : "";
       const paths = shapes.map((s) =>
-        `<path fill-rule="${s.evenOdd ? "evenodd" : "nonzero"}" d="${s.rings.map((xy) => `M${xy.join(" ")}Z`).join("")}"><title>${escaped(s.name)}</title></path>`);
+        `<path fill-rule="${s.evenOdd ? "evenodd" : "nonzero"}" d="${s.mask ? squares(s.mask) : s.rings.map((xy) => `M${xy.join(" ")}Z`).join("")}"><title>${escaped(s.name)}</title></path>`);
       return `<svg xmlns="http://www.w3.org/2000/svg"${size} fill="#e69f0055" stroke="#d55e00">\n${paths.join("\n")}\n</svg>\n`;
     }
   }
 }
 
+/** runsOf are y, x0, x1 of each run. */
+const runsOf = (mask: number[]): number[][] => Array.from({ length: mask.length / 3 }, (_, i) => mask.slice(3 * i, 3 * i + 3));
+
 const json = (v: unknown): string => `${JSON.stringify(v, null, 1)}\n`;
 
 /** union is for formats whose regions are all that their polygons cover. */
 function union(s: Shape): number[][] {
+  if (s.mask) throw new Error(text.recipe.noMask(s.name));
   const first = twiceArea(s.rings[0]!) > 0;
   const same = s.rings.every((xy) => twiceArea(xy) > 0 === first);
   if (!same || (s.evenOdd && (s.rings.length > 1 || !simple(s.rings)))) throw new Error(text.recipe.noHoles(s.name));
@@ -247,6 +254,7 @@ function union(s: Shape): number[][] {
 /** geometry is a Polygon, whose rings polyscan takes as even-odd, or a MultiPolygon, which is the union of its members. */
 function geometry(s: Shape): unknown {
   const closed = (xy: number[]): number[][] => [...pairsOf(xy), [xy[0]!, xy[1]!]];
+  if (s.mask) return { type: "MultiPolygon", coordinates: runsOf(s.mask).map(([y, x0, x1]) => [closed(rectangle(x0!, y!, x1!, y! + 1))]) };
   const first = twiceArea(s.rings[0]!) > 0;
   const out = s.rings.filter((xy) => twiceArea(xy) > 0 === first);
   if (s.evenOdd) return { type: "Polygon", coordinates: s.rings.map(closed) };

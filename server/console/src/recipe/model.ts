@@ -1,7 +1,7 @@
 // The regions that are edited, with undo, and what is done to them: no elements, no calls.
 
 import { create } from "@bufbuild/protobuf";
-import { FillRule, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet, type Scale } from "../gen/polyscan/v1/region_pb";
+import { FillRule, MaskSchema, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet, type Scale } from "../gen/polyscan/v1/region_pb";
 import { Undo } from "../undo";
 import { without } from "./outline";
 
@@ -9,6 +9,8 @@ import { without } from "./outline";
 export interface Shape {
   name: string;
   rings: number[][];
+  /** The pixels, where there are no rings: y, x0, x1, ... of runs. */
+  mask?: number[];
   evenOdd: boolean;
   limits: string[];
   /** What the distribution is compared with; kept as it came. */
@@ -77,14 +79,32 @@ export function boxOf(s: Shape): Box {
       b.bottom = Math.max(b.bottom, xy[i + 1]!);
     }
   }
+  const runs = s.mask ?? [];
+  for (let i = 0; i < runs.length; i += 3) {
+    b.left = Math.min(b.left, runs[i + 1]!);
+    b.right = Math.max(b.right, runs[i + 2]!);
+    b.top = Math.min(b.top, runs[i]!);
+    b.bottom = Math.max(b.bottom, runs[i]! + 1);
+  }
   return b;
 }
 
 /** inShape says whether a point is in a region, by its fill rule. */
 export function inShape(s: Shape, x: number, y: number): boolean {
+  const runs = s.mask ?? [];
+  for (let i = 0; i < runs.length; i += 3) if (Math.floor(y) === runs[i] && x >= runs[i + 1]! && x < runs[i + 2]!) return true;
   let winding = 0;
   for (const xy of s.rings) winding += windings(xy, x, y);
   return s.evenOdd ? winding % 2 !== 0 : winding !== 0;
+}
+
+/** mirrored is a mask with x for sumX - x, and y for sumY - y. */
+function mirrored(mask: number[], sumX?: number, sumY?: number): number[] {
+  const runs = Array.from({ length: mask.length / 3 }, (_, i) => {
+    const [y, x0, x1] = mask.slice(3 * i, 3 * i + 3) as [number, number, number];
+    return [sumY === undefined ? y : sumY - 1 - y, sumX === undefined ? x0 : sumX - x1, sumX === undefined ? x1 : sumX - x0];
+  });
+  return runs.sort((a, b) => a[0]! - b[0]! || a[1]! - b[1]!).flat();
 }
 
 export function rectangle(x0: number, y0: number, x1: number, y1: number): number[] {
@@ -156,7 +176,7 @@ export class Model extends Undo {
   /** cut makes a ring a hole of the chosen region. It returns false where the ring isn't inside: it would add there. */
   cut(xy: number[]): boolean {
     const s = this.shape;
-    if (!s) return false;
+    if (!s || s.mask) return false;
     for (let i = 0; i < xy.length; i += 2) if (!inShape(s, xy[i]!, xy[i + 1]!)) return false;
     const outer = s.rings.find((r) => contains(r, xy[0]!, xy[1]!))!;
     this.edit(() => s.rings.push(!s.evenOdd && twiceArea(xy) > 0 === twiceArea(outer) > 0 ? reversed(xy) : xy));
@@ -166,7 +186,7 @@ export class Model extends Undo {
   /** cutOut takes what a ring covers from the chosen region. It returns false where that is nothing, or all of it. */
   cutOut(xy: number[]): boolean {
     const s = this.shape;
-    const rings = s && without(s, xy);
+    const rings = s && !s.mask ? without(s, xy) : undefined;
     if (!rings?.length || areaOf(rings) >= areaOf(without(s!, [])!)) return false;
     this.edit(() => {
       s!.rings = rings;
@@ -175,17 +195,27 @@ export class Model extends Undo {
     return true;
   }
 
-  /** join adds a ring to the chosen region. */
+  /** join adds a ring to the chosen region; where that is a mask, it is a region of its own. */
   join(xy: number[]): void {
     const s = this.shape;
-    if (!s) return this.add(xy);
+    if (!s || s.mask) return this.add(xy);
     this.edit(() => s.rings.push(twiceArea(xy) > 0 === twiceArea(s.rings[0]!) > 0 ? xy : reversed(xy)));
   }
 
-  /** shift moves the chosen vertex, or the whole region. */
+  private rest: [number, number] = [0, 0];
+
+  /** shift moves the chosen vertex, or the whole region; a mask by whole pixels, once all that it was to move comes to
+   * one. */
   shift(dx: number, dy: number): void {
     const s = this.shape;
     if (!s) return;
+    if (s.mask) {
+      this.rest = [this.rest[0] + dx, this.rest[1] + dy];
+      const [x, y] = this.rest.map(Math.round) as [number, number];
+      this.rest = [this.rest[0] - x, this.rest[1] - y];
+      s.mask = s.mask.map((v, k) => v + (k % 3 ? x : y));
+      return;
+    }
     if (this.vertex) {
       const xy = s.rings[this.vertex.ring]!;
       xy[2 * this.vertex.i] = grid(xy[2 * this.vertex.i]! + dx);
@@ -242,6 +272,7 @@ export class Model extends Undo {
     const b = boxOf(s);
     this.edit(() => {
       // The other way round, or holes would be none any more beside rings of other regions' direction.
+      if (s.mask) s.mask = mirrored(s.mask, horizontally ? b.left + b.right : undefined, horizontally ? undefined : b.top + b.bottom);
       s.rings = s.rings.map((xy) => reversed(xy.map((v, k) => (k % 2 ? (horizontally ? v : grid(b.top + b.bottom - v)) : horizontally ? grid(b.left + b.right - v) : v))));
     });
   }
@@ -265,6 +296,7 @@ export function toRegion(s: Shape): Region {
   return create(RegionSchema, {
     name: s.name,
     rings: s.rings.map((xy) => create(RingSchema, { xy })),
+    mask: s.mask && create(MaskSchema, { runs: s.mask }),
     fillRule: s.evenOdd ? FillRule.EVEN_ODD : FillRule.NON_ZERO,
     limits: s.limits,
     reference: s.reference && { region: s.reference.region, counts: s.reference.counts?.map((counts) => ({ counts })) },
@@ -277,7 +309,7 @@ export function toRegionSet(shapes: Shape[], scale?: ScaleLike): RegionSet {
 
 export function fromRegions(regions: Region[]): Shape[] {
   return regions.map((r) => ({
-    name: r.name, rings: r.rings.map((g) => [...g.xy]), evenOdd: r.fillRule === FillRule.EVEN_ODD, limits: [...r.limits],
+    name: r.name, rings: r.rings.map((g) => [...g.xy]), mask: r.mask && [...r.mask.runs], evenOdd: r.fillRule === FillRule.EVEN_ODD, limits: [...r.limits],
     reference: r.reference && (r.reference.region ? { region: r.reference.region } : { counts: r.reference.counts.map((c) => [...c.counts]) }),
   }));
 }
@@ -301,7 +333,7 @@ export function differences(before: Shape[], after: Shape[]): Difference[] {
       out.push({ name: s.name, kind: "added", before: [], after: s.limits });
       continue;
     }
-    if (JSON.stringify([o.rings, o.evenOdd]) !== JSON.stringify([s.rings, s.evenOdd])) out.push({ name: s.name, kind: "moved", before: [], after: [] });
+    if (JSON.stringify([o.rings, o.mask, o.evenOdd]) !== JSON.stringify([s.rings, s.mask, s.evenOdd])) out.push({ name: s.name, kind: "moved", before: [], after: [] });
     if (JSON.stringify(o.limits) !== JSON.stringify(s.limits)) {
       out.push({ name: s.name, kind: "limits", before: o.limits.filter((l) => !s.limits.includes(l)), after: s.limits.filter((l) => !o.limits.includes(l)) });
     }

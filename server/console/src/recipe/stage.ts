@@ -74,10 +74,12 @@ export class Stage extends View {
 
   private shape(i: number): Element[] {
     const s = this.model.shapes[i]!;
-    const d = path(s.rings, true);
+    const d = s.mask ? border(s.mask) : path(s.rings, true);
     const mark = this.marks[i] ?? "none";
     const on = i === this.model.chosen ? " on" : "";
-    const out = [h("path", { class: "shadow", d }), h("path", { class: `outline ${mark}${on}`, d, "fill-rule": s.evenOdd ? "evenodd" : "nonzero", "data-name": s.name })];
+    const look = `outline ${mark}${on}`;
+    const out = s.mask ? [h("path", { class: "shadow", d }), h("path", { class: look, d: squares(s.mask), style: "stroke: none", "data-name": s.name }), h("path", { class: look, d, style: "fill: none" })]
+      : [h("path", { class: "shadow", d }), h("path", { class: look, d, "fill-rule": s.evenOdd ? "evenodd" : "nonzero", "data-name": s.name })];
     if (mark === "fail") {
       // A cross besides the colour, at the upper right.
       const b = boxOf(s);
@@ -350,6 +352,33 @@ export class Stage extends View {
     if (v) this.say(t.vertex(v.i + 1, s.rings[v.ring]![2 * v.i]!, s.rings[v.ring]![2 * v.i + 1]!));
     else this.say(t.at(s.name, boxOf(s).left, boxOf(s).top));
   }
+}
+
+/** squares are the pixels of a mask. */
+export function squares(mask: number[]): string {
+  let d = "";
+  for (let i = 0; i < mask.length; i += 3) d += `M${mask[i + 1]} ${mask[i]}H${mask[i + 2]}v1H${mask[i + 1]}Z`;
+  return d;
+}
+
+/** border is the lines around the pixels of a mask. */
+function border(mask: number[]): string {
+  const rows = new Map<number, number[]>(); // the ends of runs
+  let d = "";
+  for (let i = 0; i < mask.length; i += 3) {
+    const [y, x0, x1] = [mask[i]!, mask[i + 1]!, mask[i + 2]!];
+    d += `M${x0} ${y}v1M${x1} ${y}v1`;
+    rows.set(y, [...(rows.get(y) ?? []), x0, x1]);
+  }
+  for (const [y, ends] of rows) {
+    // Between two rows, what only one of them has: each end turns that on or off.
+    const sides = rows.has(y + 1) ? [[y + 1, rows.get(y + 1)!]] as const : [[y + 1, []]] as const;
+    for (const [at, other] of rows.has(y - 1) ? sides : [...sides, [y, []] as const]) {
+      const turns = [...ends, ...other].sort((a, b) => a - b);
+      for (let i = 0; i < turns.length; i += 2) if (turns[i] !== turns[i + 1]) d += `M${turns[i]} ${at}H${turns[i + 1]}`;
+    }
+  }
+  return d;
 }
 
 function path(rings: number[][], closed: boolean): string {

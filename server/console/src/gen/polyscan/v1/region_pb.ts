@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEinQEKBlJlZ2lvbhIMCgRuYW1lGAEgASgJEiAKBXJpbmdzGAIgAygLMhEucG9seXNjYW4udjEuUmluZxIoCglmaWxsX3J1bGUYAyABKA4yFS5wb2x5c2Nhbi52MS5GaWxsUnVsZRIOCgZsaW1pdHMYBCADKAkSKQoJcmVmZXJlbmNlGAUgASgLMhYucG9seXNjYW4udjEuUmVmZXJlbmNlIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIrYBCgpSZWR1Y3Rpb25zEioKCnN0YXRpc3RpY3MYASADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEwoLcGVyY2VudGlsZXMYAiADKAESOAoRcGVyY2VudGlsZV9tZXRob2QYAyABKA4yHS5wb2x5c2Nhbi52MS5QZXJjZW50aWxlTWV0aG9kEi0KCWhpc3RvZ3JhbRgEIAEoCzIaLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbVNwZWMiVAoJUmVnaW9uU2V0EiQKB3JlZ2lvbnMYASADKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24SIQoFc2NhbGUYAiABKAsyEi5wb2x5c2Nhbi52MS5TY2FsZSJBCgVTY2FsZRIJCgF4GAEgASgBEgkKAXkYAiABKAESIgoGb3JpZ2luGAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQiQAoOTWlsbGltZXRyZVJlY3QSCgoCeDAYASABKAESCgoCeTAYAiABKAESCgoCeDEYAyABKAESCgoCeTEYBCABKAEirAEKC0xpbWl0UmVzdWx0EhIKCmV4cHJlc3Npb24YASABKAkSJQoHdmVyZGljdBgCIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSEgoFdmFsdWUYAyABKAFIAIgBARIlCgdjaGFubmVsGAQgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBIOCgZyZWFzb24YBSABKAkSDQoFcGFydHMYBiABKA1CCAoGX3ZhbHVlIjQKD1BlcmNlbnRpbGVWYWx1ZRISCgpwZXJjZW50aWxlGAEgASgBEg0KBXZhbHVlGAIgASgBIlcKCUhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAQSDQoFYmVsb3cYBCABKAQSDQoFYWJvdmUYBSABKAQirwkKEUNoYW5uZWxTdGF0aXN0aWNzEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEhIKBWNvdW50GAIgASgESACIAQESEAoDc3VtGAMgASgESAGIAQESGwoOc3VtX29mX3NxdWFyZXMYBCABKARIAogBARIRCgRtZWFuGAUgASgBSAOIAQESFQoIdmFyaWFuY2UYBiABKAFIBIgBARITCgZzdGRkZXYYByABKAFIBYgBARIQCgNtaW4YCCABKA1IBogBARIQCgNtYXgYCSABKA1IB4gBARIqCgZtaW5fYXQYCiABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEioKBm1heF9hdBgLIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SEwoGbWVkaWFuGAwgASgBSAiIAQESEQoEbW9kZRgNIAEoDUgJiAEBEhUKCGRpc3RpbmN0GA4gASgNSAqIAQESMQoLcGVyY2VudGlsZXMYDyADKAsyHC5wb2x5c2Nhbi52MS5QZXJjZW50aWxlVmFsdWUSKQoJaGlzdG9ncmFtGBAgASgLMhYucG9seXNjYW4udjEuSGlzdG9ncmFtEi0KEXdlaWdodGVkX2NlbnRyb2lkGBEgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFQoIc2tld25lc3MYEiABKAFIC4gBARIVCghrdXJ0b3NpcxgTIAEoAUgMiAEBEhQKB2VudHJvcHkYFCABKAFIDYgBARIkChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgVIAEoAUgOiAEBEiAKE2ludGVycXVhcnRpbGVfcmFuZ2UYFiABKAFID4gBARISCgpjdW11bGF0aXZlGBcgAygEEh8KEmtvbG1vZ29yb3Zfc21pcm5vdhgYIAEoAUgQiAEBEhgKC3dhc3NlcnN0ZWluGBkgASgBSBGIAQESGwoOamVuc2VuX3NoYW5ub24YGiABKAFIEogBARIXCgpjaGlfc3F1YXJlGBsgASgBSBOIAQESJQoJbWluX2F0X21tGBwgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJQoJbWF4X2F0X21tGB0gASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoUd2VpZ2h0ZWRfY2VudHJvaWRfbW0YHiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludEIICgZfY291bnRCBgoEX3N1bUIRCg9fc3VtX29mX3NxdWFyZXNCBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXZCBgoEX21pbkIGCgRfbWF4QgkKB19tZWRpYW5CBwoFX21vZGVCCwoJX2Rpc3RpbmN0QgsKCV9za2V3bmVzc0ILCglfa3VydG9zaXNCCgoIX2VudHJvcHlCGgoYX21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uQhYKFF9pbnRlcnF1YXJ0aWxlX3JhbmdlQhUKE19rb2xtb2dvcm92X3NtaXJub3ZCDgoMX3dhc3NlcnN0ZWluQhEKD19qZW5zZW5fc2hhbm5vbkINCgtfY2hpX3NxdWFyZSLgAwoMUmVnaW9uUmVzdWx0Eg0KBWluZGV4GAEgASgNEgwKBG5hbWUYAiABKAkSDQoFY291bnQYAyABKAQSDAoEYXJlYRgEIAEoARIVCghjb3ZlcmFnZRgFIAEoAUgAiAEBEiYKBmJvdW5kcxgGIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgHIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKCGNoYW5uZWxzGAggAygLMh4ucG9seXNjYW4udjEuQ2hhbm5lbFN0YXRpc3RpY3MSJQoHdmVyZGljdBgJIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSKAoGbGltaXRzGAogAygLMhgucG9seXNjYW4udjEuTGltaXRSZXN1bHQSFQoIYXJlYV9tbTIYCyABKAFIAYgBARIWCgljb3VudF9tbTIYDCABKAFIAogBARIuCglib3VuZHNfbW0YDSABKAsyGy5wb2x5c2Nhbi52MS5NaWxsaW1ldHJlUmVjdBInCgtjZW50cm9pZF9tbRgOIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50QgsKCV9jb3ZlcmFnZUILCglfYXJlYV9tbTJCDAoKX2NvdW50X21tMipVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKqYECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFSp3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIr4BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzayJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASK2AQoKUmVkdWN0aW9ucxIqCgpzdGF0aXN0aWNzGAEgAygOMhYucG9seXNjYW4udjEuU3RhdGlzdGljEhMKC3BlcmNlbnRpbGVzGAIgAygBEjgKEXBlcmNlbnRpbGVfbWV0aG9kGAMgASgOMh0ucG9seXNjYW4udjEuUGVyY2VudGlsZU1ldGhvZBItCgloaXN0b2dyYW0YBCABKAsyGi5wb2x5c2Nhbi52MS5IaXN0b2dyYW1TcGVjIlQKCVJlZ2lvblNldBIkCgdyZWdpb25zGAEgAygLMhMucG9seXNjYW4udjEuUmVnaW9uEiEKBXNjYWxlGAIgASgLMhIucG9seXNjYW4udjEuU2NhbGUiQQoFU2NhbGUSCQoBeBgBIAEoARIJCgF5GAIgASgBEiIKBm9yaWdpbhgDIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50IkAKDk1pbGxpbWV0cmVSZWN0EgoKAngwGAEgASgBEgoKAnkwGAIgASgBEgoKAngxGAMgASgBEgoKAnkxGAQgASgBIqwBCgtMaW1pdFJlc3VsdBISCgpleHByZXNzaW9uGAEgASgJEiUKB3ZlcmRpY3QYAiABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EhIKBXZhbHVlGAMgASgBSACIAQESJQoHY2hhbm5lbBgEIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDgoGcmVhc29uGAUgASgJEg0KBXBhcnRzGAYgASgNQggKBl92YWx1ZSI0Cg9QZXJjZW50aWxlVmFsdWUSEgoKcGVyY2VudGlsZRgBIAEoARINCgV2YWx1ZRgCIAEoASJXCglIaXN0b2dyYW0SDQoFbG93ZXIYASABKAESDQoFdXBwZXIYAiABKAESDgoGY291bnRzGAMgAygEEg0KBWJlbG93GAQgASgEEg0KBWFib3ZlGAUgASgEIq8JChFDaGFubmVsU3RhdGlzdGljcxIlCgdjaGFubmVsGAEgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBISCgVjb3VudBgCIAEoBEgAiAEBEhAKA3N1bRgDIAEoBEgBiAEBEhsKDnN1bV9vZl9zcXVhcmVzGAQgASgESAKIAQESEQoEbWVhbhgFIAEoAUgDiAEBEhUKCHZhcmlhbmNlGAYgASgBSASIAQESEwoGc3RkZGV2GAcgASgBSAWIAQESEAoDbWluGAggASgNSAaIAQESEAoDbWF4GAkgASgNSAeIAQESKgoGbWluX2F0GAogASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhIqCgZtYXhfYXQYCyABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEhMKBm1lZGlhbhgMIAEoAUgIiAEBEhEKBG1vZGUYDSABKA1ICYgBARIVCghkaXN0aW5jdBgOIAEoDUgKiAEBEjEKC3BlcmNlbnRpbGVzGA8gAygLMhwucG9seXNjYW4udjEuUGVyY2VudGlsZVZhbHVlEikKCWhpc3RvZ3JhbRgQIAEoCzIWLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbRItChF3ZWlnaHRlZF9jZW50cm9pZBgRIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhUKCHNrZXduZXNzGBIgASgBSAuIAQESFQoIa3VydG9zaXMYEyABKAFIDIgBARIUCgdlbnRyb3B5GBQgASgBSA2IAQESJAoXbWVhbl9hYnNvbHV0ZV9kZXZpYXRpb24YFSABKAFIDogBARIgChNpbnRlcnF1YXJ0aWxlX3JhbmdlGBYgASgBSA+IAQESEgoKY3VtdWxhdGl2ZRgXIAMoBBIfChJrb2xtb2dvcm92X3NtaXJub3YYGCABKAFIEIgBARIYCgt3YXNzZXJzdGVpbhgZIAEoAUgRiAEBEhsKDmplbnNlbl9zaGFubm9uGBogASgBSBKIAQESFwoKY2hpX3NxdWFyZRgbIAEoAUgTiAEBEiUKCW1pbl9hdF9tbRgcIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiUKCW1heF9hdF9tbRgdIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKFHdlaWdodGVkX2NlbnRyb2lkX21tGB4gASgLMhIucG9seXNjYW4udjEuUG9pbnRCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmUi4AMKDFJlZ2lvblJlc3VsdBINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEg0KBWNvdW50GAMgASgEEgwKBGFyZWEYBCABKAESFQoIY292ZXJhZ2UYBSABKAFIAIgBARImCgZib3VuZHMYBiABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYByABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwCghjaGFubmVscxgIIAMoCzIeLnBvbHlzY2FuLnYxLkNoYW5uZWxTdGF0aXN0aWNzEiUKB3ZlcmRpY3QYCSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EigKBmxpbWl0cxgKIAMoCzIYLnBvbHlzY2FuLnYxLkxpbWl0UmVzdWx0EhUKCGFyZWFfbW0yGAsgASgBSAGIAQESFgoJY291bnRfbW0yGAwgASgBSAKIAQESLgoJYm91bmRzX21tGA0gASgLMhsucG9seXNjYW4udjEuTWlsbGltZXRyZVJlY3QSJwoLY2VudHJvaWRfbW0YDiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludEILCglfY292ZXJhZ2VCCwoJX2FyZWFfbW0yQgwKCl9jb3VudF9tbTIqVQoIRmlsbFJ1bGUSGQoVRklMTF9SVUxFX1VOU1BFQ0lGSUVEEAASFgoSRklMTF9SVUxFX05PTl9aRVJPEAESFgoSRklMTF9SVUxFX0VWRU5fT0REEAIqtgEKCk1hc2tNZXRob2QSGwoXTUFTS19NRVRIT0RfVU5TUEVDSUZJRUQQABIVChFNQVNLX01FVEhPRF9OQUlWRRABEhUKEU1BU0tfTUVUSE9EX1RJTEVEEAISHQoZTUFTS19NRVRIT0RfRURHRV9GSUxURVJFRBADEiMKH01BU0tfTUVUSE9EX1RJTEVEX0VER0VfRklMVEVSRUQQBBIZChVNQVNLX01FVEhPRF9ST1dfU1BBTlMQBSqmBAoJU3RhdGlzdGljEhkKFVNUQVRJU1RJQ19VTlNQRUNJRklFRBAAEhMKD1NUQVRJU1RJQ19DT1VOVBABEhEKDVNUQVRJU1RJQ19TVU0QAhIcChhTVEFUSVNUSUNfU1VNX09GX1NRVUFSRVMQAxISCg5TVEFUSVNUSUNfTUVBThAEEhYKElNUQVRJU1RJQ19WQVJJQU5DRRAFEhQKEFNUQVRJU1RJQ19TVERERVYQBhIRCg1TVEFUSVNUSUNfTUlOEAcSEQoNU1RBVElTVElDX01BWBAIEhcKE1NUQVRJU1RJQ19ISVNUT0dSQU0QCRIZChVTVEFUSVNUSUNfUEVSQ0VOVElMRVMQChIUChBTVEFUSVNUSUNfTUVESUFOEAsSEgoOU1RBVElTVElDX01PREUQDBIWChJTVEFUSVNUSUNfRElTVElOQ1QQDRIWChJTVEFUSVNUSUNfQ0VOVFJPSUQQDhIWChJTVEFUSVNUSUNfU0tFV05FU1MQDxIWChJTVEFUSVNUSUNfS1VSVE9TSVMQEBIVChFTVEFUSVNUSUNfRU5UUk9QWRAREiUKIVNUQVRJU1RJQ19NRUFOX0FCU09MVVRFX0RFVklBVElPThASEiEKHVNUQVRJU1RJQ19JTlRFUlFVQVJUSUxFX1JBTkdFEBMSGAoUU1RBVElTVElDX0NVTVVMQVRJVkUQFBIXChNTVEFUSVNUSUNfRElTVEFOQ0VTEBUqdwoQUGVyY2VudGlsZU1ldGhvZBIhCh1QRVJDRU5USUxFX01FVEhPRF9VTlNQRUNJRklFRBAAEiIKHlBFUkNFTlRJTEVfTUVUSE9EX05FQVJFU1RfUkFOSxABEhwKGFBFUkNFTlRJTEVfTUVUSE9EX0xJTkVBUhACKkYKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -39,8 +39,31 @@ export const RingSchema: GenMessage<Ring> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 0);
 
 /**
+ * Mask is pixels, row by row.
+ *
+ * @generated from message polyscan.v1.Mask
+ */
+export type Mask = Message<"polyscan.v1.Mask"> & {
+  /**
+   * y, x0, x1, y, x0, x1, ...: the pixels x0 to x1 - 1 of row y. From row to row, and in a row from left to right, no two
+   * runs touching; none is empty; |coordinate| < 2^22. A mask may have none, and runs outside of frames. Limits on
+   * vertices count a run as one.
+   *
+   * @generated from field: repeated sfixed32 runs = 1;
+   */
+  runs: number[];
+};
+
+/**
+ * Describes the message polyscan.v1.Mask.
+ * Use `create(MaskSchema)` to create a new message.
+ */
+export const MaskSchema: GenMessage<Mask> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 1);
+
+/**
  * Region is a set of pixels given by one or more rings: the pixels whose centres have a winding number
- * that the fill rule takes. Under NON_ZERO a hole is a ring of the opposite direction.
+ * that the fill rule takes. Under NON_ZERO a hole is a ring of the opposite direction. Or it is given by a mask.
  *
  * @generated from message polyscan.v1.Region
  */
@@ -78,6 +101,13 @@ export type Region = Message<"polyscan.v1.Region"> & {
    * @generated from field: polyscan.v1.Reference reference = 5;
    */
   reference?: Reference | undefined;
+
+  /**
+   * The pixels themselves, instead of rings.
+   *
+   * @generated from field: polyscan.v1.Mask mask = 6;
+   */
+  mask?: Mask | undefined;
 };
 
 /**
@@ -85,7 +115,7 @@ export type Region = Message<"polyscan.v1.Region"> & {
  * Use `create(RegionSchema)` to create a new message.
  */
 export const RegionSchema: GenMessage<Region> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 1);
+  messageDesc(file_polyscan_v1_region, 2);
 
 /**
  * Reference is a distribution that another is compared with: that of another region, or one that is kept.
@@ -113,7 +143,7 @@ export type Reference = Message<"polyscan.v1.Reference"> & {
  * Use `create(ReferenceSchema)` to create a new message.
  */
 export const ReferenceSchema: GenMessage<Reference> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 2);
+  messageDesc(file_polyscan_v1_region, 3);
 
 /**
  * ReferenceCounts are the counts of samples by value, such as those of a histogram with one bin a value.
@@ -134,7 +164,7 @@ export type ReferenceCounts = Message<"polyscan.v1.ReferenceCounts"> & {
  * Use `create(ReferenceCountsSchema)` to create a new message.
  */
 export const ReferenceCountsSchema: GenMessage<ReferenceCounts> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 3);
+  messageDesc(file_polyscan_v1_region, 4);
 
 /**
  * HistogramSpec asks for bins of equal width instead of one bin a value.
@@ -169,7 +199,7 @@ export type HistogramSpec = Message<"polyscan.v1.HistogramSpec"> & {
  * Use `create(HistogramSpecSchema)` to create a new message.
  */
 export const HistogramSpecSchema: GenMessage<HistogramSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 4);
+  messageDesc(file_polyscan_v1_region, 5);
 
 /**
  * Reductions says what to compute. All of it is done in one pass over the pixels.
@@ -207,7 +237,7 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
  * Use `create(ReductionsSchema)` to create a new message.
  */
 export const ReductionsSchema: GenMessage<Reductions> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 5);
+  messageDesc(file_polyscan_v1_region, 6);
 
 /**
  * RegionSet is a list of regions that are looked at together.
@@ -235,7 +265,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  * Use `create(RegionSetSchema)` to create a new message.
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 6);
+  messageDesc(file_polyscan_v1_region, 7);
 
 /**
  * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
@@ -269,7 +299,7 @@ export type Scale = Message<"polyscan.v1.Scale"> & {
  * Use `create(ScaleSchema)` to create a new message.
  */
 export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 7);
+  messageDesc(file_polyscan_v1_region, 8);
 
 /**
  * MillimetreRect is a rectangle in mm.
@@ -303,7 +333,7 @@ export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
  * Use `create(MillimetreRectSchema)` to create a new message.
  */
 export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 8);
+  messageDesc(file_polyscan_v1_region, 9);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -358,7 +388,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 9);
+  messageDesc(file_polyscan_v1_region, 10);
 
 /**
  * PercentileValue is one percentile.
@@ -382,7 +412,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 10);
+  messageDesc(file_polyscan_v1_region, 11);
 
 /**
  * Histogram counts samples by value.
@@ -425,7 +455,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 11);
+  messageDesc(file_polyscan_v1_region, 12);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -612,7 +642,7 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 12);
+  messageDesc(file_polyscan_v1_region, 13);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -641,7 +671,8 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
 
   /**
    * Absolute value of the sum of the signed areas of the quantised rings, in square pixels, inside the frame
-   * or not. It is the region's geometric area where rings do not cross and holes have the opposite direction.
+   * or not. It is the region's geometric area where rings do not cross and holes have the opposite direction. Of a mask
+   * it is the number of its pixels.
    *
    * @generated from field: double area = 4;
    */
@@ -718,7 +749,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 13);
+  messageDesc(file_polyscan_v1_region, 14);
 
 /**
  * FillRule decides which winding numbers are inside.

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// masked is a region of y, x0, x1, ...
+func masked(name string, runs ...int32) *pb.Region {
+	return &pb.Region{Name: name, Mask: &pb.Mask{Runs: runs}}
+}
+
+// TestMasks: a mask is reduced as the pixels that it says, in a call, by a recipe that a restart keeps, and by strips.
+func TestMasks(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, Config{RecipeDir: dir})
+	in := inspecting(rect("a", 2, 3, 20, 9), masked("m", -1, 0, 9, 4, -3, 2, 4, 5, 9, 39, 31, 40), masked("none"))
+	in.GetRegionSet().Regions[1].Limits = []string{"count == 7", "coverage > 0.2"}
+	b := newBelt(3, 32, 200)
+	req := &pb.ReduceRequest{Inspection: in, Frame: rawFrame(32, 40, gray8, b.lines(0, 40))}
+	res, err := s.inspection.Reduce(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum uint64
+	for _, at := range [][2]int{{0, 4}, {1, 4}, {5, 4}, {6, 4}, {7, 4}, {8, 4}, {31, 39}} {
+		sum += uint64(b.lines(at[1], at[1]+1)[at[0]])
+	}
+	m := res.GetResult().GetRegions()[1]
+	if m.GetCount() != 7 || m.GetChannels()[0].GetSum() != sum || m.GetArea() != 27 || m.GetCoverage() != 7./27 ||
+		m.GetVerdict() != pb.Verdict_VERDICT_PASS ||
+		!proto.Equal(m.GetBounds(), &pb.PixelRect{X0: 0, Y0: 4, X1: 32, Y1: 40}) {
+		t.Errorf("the mask sums to %d: %v", sum, m)
+	}
+	if n := res.GetResult().GetRegions()[2]; n.GetCount() != 0 || n.GetCoverage() != 1 {
+		t.Errorf("the empty mask: %v", n)
+	}
+
+	put, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{
+		Recipe: &pb.Recipe{Name: "m", RegionSet: in.GetRegionSet()}})
+	if err != nil || put.GetRecipe().GetVersion() != 1 {
+		t.Fatalf("%v, %v", put, err)
+	}
+	s.stop(t)
+	s = start(t, Config{RecipeDir: dir})
+	got, err := s.recipe.GetRecipe(t.Context(), &pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "m"}})
+	if err != nil || !proto.Equal(got.GetRecipe().GetRegionSet(), in.GetRegionSet()) {
+		t.Errorf("%v, %v", got, err)
+	}
+	req.Inspection = &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "m"}}}
+	for range 2 { // prepared, then from what is prepared
+		again, err := s.inspection.Reduce(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := res.GetResult().GetRegions(); !proto.Equal(&pb.PartResult{Regions: again.GetResult().GetRegions()},
+			&pb.PartResult{Regions: want}) {
+			t.Errorf("by the recipe %v, want %v", again, want)
+		}
+	}
+
+	call := s.scan(t, scanOpen(in, 32, 16, 40, 33))
+	for n := range uint64(20) {
+		call.strip(b.strip(n, int(n)*10, int(n)*10+10))
+	}
+	parts := call.finish().parts
+	if len(parts) < 4 {
+		t.Fatalf("%d parts", len(parts))
+	}
+	for _, p := range parts {
+		if !p.GetIncomplete() {
+			s.wantPart(t, p, in, b, 40)
+		}
+	}
+}
+
+func TestRefusesMasks(t *testing.T) {
+	s := start(t, Config{MaxVertices: 12, MaxRegionVertices: 6})
+	many := make([]int32, 0, 21)
+	for y := range int32(7) {
+		many = append(many, y, 0, 1)
+	}
+	both := rect("both", 0, 0, 1, 1)
+	both.Mask = &pb.Mask{Runs: []int32{0, 0, 1}}
+	const at = "inspection.region_set.regions[1]"
+	for _, c := range []struct {
+		region *pb.Region
+		field  string
+		words  []string
+	}{
+		{masked("m", 1, 2), at + ".mask.runs", []string{"2 numbers", "threes"}},
+		{masked("m", 1, 2, 3, 1, 3, 4), at + ".mask.runs[3]", []string{"row 1, columns [3, 4)", "not touch"}},
+		{masked("m", 1, 2, 2), at + ".mask.runs[0]", []string{"must hold a pixel"}},
+		{masked("m", 1<<22, 2, 3), at + ".mask.runs[0]", []string{"4194304"}},
+		{masked("m", many...), at + ".mask", []string{"7 runs", "6 vertices in a region"}},
+		{both, at + ".mask", []string{"1 runs", "1 rings"}},
+	} {
+		_, err := s.inspection.Reduce(t.Context(),
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 1, 1), c.region), Frame: smallFrame(1)})
+		wantRefused(t, err, c.field, c.words...)
+	}
+	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{
+		Inspection: inspecting(masked("a", many[:18]...), masked("b", many[:18]...), masked("c", many[:3]...)),
+		Frame:      smallFrame(1)})
+	wantRefused(t, err, "inspection.region_set.regions", "13 vertices", "12")
+}
