@@ -89,6 +89,18 @@ type Columns struct {
 	Wasserstein           []float64
 	JensenShannon         []float64
 	ChiSquare             []float64
+
+	Textures *TextureColumns // nil where none were asked for
+}
+
+// TextureColumns holds what [TextureValue] holds, of pairs at O offsets in L levels.
+type TextureColumns struct {
+	Levels  int      // L
+	Offsets []Offset // O of them
+	Pairs   []uint32 // [R][C][O]
+	// Contrast, homogeneity, energy, correlation and entropy: [R][C][O] each, NaN where there is none.
+	Numbers [5][]float64
+	Counts  []uint32 // [R][C][O][L][L]; nil where they weren't asked for
 }
 
 // HistogramColumns holds histograms of B bins each.
@@ -187,6 +199,16 @@ func newColumns(p *plan) *Columns {
 		if has(s.is) {
 			*s.column(c) = make([]float64, n)
 		}
+	}
+	if no := p.listedOffsets; no > 0 {
+		t := &TextureColumns{Levels: p.levels, Offsets: p.offsets[:no], Pairs: make([]uint32, n*no)}
+		for k := range t.Numbers {
+			t.Numbers[k] = make([]float64, n*no)
+		}
+		if p.matrices {
+			t.Counts = make([]uint32, n*no*p.levels*p.levels)
+		}
+		c.Textures = t
 	}
 	if has(Histogram) {
 		c.Histogram = &HistogramColumns{Bins: p.bins.bins, Lower: p.bins.lower, Upper: p.bins.upper, Full: p.bins.full}
@@ -319,9 +341,44 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 			}
 		}
 	}
+	if t := c.Textures; t != nil {
+		t.put(k, s.textures[:len(t.Offsets)])
+	}
 	if h := c.Histogram; h != nil && !h.Full {
 		h.Below[k], h.Above[k] = fillBins(&p.bins, h.Counts[k*h.Bins:(k+1)*h.Bins], &s.dist)
 	}
+}
+
+// put puts the values of a channel of a region into place k.
+func (t *TextureColumns) put(k int, values []TextureValue) {
+	cells := t.Levels * t.Levels
+	for i := range values {
+		at := k*len(t.Offsets) + i
+		t.Pairs[at] = uint32(values[i].Pairs)
+		for n, v := range values[i].numbers() {
+			t.Numbers[n][at] = *v
+		}
+		if t.Counts != nil {
+			copy(t.Counts[at*cells:(at+1)*cells], values[i].Counts)
+		}
+	}
+}
+
+// values are those of place k, which share nothing with the columns.
+func (t *TextureColumns) values(k int) []TextureValue {
+	cells := t.Levels * t.Levels
+	out := make([]TextureValue, len(t.Offsets))
+	for i := range out {
+		at := k*len(t.Offsets) + i
+		out[i] = TextureValue{Offset: t.Offsets[i], Levels: t.Levels, Pairs: uint64(t.Pairs[at])}
+		for n, v := range out[i].numbers() {
+			*v = t.Numbers[n][at]
+		}
+		if t.Counts != nil {
+			out[i].Counts = slices.Clone(t.Counts[at*cells : (at+1)*cells])
+		}
+	}
+	return out
 }
 
 func pointOrNaN(p Point, has bool) [2]float64 {
@@ -379,6 +436,13 @@ func (c *Columns) chooseFailed() {
 	}
 	c.Percentile = choose(c.Percentile, rows, nc*len(c.Percentiles))
 	c.WeightedCentroid = choose(c.WeightedCentroid, rows, nc)
+	if t := c.Textures; t != nil {
+		no := nc * len(t.Offsets)
+		t.Pairs, t.Counts = choose(t.Pairs, rows, no), choose(t.Counts, rows, no*t.Levels*t.Levels)
+		for n := range t.Numbers {
+			t.Numbers[n] = choose(t.Numbers[n], rows, no)
+		}
+	}
 	if h := c.Histogram; h != nil {
 		h.Counts = choose(h.Counts, rows, nc*h.Bins)
 		h.Below, h.Above = choose(h.Below, rows, nc), choose(h.Above, rows, nc)
@@ -445,7 +509,7 @@ func (r *Result) AsRows() *Result {
 			}
 			to.Limits = slices.Clone(c.Limits[from:c.LimitEnds[i]])
 		}
-		if c.Statistics&^Centroid == 0 && c.WeightedCentroid == nil {
+		if c.Statistics&^Centroid == 0 && c.WeightedCentroid == nil && c.Textures == nil {
 			continue // no channels were asked for
 		}
 		to.Channels = channels[i*nc : (i+1)*nc : (i+1)*nc]
@@ -463,6 +527,9 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 	to.Has = asked & (Count | Sum | SumOfSquares | Distinct | Histogram | Cumulative)
 	if asked.Has(Count) {
 		to.Count = count
+	}
+	if c.Textures != nil {
+		to.Textures = c.Textures.values(k)
 	}
 	if asked.Has(Sum) {
 		to.Sum = c.Sum[k]

@@ -69,6 +69,11 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 		histograms = make([]HistogramCounts, n*nc)
 		counts = make([]uint64, n*nc*p.bins.bins)
 	}
+	nt := p.listedOffsets
+	var textures []TextureValue
+	if nt > 0 {
+		textures = make([]TextureValue, n*nc*nt)
+	}
 	var limits []LimitResult
 	if p.set.limitFrom != nil {
 		limits = make([]LimitResult, len(p.set.limits))
@@ -83,6 +88,9 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 			k := i*nc + c
 			if np > 0 {
 				ch.Percentiles = percentiles[k*np : (k+1)*np : (k+1)*np]
+			}
+			if nt > 0 {
+				ch.Textures = textures[k*nt : (k+1)*nt : (k+1)*nt]
 			}
 			if cumulative != nil {
 				ch.Cumulative = cumulative[k*p.bins.bins : (k+1)*p.bins.bins : (k+1)*p.bins.bins]
@@ -147,6 +155,7 @@ func (d *deriver) inPieces(first int, stats []driver.MaskStats, hist histogramSo
 	if d.want&needHistogram != 0 {
 		each += nc * (d.frame.Format.Levels() / 256)
 	}
+	each += d.pairCounts() / 256
 	const piece = 1 << 11 // in the unit of parallelWork
 	step := max(piece/each, 1)
 	for at, n := 0, len(stats)/nc; at < n; at += step {
@@ -171,6 +180,7 @@ func (d *deriver) batch(first int, stats []driver.MaskStats, hist histogramSourc
 	if d.want&needHistogram != 0 {
 		work += n * nc * (d.frame.Format.Levels() / 256)
 	}
+	work += n * (d.pairCounts() / 256)
 	workers := min(runtime.GOMAXPROCS(0), n, work/parallelWork)
 	if workers <= 1 {
 		return d.regions(first, n, stats, hist)
@@ -210,6 +220,8 @@ type scratch struct {
 	dist     distribution
 	turns    []turn
 	outcomes []outcome
+	pairs    pairWork
+	textures []TextureValue // of the channel at hand, those of limits included
 
 	// The region at hand, where its numbers end up in columns.
 	row         RegionResult
@@ -285,6 +297,11 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 				stats[0].Count, d.channels[0], stats[c].Count, d.channels[c])
 		}
 		d.channel(s, &r.Channels[c], &stats[c])
+		if len(d.offsets) > 0 {
+			if err := d.pairsOf(s, i, c, &r.Channels[c], &stats[c], hist.pairsOf(c)); err != nil {
+				return err
+			}
+		}
 		if d.want.Has(Distances) {
 			d.compare(i, c, &r.Channels[c], &s.dist)
 		}
@@ -421,6 +438,28 @@ func (d *deriver) checkHistogram(i, c int, m *driver.MaskStats, n, sum uint64) e
 	return nil
 }
 
+// pairsOf derives the textures of channel c of region i, into the channel those that were asked for.
+func (d *deriver) pairsOf(s *scratch, i, c int, to *ChannelStatistics, m *driver.MaskStats, counts []uint32) error {
+	s.textures = grow(s.textures, len(d.offsets))
+	d.plan.textures(s.textures, counts, &s.pairs)
+	for k := range s.textures {
+		if t := &s.textures[k]; t.Pairs > m.Count {
+			return fmt.Errorf("%w: region %d, %v: %d pairs at %v of %d pixels", ErrInconsistent, i, d.channels[c], t.Pairs,
+				t.Offset, m.Count)
+		}
+	}
+	if to.Textures == nil { // of limits alone, or for columns
+		return nil
+	}
+	copy(to.Textures, s.textures)
+	if d.matrices { // the counts are the batch's
+		for k := range to.Textures {
+			to.Textures[k].Counts = slices.Clone(to.Textures[k].Counts)
+		}
+	}
+	return nil
+}
+
 // channel derives the wanted statistics of one channel. s.dist holds its distribution, for limits too.
 func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats) {
 	c.Has = d.want & (Count | Sum | SumOfSquares)
@@ -551,6 +590,8 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
 		return c.WeightedCentroid.X, c.Has.Has(Centroid)
 	case quantityWeightedY:
 		return c.WeightedCentroid.Y, c.Has.Has(Centroid)
+	case quantityContrast, quantityHomogeneity, quantityEnergy, quantityCorrelation, quantityPairEntropy:
+		return l.texture(s.textures)
 	default:
 		shape := &shapes[l.quantity-quantitySkewness]
 		return *shape.field(c), c.Has.Has(shape.is)
@@ -670,6 +711,9 @@ type histogramSource struct {
 	counts []uint32 // nil without histograms
 	levels int
 	ranged bool // only the part between min and max was downloaded
+
+	pairs []uint32 // counts of pairs, each so many for a channel of a region
+	each  int
 }
 
 // from skips n histograms.
@@ -677,8 +721,12 @@ func (h histogramSource) from(n int) histogramSource {
 	if h.counts != nil {
 		h.counts = h.counts[n*h.levels:]
 	}
+	h.pairs = h.pairs[n*h.each:]
 	return h
 }
+
+// pairsOf are the counts of pairs of channel c.
+func (h histogramSource) pairsOf(c int) []uint32 { return h.pairs[c*h.each : (c+1)*h.each] }
 
 // of is histogram c, of samples with these statistics.
 func (h histogramSource) of(c int, s *driver.MaskStats) counts {

@@ -124,28 +124,43 @@ func (a *twiceArea) addProduct(x, y uint64) {
 	a.hi += hi + carry
 }
 
-// entropy is that of the values, in bits: the mean of log2(count of all / count of the value). Its relative error is
-// below 2^-49, and its bits don't depend on the processor: nothing here is left to fuse.
+// entropy is that of the values, in bits.
 func (d *distribution) entropy() float64 {
-	n := d.count()
-	var all compensated
-	var small [64]float64 // terms of small counts, which come again and again; that of 1 is above 0, or all there is
+	var s entropySum
+	s.begin(d.count())
 	before := uint64(0)
 	for _, c := range d.cumulative {
-		k := c - before
+		s.add(c-before, 1)
 		before = c
-		if k < uint64(len(small)) && small[k] > 0 {
-			all.add(small[k])
-			continue
-		}
-		term := float64(float64(k) * log2Quotient(n, k))
-		if k < uint64(len(small)) {
-			small[k] = term
-		}
-		all.add(term)
 	}
-	return all.sum / float64(n)
+	return s.value()
 }
+
+// entropySum sums up an entropy in bits: the mean of log2(count of all / count of the value). Its relative error is
+// below 2^-49, and its bits don't depend on the processor: nothing here is left to fuse.
+type entropySum struct {
+	n     uint64
+	all   compensated
+	small [64]float64 // terms of small counts, which come again and again; that of 1 is above 0, or all there is
+}
+
+// begin begins a sum over counts that add up to n.
+func (s *entropySum) begin(n uint64) { *s = entropySum{n: n} }
+
+// add adds a count, which comes so many times: a power of 2.
+func (s *entropySum) add(k uint64, times int) {
+	if k < uint64(len(s.small)) && s.small[k] > 0 {
+		s.all.add(float64(float64(times) * s.small[k]))
+		return
+	}
+	term := float64(float64(k) * log2Quotient(s.n, k))
+	if k < uint64(len(s.small)) {
+		s.small[k] = term
+	}
+	s.all.add(float64(float64(times) * term))
+}
+
+func (s *entropySum) value() float64 { return s.all.sum / float64(s.n) }
 
 // log2Quotient is log2(a/b), 1 <= b <= a < 2^32, with a relative error below 2^-50: a/b is 2^e times a quotient from
 // 1/sqrt 2 to sqrt 2, whose logarithm is 2 atanh((a-b)/(a+b)), a series in a number below 0.172. Differences and sums

@@ -312,7 +312,8 @@ func (s *Set) matching(pattern string) (regions []int) {
 func (s *Set) want(region int, q *Limit) int {
 	list := s.wanted[region]
 	at := slices.IndexFunc(list, func(o *Limit) bool {
-		return o.quantity == q.quantity && o.channel == q.channel && o.percent == q.percent && o.pixels == q.pixels
+		return o.quantity == q.quantity && o.channel == q.channel && o.percent == q.percent && o.pixels == q.pixels &&
+			o.offset == q.offset
 	})
 	if at >= 0 {
 		return at

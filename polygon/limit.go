@@ -62,6 +62,7 @@ type Limit struct {
 	spelled  string         // the quantity as reasons spell it
 
 	pixels     interval    // of "count of pixels ..."
+	offset     Offset      // of a quantity of pairs
 	expression *expression // of a limit between regions
 	want       interval
 	op         operator
@@ -109,6 +110,11 @@ const (
 	quantityWasserstein
 	quantityJensenShannon
 	quantityChiSquare
+	quantityContrast // and those behind it: of pairs of pixels
+	quantityHomogeneity
+	quantityEnergy
+	quantityCorrelation
+	quantityPairEntropy
 	quantityExpression // of quantities of several regions
 )
 
@@ -147,6 +153,18 @@ var coordinates = map[string][2]quantity{
 	"max":      {quantityMaxX, quantityMaxY},
 	"weighted": {quantityWeightedX, quantityWeightedY},
 }
+
+// pairQuantities are those that limits spell with the offset of a pair of pixels behind them.
+var pairQuantities = map[string]quantity{
+	"contrast":    quantityContrast,
+	"homogeneity": quantityHomogeneity,
+	"energy":      quantityEnergy,
+	"correlation": quantityCorrelation,
+	"entropy":     quantityPairEntropy,
+}
+
+// pairs says that the quantity is of pairs of pixels.
+func (q quantity) pairs() bool { return q >= quantityContrast && q <= quantityPairEntropy }
 
 // ofRegion says that the quantity is not of a channel.
 func (q quantity) ofRegion() bool { return q <= quantityCentroidY }
@@ -291,6 +309,9 @@ func (l *Limit) needs() Statistics {
 			needs |= l.expression.operands[i].is.needs()
 		}
 		return needs
+	}
+	if l.quantity.pairs() {
+		return Count // pairs are counted where there are offsets
 	}
 	if l.quantity >= quantitySkewness {
 		return shapes[l.quantity-quantitySkewness].is
@@ -440,8 +461,15 @@ func (o *outcome) lack(c Channel, why string) {
 	}
 }
 
-// novalue is why a quantity of a channel with pixels has no value: skewness and kurtosis, or a weighted centroid.
+// novalue is why a quantity of a channel with pixels has no value: skewness and kurtosis, a weighted centroid, or a
+// quantity of pairs.
 func (l *Limit) novalue() string {
+	switch {
+	case l.quantity == quantityCorrelation:
+		return "no two pixels of the region lie so, or all are of one level"
+	case l.quantity.pairs():
+		return "no two pixels of the region lie so"
+	}
 	if l.quantity == quantityWeightedX || l.quantity == quantityWeightedY {
 		return "all samples are 0"
 	}

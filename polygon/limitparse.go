@@ -43,6 +43,7 @@ const MaxLimit = 256
 //	         | "median" | "mode" | "distinct" | "p" percent
 //	         | "skewness" | "kurtosis" | "entropy" | "mad" | "iqr"
 //	         | "ks" | "wasserstein" | "js" | "chisquare"
+//	         | ( "contrast" | "homogeneity" | "energy" | "correlation" | "entropy" ) "(" dx "," dy ")"
 //	         | "width" | "height" | ( "centroid" | "weighted" | "min" | "max" ) "." ( "x" | "y" )
 //	         | "count" "of" "pixels" ( "below" number | "above" number | "in" interval )
 //	op       = "<" | "<=" | ">" | ">=" | "==" | "!="
@@ -65,7 +66,9 @@ const MaxLimit = 256
 // end in, a round one leaves it out. "below" and "above" are strict. Percentiles (p50, p99.5) are by nearest rank, as
 // are the quartiles of iqr; mad is the mean absolute deviation. Skewness and kurtosis have no value where all samples
 // are equal: a limit on them fails there. ks, wasserstein, js and chisquare are distances from the region's
-// [Reference], which it must have.
+// [Reference], which it must have. Quantities with dx and dy are of pairs of pixels, the second dx columns to the right
+// of the first and dy rows below: see [TextureValue]. They have no value, and limits on them fail, where there is no such
+// pair, and a correlation where all levels are equal.
 //
 // width and height are of the region's bounds, centroid of its pixels, weighted is the centroid weighted by the
 // samples, min and max are the centres of the first pixels with these values. Lengths, positions and areas (area,
@@ -240,7 +243,8 @@ var limitChannels = map[string]Channel{
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
 	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of centroid, weighted, min " +
-	"or max, a percentile such as p99, or count of pixels below, above or in"
+	"or max, a percentile such as p99, contrast, homogeneity, energy, correlation or entropy of pairs such as (1,0), or " +
+	"count of pixels below, above or in"
 
 func (p *limitParser) limit() (l Limit, err error) {
 	start := *p
@@ -314,7 +318,11 @@ func (p *limitParser) quantity(l *Limit) error {
 	if p.text == "p" && isDigit(p.peek(0)) {
 		return p.percentile(l)
 	}
+	pair, isPair := pairQuantities[p.text]
 	q, ok := quantities[p.text]
+	if isPair && (!ok || p.peekSign() == '(') {
+		return p.pair(l, pair)
+	}
 	xy, has := coordinates[p.text]
 	if !ok && !has {
 		return p.fail("a quantity (" + expectedQuantity + ")")
@@ -365,6 +373,41 @@ func (p *limitParser) quantity(l *Limit) error {
 		return p.fail(`"below", "above" or "in"`)
 	}
 	l.spelled = "count of pixels " + strings.ToLower(strings.TrimSpace(p.src[from:p.at]))
+	return nil
+}
+
+// peekSign is the byte that the next token begins with, or 0.
+func (p *limitParser) peekSign() byte {
+	n := 0
+	for strings.IndexByte(" \t\r\n", p.peek(n)) >= 0 {
+		n++
+	}
+	return p.peek(n)
+}
+
+// pair reads the offset of a quantity of pairs.
+func (p *limitParser) pair(l *Limit, q quantity) error {
+	l.quantity, l.spelled = q, p.text
+	p.next()
+	at := p.at
+	if !p.sign("(") {
+		return p.fail(`"(" and the offset of a pair of pixels, such as (1,0)`)
+	}
+	for i, to := range []*int{&l.offset.DX, &l.offset.DY} {
+		n, err := strconv.Atoi(p.text)
+		if p.kind != tokenNumber || err != nil {
+			return p.fail("a whole number of pixels")
+		}
+		*to = n
+		p.next()
+		if end := [2]string{",", ")"}[i]; !p.sign(end) {
+			return p.fail(strconv.Quote(end))
+		}
+	}
+	if why := l.offset.wrong(); why != "" {
+		return p.failAt(at, "the offset %v %s", l.offset, why)
+	}
+	l.spelled += l.offset.String()
 	return nil
 }
 

@@ -27,6 +27,11 @@ type plan struct {
 	fractions    []exact.Fraction // of percentiles, where they are computed
 	method       PercentileMethod
 	bins         binner
+
+	offsets       []Offset // of pairs of pixels: those that were asked for, and those of limits; none where there are no pairs
+	listedOffsets int      // how many were asked for
+	levels        int      // grey levels of pairs
+	matrices      bool     // the counts are returned, too
 }
 
 const (
@@ -95,6 +100,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 			p.bins = newBinner(r.Histogram, f.Format.Levels())
 		}
 	}
+	p.planPairs(bad, r.Cooccurrence)
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}

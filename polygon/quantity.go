@@ -5,6 +5,8 @@ package polygon
 import (
 	"math"
 	"strconv"
+
+	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Quantity is what a limit measures, such as "r.mean" or "count of pixels below 40": a limit without its condition.
@@ -57,7 +59,7 @@ func (q Quantity) In(c Channel) Quantity {
 // same.
 func (q Quantity) Covers(other Quantity) bool {
 	a, b := &q.of, &other.of
-	return a.quantity == b.quantity && a.percent == b.percent && a.pixels == b.pixels &&
+	return a.quantity == b.quantity && a.percent == b.percent && a.pixels == b.pixels && a.offset == b.offset &&
 		(a.channel == NoChannel || a.channel == b.channel)
 }
 
@@ -87,6 +89,14 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 		hi /= 2
 	case quantityKolmogorovSmirnov, quantityJensenShannon, quantityChiSquare:
 		hi = 1
+	case quantityContrast:
+		hi = (driver.MaxPairLevels - 1) * (driver.MaxPairLevels - 1)
+	case quantityHomogeneity, quantityEnergy:
+		hi = 1
+	case quantityCorrelation:
+		return -1, 1
+	case quantityPairEntropy:
+		hi = 16 // of 256 by 256 pairs
 	case quantityVariance:
 		hi *= hi / 4
 	case quantityStdDev:

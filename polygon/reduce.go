@@ -92,22 +92,28 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		uploaded = size
 	}
 
-	perRegion := d.histogramBytes()
+	perRegion, pairBytes := d.histogramBytes(), 4*int64(d.pairCounts())
 	batch := n
-	if perRegion > 0 {
+	if perRegion+pairBytes > 0 {
 		// On a small device histograms get a quarter of what is left beside frame and regions, so that calls can
 		// overlap.
 		arena := min(histogramArena, (dev.Info().MemoryBytes-extra-int64(size))/4)
-		batch = int(max(1, min(int64(n), arena/perRegion)))
+		batch = int(max(1, min(int64(n), arena/(perRegion+pairBytes))))
 	}
 	hlen := 0
 	if perRegion > 0 {
 		hlen = batch * nc * levels
 	}
-	footprint := extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) +
+	pairs, pairScratch, err := d.pairOp(dev, y0, y1)
+	if err != nil {
+		return err
+	}
+	plen := batch * d.pairCounts()
+	footprint := kernels.Bytes[uint32](plen) + kernels.Bytes[byte](int(pairScratch)) + extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) +
 		kernels.Bytes[uint32](hlen)
 	host.stats = grow(host.stats, batch*nc)
 	host.hist = grow(host.hist, hlen)
+	host.pairs = grow(host.pairs, plen)
 	columns := d.histogram()
 	switch {
 	case columns == nil:
@@ -117,10 +123,10 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		columns.makeCounts(n * nc)
 	}
 
-	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())
+	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())*int64(1+len(d.offsets))
 	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held + kernels.Held(d.frame.Resident), Units: work,
 		Timing: &d.res.Timing}
-	err := dev.Do(ctx, job, func(q *kernels.Queue) error {
+	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		prepared, err := prepare(q)
 		if err != nil {
 			return err
@@ -135,6 +141,13 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		}
 		hist, err := kernels.Alloc[uint32](q, hlen, "histograms")
 		if err != nil {
+			return err
+		}
+		counts, err := kernels.Alloc[uint32](q, plen, "pairs")
+		if err != nil {
+			return err
+		}
+		if pairs.Scratch, err = scratchOf(q, pairScratch); err != nil {
 			return err
 		}
 		if err := kernels.UploadChunks(q, pixels, host.pieces); err != nil {
@@ -171,10 +184,17 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			if err := d.set.reduce(q, op, s, h); err != nil {
 				return err
 			}
+			if plen > 0 {
+				pairs.Prepared, pairs.Frame.Data, pairs.First, pairs.Count = prepared, op.Frame.Data, first, count
+				if err := d.countPairs(q, pairs, counts.Range(0, count*d.pairCounts()), host.pairs); err != nil {
+					return err
+				}
+			}
 			src, err := host.download(q, s, h, levels)
 			if err != nil {
 				return err
 			}
+			src.pairs, src.each = host.pairs[:count*d.pairCounts()], d.pairCounts()/nc
 			if err := d.inPieces(first, host.stats[:count*nc], src, q.Yield); err != nil {
 				return err
 			}
@@ -218,6 +238,7 @@ type hostMemory struct {
 	pieces [][]byte
 	stats  []driver.MaskStats
 	hist   []uint32
+	pairs  []uint32
 }
 
 var hostPool = sync.Pool{New: func() any { return new(hostMemory) }}

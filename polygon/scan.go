@@ -162,6 +162,9 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	if err := checkMethod(cfg.Method); err != nil {
 		return nil, err
 	}
+	if err := p.refusePairs(); err != nil {
+		return nil, err
+	}
 	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts,
 		stripBytes: max(cfg.StripBytes, 0), past: s.NewParts()}
 	p.output.Later = c.past != nil

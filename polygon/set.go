@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 	"unsafe"
 
@@ -29,6 +30,7 @@ type Set struct {
 	limitFrom []int32  // nil where no region has limits
 	distinct  []*Limit // each once
 	needs     Statistics
+	offsets   []Offset        // of pairs that limits speak of
 	channels  [Alpha + 1]bool // that limits name
 
 	references []reference // by region; nil where no region has one
@@ -341,6 +343,9 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
 		}
 		s.needs |= l.needs()
+		if err := s.addOffsets(l); err != "" {
+			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", err)
+		}
 		s.channels[l.channel] = true
 		if l.expression != nil {
 			for n := range l.expression.operands {
@@ -352,6 +357,26 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 	if s.limitFrom != nil {
 		s.limitFrom[i+1] = int32(len(s.limits))
 	}
+}
+
+// addOffsets notes the offsets of pairs that a limit speaks of, and says where they become too many.
+func (s *Set) addOffsets(l *Limit) string {
+	see := func(l *Limit) {
+		if l.quantity.pairs() && !slices.Contains(s.offsets, l.offset) && len(s.offsets) <= MaxOffsets {
+			s.offsets = append(s.offsets, l.offset)
+		}
+	}
+	before := len(s.offsets)
+	see(l)
+	if l.expression != nil {
+		for n := range l.expression.operands {
+			see(&l.expression.operands[n].is)
+		}
+	}
+	if n := len(s.offsets); n > MaxOffsets && n > before {
+		return fmt.Sprintf("limits have more than %d offsets of pairs", MaxOffsets)
+	}
+	return ""
 }
 
 // mostPixels is the size of the box around region i; the region has no more pixels.

@@ -78,6 +78,9 @@ type Reductions struct {
 	PercentileMethod PercentileMethod
 	// Histogram says how samples are binned; the zero value is one bin a value.
 	Histogram HistogramSpec
+	// Cooccurrence asks for [ChannelStatistics.Textures], of which pairs of pixels, and says in how many levels limits see
+	// them. Nil asks for none.
+	Cooccurrence *CooccurrenceSpec
 	// Output says what of it is returned.
 	Output Output
 }
@@ -168,6 +171,8 @@ type ChannelStatistics struct {
 	Wasserstein       float64 // the first: the area between the two, in levels
 	JensenShannon     float64 // divergence in bits, 0 to 1
 	ChiSquare         float64 // half the sum of (p-q)^2/(p+q), 0 to 1
+	// Textures has a value for each offset that was asked for, in order; nil where none was.
+	Textures []TextureValue
 }
 
 // Validate reports what [Reduce] would refuse whatever the frame, in an [*kernels.InvalidError] with paths such as
@@ -198,6 +203,9 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 	}
 	if rest := r.Output.Fields &^ allFields; rest != 0 {
 		bad.Add(path{"reductions", "output", "fields"}, fmt.Sprintf("%#x", uint16(rest)), "are no known fields")
+	}
+	if r.Cooccurrence != nil {
+		r.Cooccurrence.check(bad)
 	}
 	h := r.Histogram
 	if h.Bins < 0 || h.Bins > maxBins {

@@ -211,6 +211,9 @@ func (x *written) compare(op driver.Op) (d error) {
 		histA, histB := both[uint32](x, "Hist")
 		found(CompareStats(statsA, statsB, op.First, nc))
 		found(CompareHist(histA, histB, op.First, nc, op.Frame.Format.Levels()))
+	case *driver.MaskCooccurrence:
+		a, b := both[uint32](x, "Counts")
+		found(CompareCooccurrence(a, b, op.First, int(op.Frame.Format.Channels), len(op.Offsets), op.Levels))
 	case *driver.MaskRaster:
 		a, b := both[byte](x, "Dst.Data")
 		im := op.Dst

@@ -752,6 +752,23 @@ func mistakes() []mistake {
 					return s.Stream.Run(op)
 				})
 			})},
+		{part: "cooccurrence", name: "the partner lies on the other side", says: "MaskCooccurrence: region",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskCooccurrence) error {
+					op.Offsets = slices.Clone(op.Offsets)
+					for i := range op.Offsets {
+						op.Offsets[i].DX = -op.Offsets[i].DX
+					}
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "cooccurrence", name: "bands overwrite each other", says: "in bands of rows",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskCooccurrence) error {
+					op.Accumulate = false
+					return s.Stream.Run(op)
+				})
+			})},
 		{part: "cases", name: "labels from 1 whatever the first", says: "MaskRaster",
 			cases: []string{"part of the regions 0", "part of the regions 1", "part of the regions 2"},
 			drv: Perturb(Oracle(), Perturbation{

@@ -89,6 +89,7 @@ var parts = []struct {
 	{"moved", on(Suite.moved)},
 	{"concurrent", on(Suite.concurrent)},
 	{"shared", on(Suite.shared)},
+	{"cooccurrence", on(Suite.cooccurrence)},
 	{"triangulate", on(Suite.triangulate)},
 	{"voronoi", on(Suite.voronoi)},
 	{"meshes", on(Suite.meshes)},

@@ -62,12 +62,12 @@ func Variance(n, sum, sumSq uint64) (v, root float64) {
 	if hi == 0 && lo == 0 {
 		return 0, 0
 	}
-	return Quotient(hi, lo, n*n), rootQuotient(hi, lo, n*n)
+	return Quotient(hi, lo, n*n), RootQuotient(hi, lo, n*n)
 }
 
-// rootQuotient is the square root of hi:lo / den, correctly rounded. Rounding the quotient before taking the root would
+// RootQuotient is the square root of hi:lo / den, correctly rounded. Rounding the quotient before taking the root would
 // be off by one unit now and then. hi < 2^62.
-func rootQuotient(hi, lo, den uint64) float64 {
+func RootQuotient(hi, lo, den uint64) float64 {
 	// floor(sqrt(n*4^k / den)) is the floor of the root of the floor of the quotient. Choose k so that the quotient has
 	// 117 to 120 bits, and the root 59 or 60, of which 53 are kept.
 	n := bits.Len64(hi) + 64

@@ -71,8 +71,8 @@ func TestRootQuotient(t *testing.T) {
 		r := new(big.Rat).SetFrac(big128(hi, lo), new(big.Int).SetUint64(den))
 		f := new(big.Float).SetPrec(400).SetRat(r)
 		want, _ := f.Sqrt(f).Float64()
-		if got := rootQuotient(hi, lo, den); got != want {
-			t.Errorf("rootQuotient(%#x, %#x, %#x) = %v, want %v", hi, lo, den, got, want)
+		if got := RootQuotient(hi, lo, den); got != want {
+			t.Errorf("RootQuotient(%#x, %#x, %#x) = %v, want %v", hi, lo, den, got, want)
 		}
 	}
 	naive := 0
@@ -86,7 +86,7 @@ func TestRootQuotient(t *testing.T) {
 		}
 		den := max(1, randomBits(rng, 64))
 		check(hi, lo, den)
-		if rootQuotient(hi, lo, den) != math.Sqrt(Quotient(hi, lo, den)) {
+		if RootQuotient(hi, lo, den) != math.Sqrt(Quotient(hi, lo, den)) {
 			naive++
 		}
 	}

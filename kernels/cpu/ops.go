@@ -22,6 +22,7 @@ func init() {
 	handle((*device).maskPrepare, maskPrepareBytes)
 	handle((*device).maskReduce, nil)
 	handle((*device).maskRaster, nil)
+	handle((*device).maskCooccurrence, nil)
 	handle((*device).triangulate, sized(triangulateScratch))
 	handle((*device).voronoi, sized(voronoiScratch))
 	handle((*device).islands, sized(islandsScratch))

@@ -17,6 +17,7 @@ type scratch struct {
 	rows   rowScratch
 	tiles  tileScratch
 	writer spanWriter
+	pairs  pairScratch
 	pace   pace
 }
 

@@ -147,6 +147,11 @@ const (
 	meshDiagramBytes         = 32
 	packImageBytes           = 32
 	packThreads              = 256
+	pairArgsBytes            = 296
+	pairItems                = 16
+	pairMarkThreads          = 256
+	pairShared               = 114688
+	pairThreads              = 1024
 	pastUpdates              = 64
 	pointSlots               = 6
 	prefixThreads            = 1024
@@ -533,6 +538,33 @@ type packImage struct {
 	Order       uint32
 	SampleBytes uint32
 	Alpha       uint32
+}
+
+type pairArgs struct {
+	P          view
+	Frame      uint64
+	Counts     uint64
+	Bits       uint64
+	Stride     uint64
+	Slot       uint64
+	First      uint32
+	Count      uint32
+	Out        uint32
+	Row0       int32
+	Rows       int32
+	FromRow    int32
+	ToRow      int32
+	Pixel      uint32
+	At         uint32
+	SampleBits uint32
+	Levels     uint32
+	Channels   uint32
+	Channel    uint32
+	Offset0    uint32
+	Offsets    uint32
+	AllOffsets uint32
+	Dx         [16]int32
+	Dy         [16]int32
 }
 
 type preparedRegion struct {
@@ -1264,94 +1296,99 @@ const (
 	hullJoin                 kernelFor[hullArgs]                     = 81
 	islandsFind              kernelFor[islandsFindParams]            = 82
 	islandsSettle            kernelFor[islandsSettleParams]          = 83
-	prepareRowSpans          kernelFor[view]                         = 84
-	preparePrefix            kernelFor[view]                         = 85
-	prepareNaive             kernelFor[view]                         = 86
-	prepareTiled             kernelFor[view]                         = 87
-	prepareEdgeFiltered      kernelFor[view]                         = 88
-	prepareTiledEdgeFiltered kernelFor[view]                         = 89
-	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 90
-	rasterItems              kernelFor[rasterItemsParams]            = 91
-	rasterNaive              kernelFor[rasterRowSpansParams]         = 92
-	rasterTiled              kernelFor[rasterRowSpansParams]         = 93
-	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 94
-	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 95
-	reduceClear              kernelFor[reduceClearParams]            = 96
-	reduceGray8              kernelFor[reduceArgs]                   = 97
-	reduceGray8M             kernelFor[reduceArgs]                   = 98
-	reduceGray8H             kernelFor[reduceArgs]                   = 99
-	reduceGray8HM            kernelFor[reduceArgs]                   = 100
-	reduceGray16             kernelFor[reduceArgs]                   = 101
-	reduceGray16M            kernelFor[reduceArgs]                   = 102
-	reduceGray16H            kernelFor[reduceArgs]                   = 103
-	reduceGray16HM           kernelFor[reduceArgs]                   = 104
-	reduceAny8               kernelFor[reduceArgs]                   = 105
-	reduceAny8M              kernelFor[reduceArgs]                   = 106
-	reduceAny8H              kernelFor[reduceArgs]                   = 107
-	reduceAny8HM             kernelFor[reduceArgs]                   = 108
-	reduceGray8Each          kernelFor[reduceArgs]                   = 109
-	reduceGray8MEach         kernelFor[reduceArgs]                   = 110
-	reduceGray8HEach         kernelFor[reduceArgs]                   = 111
-	reduceGray8HMEach        kernelFor[reduceArgs]                   = 112
-	reduceGray16Each         kernelFor[reduceArgs]                   = 113
-	reduceGray16MEach        kernelFor[reduceArgs]                   = 114
-	reduceGray16HEach        kernelFor[reduceArgs]                   = 115
-	reduceGray16HMEach       kernelFor[reduceArgs]                   = 116
-	reduceAny8Each           kernelFor[reduceArgs]                   = 117
-	reduceAny8MEach          kernelFor[reduceArgs]                   = 118
-	reduceAny8HEach          kernelFor[reduceArgs]                   = 119
-	reduceAny8HMEach         kernelFor[reduceArgs]                   = 120
-	reduceWideH              kernelFor[reduceArgs]                   = 121
-	reduceWideHM             kernelFor[reduceArgs]                   = 122
-	reduceGlobalH            kernelFor[reduceArgs]                   = 123
-	reduceGlobalHM           kernelFor[reduceArgs]                   = 124
-	packUnpack               kernelFor[packUnpackParams]             = 125
-	packPack                 kernelFor[packPackParams]               = 126
-	selectClear              kernelFor[selection]                    = 127
-	selectKeys               kernelFor[selection]                    = 128
-	selectPrevious           kernelFor[selection]                    = 129
-	selectCells              kernelFor[selection]                    = 130
-	selectDistance           kernelFor[selection]                    = 131
-	selectRefine             kernelFor[selection]                    = 132
-	selectMark               kernelFor[selection]                    = 133
-	selectCount              kernelFor[selection]                    = 134
-	selectWrite              kernelFor[selection]                    = 135
-	shadePrepare             kernelFor[shading]                      = 136
-	shadeTriangles8          kernelFor[shading]                      = 137
-	shadeTriangles16         kernelFor[shading]                      = 138
-	shadeTriangles32         kernelFor[shading]                      = 139
-	shadeTasks               kernelFor[shading]                      = 140
-	shadeScan                kernelFor[shading]                      = 141
-	shadeList                kernelFor[shading]                      = 142
-	shadeSumTiles            kernelFor[shading]                      = 143
-	shadeColors              kernelFor[shading]                      = 144
-	shadePaintTiles          kernelFor[shading]                      = 145
-	triangulateBounds        kernelFor[delaunayArgs]                 = 146
-	triangulateKeys          kernelFor[delaunayArgs]                 = 147
-	triangulateSort          kernelFor[triangulateSortParams]        = 148
-	triangulateUnique        kernelFor[delaunayArgs]                 = 149
-	triangulateBoxes         kernelFor[delaunayArgs]                 = 150
-	triangulateTree          kernelFor[delaunayArgs]                 = 151
-	triangulateStars         kernelFor[delaunayArgs]                 = 152
-	triangulateSlabs         kernelFor[delaunayArgs]                 = 153
-	triangulateFar           kernelFor[delaunayArgs]                 = 154
-	triangulateEmit          kernelFor[delaunayArgs]                 = 155
-	voronoiMark              kernelFor[voronoiArgs]                  = 156
-	voronoiRank              kernelFor[voronoiArgs]                  = 157
-	voronoiLeast             kernelFor[voronoiArgs]                  = 158
-	voronoiHard              kernelFor[voronoiArgs]                  = 159
-	voronoiHardWide          kernelFor[voronoiArgs]                  = 160
-	voronoiTiles             kernelFor[voronoiArgs]                  = 161
-	voronoiTilesWide         kernelFor[voronoiArgs]                  = 162
-	voronoiFew               kernelFor[voronoiArgs]                  = 163
-	voronoiFewWide           kernelFor[voronoiArgs]                  = 164
-	voronoiStrips            kernelFor[voronoiArgs]                  = 165
-	voronoiColumns           kernelFor[voronoiArgs]                  = 166
-	voronoiRows              kernelFor[voronoiArgs]                  = 167
-	voronoiRowsWide          kernelFor[voronoiArgs]                  = 168
-	voronoiBrute             kernelFor[voronoiArgs]                  = 169
-	voronoiSeed              kernelFor[voronoiArgs]                  = 170
-	voronoiJump              kernelFor[voronoiArgs]                  = 171
+	cooccurrenceMark         kernelFor[pairArgs]                     = 84
+	cooccurrence8            kernelFor[pairArgs]                     = 85
+	cooccurrence16           kernelFor[pairArgs]                     = 86
+	cooccurrence8Global      kernelFor[pairArgs]                     = 87
+	cooccurrence16Global     kernelFor[pairArgs]                     = 88
+	prepareRowSpans          kernelFor[view]                         = 89
+	preparePrefix            kernelFor[view]                         = 90
+	prepareNaive             kernelFor[view]                         = 91
+	prepareTiled             kernelFor[view]                         = 92
+	prepareEdgeFiltered      kernelFor[view]                         = 93
+	prepareTiledEdgeFiltered kernelFor[view]                         = 94
+	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 95
+	rasterItems              kernelFor[rasterItemsParams]            = 96
+	rasterNaive              kernelFor[rasterRowSpansParams]         = 97
+	rasterTiled              kernelFor[rasterRowSpansParams]         = 98
+	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 99
+	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 100
+	reduceClear              kernelFor[reduceClearParams]            = 101
+	reduceGray8              kernelFor[reduceArgs]                   = 102
+	reduceGray8M             kernelFor[reduceArgs]                   = 103
+	reduceGray8H             kernelFor[reduceArgs]                   = 104
+	reduceGray8HM            kernelFor[reduceArgs]                   = 105
+	reduceGray16             kernelFor[reduceArgs]                   = 106
+	reduceGray16M            kernelFor[reduceArgs]                   = 107
+	reduceGray16H            kernelFor[reduceArgs]                   = 108
+	reduceGray16HM           kernelFor[reduceArgs]                   = 109
+	reduceAny8               kernelFor[reduceArgs]                   = 110
+	reduceAny8M              kernelFor[reduceArgs]                   = 111
+	reduceAny8H              kernelFor[reduceArgs]                   = 112
+	reduceAny8HM             kernelFor[reduceArgs]                   = 113
+	reduceGray8Each          kernelFor[reduceArgs]                   = 114
+	reduceGray8MEach         kernelFor[reduceArgs]                   = 115
+	reduceGray8HEach         kernelFor[reduceArgs]                   = 116
+	reduceGray8HMEach        kernelFor[reduceArgs]                   = 117
+	reduceGray16Each         kernelFor[reduceArgs]                   = 118
+	reduceGray16MEach        kernelFor[reduceArgs]                   = 119
+	reduceGray16HEach        kernelFor[reduceArgs]                   = 120
+	reduceGray16HMEach       kernelFor[reduceArgs]                   = 121
+	reduceAny8Each           kernelFor[reduceArgs]                   = 122
+	reduceAny8MEach          kernelFor[reduceArgs]                   = 123
+	reduceAny8HEach          kernelFor[reduceArgs]                   = 124
+	reduceAny8HMEach         kernelFor[reduceArgs]                   = 125
+	reduceWideH              kernelFor[reduceArgs]                   = 126
+	reduceWideHM             kernelFor[reduceArgs]                   = 127
+	reduceGlobalH            kernelFor[reduceArgs]                   = 128
+	reduceGlobalHM           kernelFor[reduceArgs]                   = 129
+	packUnpack               kernelFor[packUnpackParams]             = 130
+	packPack                 kernelFor[packPackParams]               = 131
+	selectClear              kernelFor[selection]                    = 132
+	selectKeys               kernelFor[selection]                    = 133
+	selectPrevious           kernelFor[selection]                    = 134
+	selectCells              kernelFor[selection]                    = 135
+	selectDistance           kernelFor[selection]                    = 136
+	selectRefine             kernelFor[selection]                    = 137
+	selectMark               kernelFor[selection]                    = 138
+	selectCount              kernelFor[selection]                    = 139
+	selectWrite              kernelFor[selection]                    = 140
+	shadePrepare             kernelFor[shading]                      = 141
+	shadeTriangles8          kernelFor[shading]                      = 142
+	shadeTriangles16         kernelFor[shading]                      = 143
+	shadeTriangles32         kernelFor[shading]                      = 144
+	shadeTasks               kernelFor[shading]                      = 145
+	shadeScan                kernelFor[shading]                      = 146
+	shadeList                kernelFor[shading]                      = 147
+	shadeSumTiles            kernelFor[shading]                      = 148
+	shadeColors              kernelFor[shading]                      = 149
+	shadePaintTiles          kernelFor[shading]                      = 150
+	triangulateBounds        kernelFor[delaunayArgs]                 = 151
+	triangulateKeys          kernelFor[delaunayArgs]                 = 152
+	triangulateSort          kernelFor[triangulateSortParams]        = 153
+	triangulateUnique        kernelFor[delaunayArgs]                 = 154
+	triangulateBoxes         kernelFor[delaunayArgs]                 = 155
+	triangulateTree          kernelFor[delaunayArgs]                 = 156
+	triangulateStars         kernelFor[delaunayArgs]                 = 157
+	triangulateSlabs         kernelFor[delaunayArgs]                 = 158
+	triangulateFar           kernelFor[delaunayArgs]                 = 159
+	triangulateEmit          kernelFor[delaunayArgs]                 = 160
+	voronoiMark              kernelFor[voronoiArgs]                  = 161
+	voronoiRank              kernelFor[voronoiArgs]                  = 162
+	voronoiLeast             kernelFor[voronoiArgs]                  = 163
+	voronoiHard              kernelFor[voronoiArgs]                  = 164
+	voronoiHardWide          kernelFor[voronoiArgs]                  = 165
+	voronoiTiles             kernelFor[voronoiArgs]                  = 166
+	voronoiTilesWide         kernelFor[voronoiArgs]                  = 167
+	voronoiFew               kernelFor[voronoiArgs]                  = 168
+	voronoiFewWide           kernelFor[voronoiArgs]                  = 169
+	voronoiStrips            kernelFor[voronoiArgs]                  = 170
+	voronoiColumns           kernelFor[voronoiArgs]                  = 171
+	voronoiRows              kernelFor[voronoiArgs]                  = 172
+	voronoiRowsWide          kernelFor[voronoiArgs]                  = 173
+	voronoiBrute             kernelFor[voronoiArgs]                  = 174
+	voronoiSeed              kernelFor[voronoiArgs]                  = 175
+	voronoiJump              kernelFor[voronoiArgs]                  = 176
 )
 
 // kernelNames are the files and names of kernels.
@@ -1440,6 +1477,11 @@ var kernelNames = [...]kernelName{
 	{"hullcompletion", "hull_join"},
 	{"islands", "islands_find"},
 	{"islands", "islands_settle"},
+	{"mask_cooccurrence", "mask_cooccurrence_mark"},
+	{"mask_cooccurrence", "mask_cooccurrence_8"},
+	{"mask_cooccurrence", "mask_cooccurrence_16"},
+	{"mask_cooccurrence", "mask_cooccurrence_8_global"},
+	{"mask_cooccurrence", "mask_cooccurrence_16_global"},
 	{"mask_prepare", "mask_prepare_row_spans"},
 	{"mask_prepare", "mask_prepare_prefix"},
 	{"mask_prepare", "mask_prepare_naive"},
@@ -1546,6 +1588,7 @@ var (
 	_ [driver.MaskMoments]byte                                  = [4]byte{}
 	_ [driver.MaxEdge]byte                                      = [2040]byte{}
 	_ [driver.MaxFlipRounds]byte                                = [1048576]byte{}
+	_ [driver.MaxPairOffsets]byte                               = [16]byte{}
 	_ [unsafe.Offsetof(driver.CurveSegment{}.Curve)]byte        = [32]byte{}
 	_ [unsafe.Offsetof(driver.CurveSegment{}.LogPieces)]byte    = [40]byte{}
 	_ [unsafe.Offsetof(driver.CurveSegment{}.Start)]byte        = [36]byte{}

@@ -65,6 +65,7 @@ type device struct {
 	modules     []cu.Module
 	kernels     []cu.Function // by kernel
 	sharedBytes int           // of dynamic shared memory that a block of mask_reduce_wide can have
+	pairShared  int           // and one of mask_cooccurrence
 	// kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
 	early     bool
 	graphless atomic.Bool // cycles can't be made graphs: see stream.makeGraph
@@ -164,6 +165,11 @@ func (d *device) load() error {
 	}
 	for _, k := range []kernelFor[reduceArgs]{reduceWideH, reduceWideHM} {
 		if d.sharedBytes, code = reserveShared(d.kernels[k], most); code != 0 {
+			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
+		}
+	}
+	for _, k := range []kernelFor[pairArgs]{cooccurrence8, cooccurrence16} {
+		if d.pairShared, code = reserveShared(d.kernels[k], most); code != 0 {
 			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
 		}
 	}

@@ -31,6 +31,9 @@ func init() {
 	}
 	handle((*stream).maskReduce, nil)
 	handle((*stream).maskRaster, nil)
+	handle((*stream).maskCooccurrence, func(_ *device, op *driver.MaskCooccurrence) (int64, error) {
+		return pairScratch(&op.Frame), nil
+	})
 	handle((*stream).triangulate, func(_ *device, op *driver.Triangulate) (int64, error) {
 		return triangulateScratch(op.N), nil
 	})

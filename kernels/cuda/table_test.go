@@ -395,6 +395,7 @@ func TestBenchmarks(t *testing.T) {
 			b.reduction("sums, extrema, 256 bins, "+size, sumsBin, c.histogram)
 			b.reduction("all, "+size, everything, c.moment)
 			if large {
+				b.cooccurrence("co-occurrence, 64 levels, 4 offsets, "+size, 150)
 				b.copies()
 				b.strips(256 / small)
 			}
@@ -413,6 +414,7 @@ func TestBenchmarks(t *testing.T) {
 		b.prepares("1000 regions of 12 edges, 4096x4096", 20, driver.RowSpans)
 		b.reduction("1000 regions, sums and extrema, 4096x4096", sums, 0)
 		b.reduction("1000 regions, all, 4096x4096", everything, 10)
+		b.cooccurrence("1000 regions, co-occurrence, 64 levels, 4 offsets, 4096x4096", 0)
 	})
 
 	for _, c := range []struct {

@@ -371,15 +371,20 @@ func (op *MaskReduce) Computes() MaskWhat {
 	return op.What
 }
 
-func (op *MaskReduce) check() error {
-	if err := op.Frame.check(op.name(), "Frame."); err != nil {
+// checkRows checks a frame whose first row is row row0 of an image.
+func checkRows(op string, frame *Image, row0 int) error {
+	if err := frame.check(op, "Frame."); err != nil {
 		return err
 	}
-	bottom := op.Row0 + op.Frame.Height
-	if op.Row0 < 0 || bottom < op.Row0 || CheckSize(op.name(), "", op.Frame.Width, bottom) != nil {
-		return refuse(op.name(), "Row0", op.Row0, "puts the strip outside of what an image can be")
+	bottom := row0 + frame.Height
+	if row0 < 0 || bottom < row0 || CheckSize(op, "", frame.Width, bottom) != nil {
+		return refuse(op, "Row0", row0, "puts the strip outside of what an image can be")
 	}
-	if err := checkRun(op.name(), op.First, op.Count); err != nil {
+	return nil
+}
+
+func (op *MaskReduce) check() error {
+	if err := cmp.Or(checkRows(op.name(), &op.Frame, op.Row0), checkRun(op.name(), op.First, op.Count)); err != nil {
 		return err
 	}
 	if all := MaskSums | MaskExtrema | MaskMoments | MaskHistogram; op.What&^all != 0 {

@@ -42,6 +42,14 @@
 #define WIDE_RUN 62  // items that can't overflow a counter of 16 bits: 63,488 pixels
 #define WIDE_ITEMS 8 // a block with fewer counts in the results: to go through all counters takes longer
 
+// ---- mask_cooccurrence
+
+#define PAIR_THREADS 1024
+#define PAIR_MARK_THREADS 256 // a warp an item
+// Shared memory for counters of a block, so that two blocks of 1024 threads fit on a multiprocessor of 227 KB.
+#define PAIR_SHARED (112 * 1024)
+#define PAIR_ITEMS 16 // a block with fewer items of a region counts in the results: to go through all counters takes longer
+
 // ---- fingerprint
 
 #define FINGERPRINT_THREADS 128

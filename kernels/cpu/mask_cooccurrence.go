@@ -1,0 +1,315 @@
+// MaskCooccurrence: pairs of grey levels at offsets, inside prepared regions.
+//
+// The partner of a pixel is inside where the row spans of its row say so: the spans of a row, shifted by the offset, meet
+// those of the partner's row, and what they have in common are runs of pairs without any test.
+
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+const (
+	// pairTables are counted into in turn, so that neighbours of one value don't wait for each other's counter.
+	pairTables = 4
+	// pairCells bounds the counters that a worker has, in uint32: 1 MiB. Offsets beyond take another pass.
+	pairCells = 1 << 18
+)
+
+// pairScratch is what a worker needs: levels of two rows, and counters, which are zero between uses.
+type pairScratch struct {
+	base, partner levelRow
+	tables        []uint32
+}
+
+// levelRow holds the levels of the pixels of a region in one row, at the columns' own places from x0 on.
+type levelRow struct {
+	levels []uint16
+	y      int // -1 where it holds none
+}
+
+// pairing is an op in progress.
+type pairing struct {
+	driver.MaskCooccurrence
+	prepared prepared
+	frame    []byte
+	counts   []uint32
+	order    []int // of offsets, by DY: each row of partners is read once
+	level    []uint16
+	channels int
+	cells    int // of an offset
+
+	tasks []pairTask
+	next  atomic.Int64
+	mu    sync.Mutex // held to add to the counts of a region that is in several tasks
+}
+
+// pairTask is rows [from, to) of a region, which counts from First, and some of its offsets in one channel: those of
+// order[first:last].
+type pairTask struct {
+	region, channel, first, last int
+	from, to                     int
+}
+
+func (d *device) maskCooccurrence(op *driver.MaskCooccurrence, stop *stopFlag) error {
+	p := &pairing{MaskCooccurrence: *op}
+	if err := p.open(); err != nil {
+		return err
+	}
+	if !p.Accumulate {
+		clear(p.counts)
+	}
+	work := p.plan(d.threads)
+	n := min(d.threads, len(p.tasks), 1+int(work/(2*minTaskPixels)))
+	return d.share("MaskCooccurrence", n, stop, p.work)
+}
+
+func (p *pairing) open() (err error) {
+	if p.prepared, err = openPrepared(view(p.Prepared)); err != nil {
+		return err
+	}
+	if err := p.prepared.rangeOf(p.First, p.Count); err != nil {
+		return err
+	}
+	p.frame = view(p.Frame.Data)
+	im, h := p.Frame, p.prepared.header
+	if im.Width != int(h.Width) || p.Row0 > int(h.Height)-im.Height {
+		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
+			p.Row0, p.Row0, im.Height, im.Width, h.Width, h.Height)
+	}
+	p.counts = viewAs[uint32](p.Counts)
+	p.channels, p.cells = int(im.Format.Channels), p.Levels*p.Levels
+	p.order = make([]int, len(p.Offsets))
+	for i := range p.order {
+		p.order[i] = i
+	}
+	slices.SortStableFunc(p.order, func(a, b int) int { return int(p.Offsets[a].DY) - int(p.Offsets[b].DY) })
+	p.level = levelsOf(im.Format, p.Levels)
+	return nil
+}
+
+// levelsOf is the level of each value of the bytes of a sample.
+func levelsOf(f driver.PixelFormat, levels int) []uint16 {
+	t := make([]uint16, 1<<(8*f.SampleBytes))
+	for v := range t {
+		t[v] = uint16(min(v*levels>>f.Bits, levels-1))
+	}
+	return t
+}
+
+// plan makes the tasks, and returns about how many pairs they have together.
+func (p *pairing) plan(threads int) (total uint64) {
+	from, to := max(p.FromRow, p.Row0), min(p.ToRow, p.Row0+p.Frame.Height)
+	group := max(1, pairCells/(pairTables*p.cells)) // offsets of a task
+	// Pixels and rows of a region that are counted.
+	inRows := func(i int) (pixels uint64, y0, y1 int) {
+		e := &p.prepared.regions[p.First+i]
+		y0, y1 = max(int(e.Y0), from), min(int(e.Y1), to)
+		if y0 >= y1 || e.Count == 0 {
+			return 0, 0, 0
+		}
+		return uint64(float64(e.Pixels) * float64(y1-y0) / float64(e.Y1-e.Y0)), y0, y1
+	}
+	each := uint64(p.channels * len(p.Offsets))
+	for i := range p.Count {
+		n, _, _ := inRows(i)
+		total += n * each
+	}
+	target := max(minTaskPixels, total/uint64(tasksPerThread*threads))
+	for i := range p.Count {
+		n, y0, y1 := inRows(i)
+		if y0 == y1 {
+			continue
+		}
+		parts := 1
+		if threads > 1 {
+			parts = int(min(max(n*each/target, 1), uint64(y1-y0)))
+		}
+		for k := range parts {
+			for c := range p.channels {
+				for first := 0; first < len(p.order); first += group {
+					p.tasks = append(p.tasks, pairTask{region: i, channel: c, first: first,
+						last: min(first+group, len(p.order)), from: y0 + (y1-y0)*k/parts, to: y0 + (y1-y0)*(k+1)/parts})
+				}
+			}
+		}
+	}
+	return total
+}
+
+// work takes tasks until there are none.
+func (p *pairing) work(sc *scratch) error {
+	for {
+		i := int(p.next.Add(1) - 1)
+		if i >= len(p.tasks) {
+			return nil
+		}
+		if err := p.count(sc, &p.tasks[i]); err != nil {
+			return err
+		}
+	}
+}
+
+// count does a task: into the worker's own counters, and then to the results.
+func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
+	s := &sc.pairs
+	e := &p.prepared.regions[p.First+t.region]
+	if e.X0 < 0 || int(e.X1) > p.Frame.Width || e.X0 > e.X1 {
+		return errCorrupt
+	}
+	spans, err := p.prepared.regionSpans(p.First + t.region)
+	if err != nil {
+		return err
+	}
+	n := (t.last - t.first) * p.cells
+	if len(s.tables) < pairTables*n {
+		s.tables = make([]uint32, pairTables*n)
+	}
+	s.base.reset(int(e.X1 - e.X0))
+	s.partner.reset(int(e.X1 - e.X0))
+	// Rows where nothing was counted yet leave the counters zero, whatever ends this.
+	defer func() {
+		if err != nil {
+			clear(s.tables)
+		}
+	}()
+	x0 := int(e.X0)
+	for at := search(spans, t.from); at < len(spans); {
+		y := int(spans[at].Y)
+		if y >= t.to {
+			break
+		}
+		row := rowSpans(spans[at:], y)
+		at += len(row)
+		if s.partner.y == y {
+			s.base, s.partner = s.partner, s.base
+		} else if err := p.fill(&s.base, row, y, x0, t.channel); err != nil {
+			return err
+		}
+		pairs := 0
+		for k := t.first; k < t.last; k++ {
+			o := p.Offsets[p.order[k]]
+			other, to := row, &s.base
+			if o.DY != 0 {
+				y2 := y + int(o.DY)
+				if y2 < p.Row0 || y2 >= p.Row0+p.Frame.Height {
+					continue
+				}
+				other = rowSpans(spans[search(spans, y2):], y2)
+				if len(other) == 0 {
+					continue
+				}
+				if to = &s.partner; to.y != y2 {
+					if err := p.fill(to, other, y2, x0, t.channel); err != nil {
+						return err
+					}
+				}
+			}
+			pairs += meet(row, other, int32(o.DX), func(a, b int32) {
+				first, second := s.base.levels[a-e.X0:b-e.X0], to.levels[int(a-e.X0)+int(o.DX):]
+				countPairs(s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells], first, second, p.Levels)
+			})
+		}
+		if sc.pace.spend(pairs + 50) {
+			return errAborted
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := t.first; k < t.last; k++ {
+		tables := s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells]
+		to := p.counts[((t.region*p.channels+t.channel)*len(p.Offsets)+p.order[k])*p.cells:][:p.cells]
+		addTables(to, tables)
+	}
+	return nil
+}
+
+// addTables adds counters to counts, and sets them to zero.
+func addTables(to, tables []uint32) {
+	n := len(to)
+	a, b, c, d := tables[:n], tables[n:2*n], tables[2*n:3*n], tables[3*n:4*n]
+	for i := range to {
+		to[i] += a[i] + b[i] + c[i] + d[i]
+	}
+	clear(tables)
+}
+
+func (r *levelRow) reset(width int) {
+	r.y = -1
+	if cap(r.levels) < width {
+		r.levels = make([]uint16, width)
+	}
+	r.levels = r.levels[:width]
+}
+
+// fill finds the levels of the pixels of spans, which are those of a region in row y, from column x0 on.
+func (p *pairing) fill(r *levelRow, spans []span, y, x0, channel int) error {
+	f := p.Frame.Format
+	pixel := f.PixelBytes()
+	line := p.frame[(y-p.Row0)*p.Frame.Stride:]
+	for _, sp := range spans {
+		a, b := int(sp.X0), int(sp.X1)
+		if a < x0 || b-x0 > len(r.levels) || a > b {
+			return errCorrupt
+		}
+		to, from := r.levels[a-x0:b-x0], line[a*pixel:]
+		switch {
+		case f.SampleBytes == 2:
+			for i := range to {
+				to[i] = p.level[binary.LittleEndian.Uint16(from[2*i:])]
+			}
+		case pixel == 1:
+			from, level := from[:len(to)], (*[256]uint16)(p.level)
+			for i, v := range from {
+				to[i] = level[v]
+			}
+		default:
+			level := (*[256]uint16)(p.level)
+			from = from[f.Order[channel]:]
+			for i := range to {
+				to[i] = level[from[i*pixel]]
+			}
+		}
+	}
+	r.y = y
+	return nil
+}
+
+// search is the index of the first span that is in row y or below.
+func search(spans []span, y int) int {
+	return sort.Search(len(spans), func(k int) bool { return int(spans[k].Y) >= y })
+}
+
+// rowSpans are the first spans, as many as are in row y.
+func rowSpans(spans []span, y int) []span {
+	n := 0
+	for n < len(spans) && int(spans[n].Y) == y {
+		n++
+	}
+	return spans[:n]
+}
+
+// meet calls f for each run [a, b) of columns that are in a span and, dx columns further right, in one of the others. It
+// returns how many columns that are.
+func meet(spans, others []span, dx int32, f func(a, b int32)) (n int) {
+	for i, k := 0, 0; i < len(spans) && k < len(others); {
+		a, b := max(spans[i].X0, others[k].X0-dx), min(spans[i].X1, others[k].X1-dx)
+		if a < b {
+			f(a, b)
+			n += int(b - a)
+		}
+		if spans[i].X1 < others[k].X1-dx {
+			i++
+		} else {
+			k++
+		}
+	}
+	return n
+}
