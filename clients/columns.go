@@ -193,6 +193,16 @@ func (c *Columns) check() error {
 		column("histogram.below", h.GetBelow(), !full, rows, each, 4)
 		column("histogram.above", h.GetAbove(), !full, rows, each, 4)
 	}
+	if t := m.GetTextures(); t != nil {
+		offsets, cells := uint64(len(t.GetOffsets())), uint64(t.GetLevels())*uint64(t.GetLevels())
+		column("textures.pairs", t.GetPairs(), true, rows, each, offsets, 4)
+		column("textures.contrast", t.GetContrast(), true, rows, each, offsets, 8)
+		column("textures.homogeneity", t.GetHomogeneity(), true, rows, each, offsets, 8)
+		column("textures.energy", t.GetEnergy(), true, rows, each, offsets, 8)
+		column("textures.correlation", t.GetCorrelation(), true, rows, each, offsets, 8)
+		column("textures.entropy", t.GetEntropy(), true, rows, each, offsets, 8)
+		column("textures.counts", t.GetCounts(), false, rows, each, offsets, cells, 4)
+	}
 	if l := m.GetLimits(); l != nil {
 		n := uint64(len(l.GetVerdict()))
 		column("limits.ends", l.GetEnds(), true, rows, 4)
@@ -774,6 +784,35 @@ func (c *Columns) Percentile(i, ch int, p float64) (float64, bool) {
 	return atFloat(c.m.GetPercentile(), c.place(i, ch)*len(c.m.GetPercentiles())+at)
 }
 
+// Textures are those of a channel of row i, one for each offset that was asked for, in order; none where none was.
+func (c *Columns) Textures(i, ch int) []*polyscanv1.Texture {
+	if c.list != nil {
+		return c.of(i, ch).GetTextures()
+	}
+	t := c.m.GetTextures()
+	if t == nil {
+		return nil
+	}
+	cells := int(t.GetLevels()) * int(t.GetLevels())
+	out := make([]*polyscanv1.Texture, len(t.GetOffsets()))
+	for k, o := range t.GetOffsets() {
+		at := c.place(i, ch)*len(out) + k
+		out[k] = &polyscanv1.Texture{
+			Offset: o, Levels: t.GetLevels(), Pairs: uint64(word32(t.GetPairs(), at)),
+			Contrast: pointer(atFloat(t.GetContrast(), at)), Homogeneity: pointer(atFloat(t.GetHomogeneity(), at)),
+			Energy: pointer(atFloat(t.GetEnergy(), at)), Correlation: pointer(atFloat(t.GetCorrelation(), at)),
+			Entropy: pointer(atFloat(t.GetEntropy(), at)),
+		}
+		if len(t.GetCounts()) > 0 {
+			out[k].Counts = make([]uint32, cells)
+			for n := range cells {
+				out[k].Counts[n] = word32(t.GetCounts(), at*cells+n)
+			}
+		}
+	}
+	return out
+}
+
 // Row is row i as a message, with what was asked for and has a value.
 func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 	if c.list != nil {
@@ -803,7 +842,7 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 		r.Limits = append(r.Limits, c.Limit(i, k))
 	}
 	centroid := polyscanv1.Statistic_STATISTIC_CENTROID // which has a part that is of no channel
-	if len(c.m.GetWeightedCentroid()) == 0 && !slices.ContainsFunc(c.m.GetStatistics(),
+	if len(c.m.GetWeightedCentroid()) == 0 && c.m.GetTextures() == nil && !slices.ContainsFunc(c.m.GetStatistics(),
 		func(s polyscanv1.Statistic) bool { return s != centroid }) {
 		return r // no channels were asked for
 	}
@@ -815,7 +854,7 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 
 // row is a channel of row i as a message.
 func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
-	to := &polyscanv1.ChannelStatistics{Channel: c.Channel(ch)}
+	to := &polyscanv1.ChannelStatistics{Channel: c.Channel(ch), Textures: c.Textures(i, ch)}
 	for _, s := range c.m.GetStatistics() {
 		switch s {
 		case polyscanv1.Statistic_STATISTIC_COUNT:

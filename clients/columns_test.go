@@ -68,6 +68,12 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 			Reason:     &polyscanv1.TextColumn{Text: []byte("whyhow"), Ends: column([]uint32{0, 3, 6})},
 			Parts:      column([]uint32{0, 7, 0}),
 		},
+		Textures: &polyscanv1.TextureColumns{Levels: 2, Offsets: []*polyscanv1.PixelOffset{{Dx: 1}},
+			Pairs:    column([]uint32{3, 2, 0, 0}),
+			Contrast: column([]float64{1.5, 0, math.NaN(), math.NaN()}), Homogeneity: column([]float64{0.5, 1, math.NaN(), math.NaN()}),
+			Energy: column([]float64{0.25, 1, math.NaN(), math.NaN()}), Entropy: column([]float64{0.75, 0, math.NaN(), math.NaN()}),
+			Correlation: column([]float64{-0.5, math.NaN(), math.NaN(), math.NaN()}),
+			Counts:      column([]uint32{1, 2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0})},
 		PercentileMethod: polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR,
 		Statistics:       AllStatistics().GetStatistics(),
 	}
@@ -108,6 +114,9 @@ func TestColumns(t *testing.T) {
 				MeanAbsoluteDeviation: proto.Float64(1), InterquartileRange: proto.Float64(1.5),
 				Cumulative: []uint64{1, 2, 3, 4}, KolmogorovSmirnov: proto.Float64(0.25), Wasserstein: proto.Float64(7),
 				JensenShannon: proto.Float64(0.5), ChiSquare: proto.Float64(0.75),
+				Textures: []*polyscanv1.Texture{{Offset: &polyscanv1.PixelOffset{Dx: 1}, Levels: 2, Pairs: 3,
+					Contrast: proto.Float64(1.5), Homogeneity: proto.Float64(0.5), Energy: proto.Float64(0.25),
+					Correlation: proto.Float64(-0.5), Entropy: proto.Float64(0.75), Counts: []uint32{1, 2, 0, 0}}},
 			}, {
 				Channel: polyscanv1.Channel_CHANNEL_ALPHA, Count: proto.Uint64(4), Sum: proto.Uint64(4),
 				SumOfSquares: proto.Uint64(4), Mean: proto.Float64(1), Variance: proto.Float64(0),
@@ -119,6 +128,9 @@ func TestColumns(t *testing.T) {
 				WeightedCentroid: &polyscanv1.Point{X: 3, Y: 4},
 				Entropy:          proto.Float64(0), MeanAbsoluteDeviation: proto.Float64(0),
 				InterquartileRange: proto.Float64(0), Cumulative: []uint64{0, 4, 4, 4},
+				Textures: []*polyscanv1.Texture{{Offset: &polyscanv1.PixelOffset{Dx: 1}, Levels: 2, Pairs: 2,
+					Contrast: proto.Float64(0), Homogeneity: proto.Float64(1), Energy: proto.Float64(1),
+					Entropy: proto.Float64(0), Counts: []uint32{0, 0, 0, 2}}},
 			}},
 		}
 		if !full {
@@ -168,6 +180,7 @@ func TestOddColumns(t *testing.T) {
 			fd := fields.Get(i)
 			name := prefix + string(fd.Name())
 			switch {
+			case fd.IsList():
 			case fd.Kind() == protoreflect.MessageKind:
 				walk(name+".", func(m *polyscanv1.RegionColumns) protoreflect.Message { return of(m).Mutable(fd).Message() })
 			case fd.Kind() == protoreflect.BytesKind && fd.Name() != "text":

@@ -680,7 +680,8 @@ func FuzzParseLimit(f *testing.F) {
 	for _, s := range []string{"mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25",
 		"gray . p99.5!=-1e-3", "0<0", `all but 1 of "pad*".mean - 3 > 2`, "area<3mm2", "width - 2 mm in [1, 2] mm",
 		"slope over last 5 of max.x < 3 mm",
-		"count of pixels in(1,2]in[3,4)", "", "mean <", "\xffmean", "r.5", "p1e5 < 3", "mean < 1e999"} {
+		"count of pixels in(1,2]in[3,4)", "", "mean <", "\xffmean", "r.5", "p1e5 < 3", "mean < 1e999",
+		"contrast(1,0) < 5", "r.entropy ( -1 , +2 ) - entropy > 0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, expr string) {

@@ -271,6 +271,7 @@ func TestColumnsDiffer(t *testing.T) {
 	f := rawFrame(40, 30, gray8, randomBytes(1200))
 	in := inspecting(rect("a", 1, 1, 20, 20, "mean > 300"), rect("b", 5, 5, 39, 29, "mean > 0", "p50 > 0"))
 	in.Reductions = clients.AllStatistics()
+	in.Reductions.Cooccurrence = &pb.CooccurrenceSpec{Levels: 8, Counts: true}
 	for _, histogram := range []*pb.HistogramSpec{nil, {Bins: 7, Lower: 10, Upper: 90}} {
 		in.Reductions.Histogram = histogram
 		all, err := c.Reduce(t.Context(), in, f)
@@ -288,7 +289,10 @@ func TestColumnsDiffer(t *testing.T) {
 			"max": &m.Max, "min_at": &m.MinAt, "max_at": &m.MaxAt, "weighted": &m.WeightedCentroid,
 			"name": &m.Name.Text, "counts": &m.Histogram.Counts,
 			"expression": &m.Limits.Expression.Text, "limit": &m.Limits.Verdict, "value": &m.Limits.Value,
-			"channel": &m.Limits.Channel, "reason": &m.Limits.Reason.Text}
+			"channel": &m.Limits.Channel, "reason": &m.Limits.Reason.Text,
+			"pairs": &m.Textures.Pairs, "contrast": &m.Textures.Contrast, "homogeneity": &m.Textures.Homogeneity,
+			"energy": &m.Textures.Energy, "correlation": &m.Textures.Correlation, "pair entropy": &m.Textures.Entropy,
+			"pair counts": &m.Textures.Counts}
 		if histogram != nil {
 			columns["below"], columns["above"] = &m.Histogram.Below, &m.Histogram.Above
 			columns["median"], columns["mode"] = &m.Median, &m.Mode

@@ -584,6 +584,13 @@ func TestScanRefuses(t *testing.T) {
 			o.Inspection = proto.Clone(in).(*pb.Inspection)
 			o.Inspection.WorkClass = 2
 		}), "open.inspection.work_class", nil},
+		{"textures", change(func(o *pb.ScanOpen) {
+			o.Inspection = proto.Clone(in).(*pb.Inspection)
+			o.Inspection.Reductions = &pb.Reductions{Cooccurrence: &pb.CooccurrenceSpec{}}
+		}), "open.inspection.reductions.cooccurrence", []string{"line-scans"}},
+		{"a limit on a texture", change(func(o *pb.ScanOpen) {
+			o.Inspection = inspecting(rect("a", 1, 1, 5, 5, "contrast(1,0) < 5"))
+		}), "open.inspection.region_set.regions[0].limits[0]", []string{"line-scans"}},
 		{"strips that wait", change(func(o *pb.ScanOpen) {
 			o.Layout.Width, o.Layout.Height, o.ReorderStrips = 1<<14, 1<<13, 5
 		}), "open.reorder_strips", []string{"9 strips of 134217728 bytes"}},

@@ -134,6 +134,12 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --range 0,256", 2, "--range 0,256: say how many --bins it has"},
 		{"reduce board.png -r ok.json --bins 8 --range 9,3", 2, `--range: "9,3": LOWER must be less than UPPER`},
 		{"reduce board.png -r ok.json --bins 8 --range 9", 2, `--range: "9": want LOWER,UPPER`},
+		{"reduce board.png -r ok.json --texture 1", 2, `--texture: "1": want DX,DY, such as 1,0`},
+		{"reduce board.png -r ok.json --texture=1,0;0,1", 2, `--texture: "1,0;0,1": want DX,DY, such as 1,0`},
+		{"reduce board.png -r ok.json --texture 0,0", 2, `reductions.cooccurrence.offsets[0] = (0,0): is a pixel and itself`},
+		{"reduce board.png -r ok.json --texture 1,0 --texture-levels 257", 2, "--texture-levels 257: must be 2 to 256"},
+		{"reduce board.png -r ok.json --texture-counts", 2,
+			"--texture-levels and --texture-counts: say which pairs by --texture"},
 		{"reduce board.png -r ok.json --bins 65537", 2, "--bins 65537: ~65536"},
 		// Output.
 		{"reduce board.png -r ok.json --overlay gone/x.png", 2, "gone/x.png: no such file or directory"},

@@ -379,6 +379,46 @@ func histogramOf(channel polyscanv1.Channel, counts ...uint64) *polyscanv1.Chann
 		Histogram: &polyscanv1.Histogram{Upper: float64(len(counts)), Counts: counts}}
 }
 
+// A panel for each region, channel and offset has a dark cell where most pairs are, and nothing where there are none.
+func TestPlotTextures(t *testing.T) {
+	texture := func(dx int32) *polyscanv1.Texture {
+		v := &polyscanv1.Texture{Offset: &polyscanv1.PixelOffset{Dx: dx}, Levels: 4, Pairs: 103, Counts: make([]uint32, 16)}
+		v.Counts[0], v.Counts[15] = 100, 3 // both first levels, both last
+		return v
+	}
+	res := &polyscanv1.FrameResult{Regions: []*polyscanv1.RegionResult{{Name: "a", Channels: []*polyscanv1.ChannelStatistics{
+		{Channel: polyscanv1.Channel_CHANNEL_GRAY, Textures: []*polyscanv1.Texture{texture(1)}}}}}}
+	img, err := plotTextures("title", res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := img.Bounds()
+	bottom := image.Rect(b.Min.X, b.Min.Y+b.Dy()*2/3, b.Min.X+b.Dx()/2, b.Max.Y)
+	top := image.Rect(b.Min.X+b.Dx()*2/3, b.Min.Y+plotHeader, b.Max.X, b.Min.Y+b.Dy()/2)
+	is := func(share float64) func(color.NRGBA) bool {
+		return func(c color.NRGBA) bool { return near(c, heat(share), 6) }
+	}
+	share := math.Log1p(3) / math.Log1p(100)
+	if n := count(img, bottom, is(1)); n < 300 {
+		t.Errorf("%d pixels of the fullest cell", n)
+	}
+	if n := count(img, top, is(share)); n < 300 {
+		t.Errorf("%d pixels of the cell with few pairs", n)
+	}
+	if n, all := count(img, b, is(1)), count(img, bottom, is(1)); n != all {
+		t.Errorf("%d dark pixels outside of their cell", n-all)
+	}
+	for range 30 {
+		res.Regions[0].Channels[0].Textures = append(res.Regions[0].Channels[0].Textures, texture(2))
+	}
+	if _, err := plotTextures("many", res); err != nil {
+		t.Error(err)
+	}
+	if _, err := plotTextures("none", &polyscanv1.FrameResult{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPlot(t *testing.T) {
 	ramp := make([]uint64, 256)
 	for i := range ramp {

@@ -66,6 +66,18 @@ func plotHistograms(title string, res *polyscanv1.FrameResult) (image.Image, err
 		})
 		shown = order[:maxPanels]
 	}
+	panels := make([]*plot.Plot, len(shown))
+	for i, g := range shown {
+		var err error
+		if panels[i], err = panel(g); err != nil {
+			return nil, err
+		}
+	}
+	return plotPanels(title, note, res, panels)
+}
+
+// plotPanels draws panels under a heading.
+func plotPanels(title, note string, res *polyscanv1.FrameResult, shown []*plot.Plot) (image.Image, error) {
 	columns, rows := gridOf(len(shown))
 
 	c := vgimg.NewWith(
@@ -80,11 +92,7 @@ func plotHistograms(title string, res *polyscanv1.FrameResult) (image.Image, err
 	for i := range panels {
 		panels[i] = make([]*plot.Plot, columns)
 	}
-	for i, g := range shown {
-		p, err := panel(g)
-		if err != nil {
-			return nil, err
-		}
+	for i, p := range shown {
 		panels[i/columns][i%columns] = p
 	}
 	for y, line := range plot.Align(panels, tiles, body) {
@@ -137,8 +145,8 @@ func writeHeading(dc draw.Canvas, title, note string, res *polyscanv1.FrameResul
 		res.GetLayout().GetWidth(), res.GetLayout().GetHeight(), formatName(res.GetLayout().GetPixelFormat()), note))
 }
 
-// panel is the plot of one region.
-func panel(g *polyscanv1.RegionResult) (*plot.Plot, error) {
+// panelOf is a plot for a region, with its title and axes.
+func panelOf(g *polyscanv1.RegionResult) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = shorten(cli.Printable(g.GetName()), 30) + "   n = " + strconv.FormatUint(g.GetCount(), 10)
 	p.Title.TextStyle = textStyle(11.5, true, plotInk)
@@ -161,6 +169,12 @@ func panel(g *polyscanv1.RegionResult) (*plot.Plot, error) {
 	}
 	p.X.Tick.Marker = plot.TickerFunc(fewTicks)
 	p.Y.Tick.Marker = plot.TickerFunc(fewTicks)
+	return p
+}
+
+// panel is the plot of one region's histograms.
+func panel(g *polyscanv1.RegionResult) (*plot.Plot, error) {
+	p := panelOf(g)
 	grid := plotter.NewGrid()
 	grid.Vertical.Width = 0
 	grid.Vertical.Color = nil

@@ -367,6 +367,23 @@ func formatReductions(r *polyscanv1.Reductions) []string {
 		}
 		out = append(out, text)
 	}
+	if c := r.GetCooccurrence(); c != nil {
+		var args []string
+		for _, o := range c.GetOffsets() {
+			args = append(args, fmt.Sprintf("%d,%d", o.GetDx(), o.GetDy()))
+		}
+		if n := c.GetLevels(); n != 0 {
+			args = append(args, fmt.Sprintf("%d levels", n))
+		}
+		if c.GetCounts() {
+			args = append(args, "counts")
+		}
+		text := "texture"
+		if len(args) > 0 {
+			text += "(" + strings.Join(args, "; ") + ")"
+		}
+		out = append(out, text)
+	}
 	return out
 }
 
@@ -386,7 +403,11 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 	for _, s := range list {
 		name, rest, bracketed := strings.Cut(s, "(")
 		name = strings.ToLower(strings.TrimSpace(name))
-		if err := addStatistic(r, name); err != nil {
+		if name == "texture" && !bracketed {
+			r.Cooccurrence = &polyscanv1.CooccurrenceSpec{}
+			continue
+		}
+		if err := addStatistic(r, name); err != nil && name != "texture" {
 			return nil, fmt.Errorf("%q is none of the statistics", s)
 		}
 		if !bracketed {
@@ -395,6 +416,13 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 		inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
 		if !ok {
 			return nil, fmt.Errorf("%q: the bracket isn't closed", s)
+		}
+		if name == "texture" {
+			var err error
+			if r.Cooccurrence, err = textureArgs(strings.Split(inner, ";")); err != nil {
+				return nil, fmt.Errorf("%q: %v", s, err)
+			}
+			continue
 		}
 		args := strings.Split(inner, ",")
 		for i := range args {
@@ -430,6 +458,32 @@ func percentileArgs(r *polyscanv1.Reductions, args []string) error {
 		r.Percentiles = append(r.Percentiles, p)
 	}
 	return nil
+}
+
+// textureArgs reads offsets, "N levels" and "counts".
+func textureArgs(args []string) (*polyscanv1.CooccurrenceSpec, error) {
+	c := &polyscanv1.CooccurrenceSpec{}
+	for _, a := range args {
+		a = strings.TrimSpace(a)
+		if n, ok := strings.CutSuffix(a, "levels"); ok {
+			v, err := strconv.ParseUint(strings.TrimSpace(n), 10, 32)
+			if err != nil || v < 2 || v > 256 {
+				return nil, fmt.Errorf("%q: want 2 to 256 levels", a)
+			}
+			c.Levels = uint32(v)
+			continue
+		}
+		if a == "counts" {
+			c.Counts = true
+			continue
+		}
+		offset, err := parseOffset(a)
+		if err != nil {
+			return nil, err
+		}
+		c.Offsets = append(c.Offsets, offset)
+	}
+	return c, nil
 }
 
 func histogramArgs(r *polyscanv1.Reductions, args []string) error {

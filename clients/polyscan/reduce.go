@@ -40,7 +40,7 @@ type reduceCmd struct {
 	Overlay string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Longest side of the frame in the overlay, in pixels; small frames are enlarged by default.
 	OverlaySize int `placeholder:"PX" group:"output"`
-	// Draw the histograms into this PNG or JPEG.
+	// Draw the histograms into this PNG or JPEG, or with --texture how many pairs there are of each two levels.
 	Plot string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Exit with 1 if the verdict is FAIL; at least one region must have limits.
 	FailOnReject bool `group:"output"`
@@ -58,6 +58,7 @@ Examples:
     polyscan reduce testdata/board.png --regions testdata/board.regions.json
     polyscan reduce board.png -r labelme.json --json | jq '.regions[0].channels[0].mean'
     polyscan reduce board.png -r board.svg --overlay board-overlay.png --plot board-plot.png
+    polyscan reduce plank.png -r plank.regions.json --texture 1,0 --texture 0,1 --plot pairs.png
     polyscan reduce line.raw --raw 4096x1024:gray16le --bits 12 -r zones.json --percentiles 1,50,99.9
     polyscan reduce board.png --recipe board@3 --addr inspector:7465 --fail-on-reject
     polyscan reduce --frame NAME --recipe board --addr inspector:7465
@@ -134,7 +135,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.JSON {
 		err = writeJSON(e.stdout, reportOf(f.name, res, askedPercentiles(r)))
 	} else {
-		if err = writeTable(e, e.stdout, res); err == nil {
+		if err = errors.Join(writeTable(e, e.stdout, res), writeTextures(e, e.stdout, res)); err == nil {
 			err = writeSummary(e, e.stdout, f.name, res, total)
 		}
 	}
@@ -181,7 +182,10 @@ func (c *reduceCmd) reductions(t *target) (*polyscanv1.Reductions, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Plot != "" {
+	switch {
+	case c.Plot != "" && len(c.Texture) > 0:
+		r.Cooccurrence.Counts = true
+	case c.Plot != "":
 		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
 	}
 	return r, nil
@@ -208,7 +212,11 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 		}
 	}
 	if c.Plot != "" {
-		out, err := plotHistograms(filepath.Base(f.name), res)
+		draw := plotHistograms
+		if len(c.Texture) > 0 {
+			draw = plotTextures
+		}
+		out, err := draw(filepath.Base(f.name), res)
 		if err != nil {
 			return err
 		}

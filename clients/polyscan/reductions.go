@@ -26,6 +26,13 @@ type reductionFlags struct {
 	Bins uint32 `placeholder:"N" group:"numbers"`
 	// Values that --bins covers: from LOWER up to but not including UPPER.
 	Range string `placeholder:"LOWER,UPPER" group:"numbers"`
+	// Textures of pairs of pixels, of which the second lies DX columns to the right of the first and DY rows below:
+	// contrast, homogeneity, energy, correlation and entropy. May be repeated; "neighbours" stands for 1,0 1,1 0,1 -1,1.
+	Texture []string `placeholder:"DX,DY" sep:"none" group:"numbers"`
+	// Grey levels of --texture and of limits on textures, 2 to 256 (default 64).
+	TextureLevels uint32 `placeholder:"N" group:"numbers"`
+	// The counts of pairs, too, for --json.
+	TextureCounts bool `group:"numbers"`
 }
 
 var statistics = []struct {
@@ -70,7 +77,8 @@ func statisticName(s polyscanv1.Statistic) string {
 
 // set reports whether any flag asks for particular numbers.
 func (o *reductionFlags) set() bool {
-	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != ""
+	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != "" || len(o.Texture) > 0 ||
+		o.TextureLevels != 0 || o.TextureCounts
 }
 
 // message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and
@@ -80,6 +88,9 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 		Statistics:  fallback.GetStatistics(),
 		Percentiles: fallback.GetPercentiles(),
 		Histogram:   fallback.GetHistogram(),
+	}
+	if err := o.textures(r); err != nil {
+		return nil, err
 	}
 	if len(o.Stats) > 0 {
 		r.Statistics, r.Percentiles = nil, nil
@@ -116,6 +127,44 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
 	}
 	return r, nil
+}
+
+// textures puts what the flags say of textures into r.
+func (o *reductionFlags) textures(r *polyscanv1.Reductions) error {
+	switch {
+	case len(o.Texture) == 0 && (o.TextureLevels != 0 || o.TextureCounts):
+		return usage("--texture-levels and --texture-counts: say which pairs by --texture")
+	case o.TextureLevels != 0 && (o.TextureLevels < 2 || o.TextureLevels > 256):
+		return usage("--texture-levels %d: must be 2 to 256", o.TextureLevels)
+	case len(o.Texture) == 0:
+		return nil
+	}
+	r.Cooccurrence = &polyscanv1.CooccurrenceSpec{Levels: o.TextureLevels, Counts: o.TextureCounts}
+	if len(o.Texture) == 1 && o.Texture[0] == neighbours {
+		return nil
+	}
+	for _, text := range o.Texture {
+		offset, err := parseOffset(text)
+		if err != nil {
+			return usage("--texture: %v", err)
+		}
+		r.Cooccurrence.Offsets = append(r.Cooccurrence.Offsets, offset)
+	}
+	return nil
+}
+
+// neighbours stands for the offsets that the server takes where nobody says which.
+const neighbours = "neighbours"
+
+// parseOffset reads DX,DY.
+func parseOffset(s string) (*polyscanv1.PixelOffset, error) {
+	a, b, ok := strings.Cut(s, ",")
+	dx, errX := strconv.ParseInt(strings.TrimSpace(a), 10, 32)
+	dy, errY := strconv.ParseInt(strings.TrimSpace(b), 10, 32)
+	if !ok || errX != nil || errY != nil {
+		return nil, fmt.Errorf("%q: want DX,DY, such as 1,0", s)
+	}
+	return &polyscanv1.PixelOffset{Dx: int32(dx), Dy: int32(dy)}, nil
 }
 
 // parseRange reads LOWER,UPPER.

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -86,6 +87,8 @@ type channelReport struct {
 	JensenShannon      *float64 `json:"js,omitempty"`
 	ChiSquare          *float64 `json:"chisquare,omitempty"`
 
+	Textures []textureReport `json:"textures,omitempty"`
+
 	MinAtMM    *[2]float64 `json:"min_at_mm,omitempty"` // centres of the pixels
 	MaxAtMM    *[2]float64 `json:"max_at_mm,omitempty"`
 	CentroidMM *[2]float64 `json:"centroid_mm,omitempty"`
@@ -96,6 +99,30 @@ type rangeReport struct {
 	Upper float64 `json:"upper"`
 	Below uint64  `json:"below"`
 	Above uint64  `json:"above"`
+}
+
+// textureReport is what the pairs at one offset come to. Counts has a row for each level of the first pixel.
+type textureReport struct {
+	Offset      [2]int32   `json:"offset"`
+	Levels      uint32     `json:"levels"`
+	Pairs       uint64     `json:"pairs"`
+	Contrast    *float64   `json:"contrast"`
+	Homogeneity *float64   `json:"homogeneity"`
+	Energy      *float64   `json:"energy"`
+	Correlation *float64   `json:"correlation"`
+	Entropy     *float64   `json:"entropy"`
+	Counts      [][]uint32 `json:"counts,omitempty"`
+}
+
+func textureOf(t *polyscanv1.Texture) textureReport {
+	out := textureReport{
+		Offset: [2]int32{t.GetOffset().GetDx(), t.GetOffset().GetDy()}, Levels: t.GetLevels(), Pairs: t.GetPairs(),
+		Contrast: t.Contrast, Homogeneity: t.Homogeneity, Energy: t.Energy, Correlation: t.Correlation, Entropy: t.Entropy,
+	}
+	for row := range slices.Chunk(t.GetCounts(), max(int(t.GetLevels()), 1)) {
+		out.Counts = append(out.Counts, row)
+	}
+	return out
 }
 
 type limitReport struct {
@@ -222,6 +249,9 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		MinAtMM:    point(c.GetMinAtMm()),
 		MaxAtMM:    point(c.GetMaxAtMm()),
 		CentroidMM: point(c.GetWeightedCentroidMm()),
+	}
+	for _, t := range c.GetTextures() {
+		out.Textures = append(out.Textures, textureOf(t))
 	}
 	if got := c.GetPercentiles(); len(got) > 0 {
 		for _, p := range got {

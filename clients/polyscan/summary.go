@@ -171,6 +171,59 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	return writeReasons(e, w, res)
 }
 
+// textureColumns turn a texture into cells.
+var textureColumns = []struct {
+	title string
+	get   func(t *polyscanv1.Texture) *float64
+}{
+	{"CONTRAST", func(t *polyscanv1.Texture) *float64 { return t.Contrast }},
+	{"HOMOGEN.", func(t *polyscanv1.Texture) *float64 { return t.Homogeneity }},
+	{"ENERGY", func(t *polyscanv1.Texture) *float64 { return t.Energy }},
+	{"CORREL.", func(t *polyscanv1.Texture) *float64 { return t.Correlation }},
+	{"ENTROPY", func(t *polyscanv1.Texture) *float64 { return t.Entropy }},
+}
+
+// writeTextures prints the textures of a frame, a row for each region, channel and offset; nothing where there are none.
+func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
+	t := &table{columns: []column{{title: "TEXTURE"}, {title: "CH"}, {title: "PAIR"}, {"PAIRS", true}}}
+	for _, k := range textureColumns {
+		t.columns = append(t.columns, column{k.title, true})
+	}
+	for _, g := range res.GetRegions() {
+		name := shorten(cli.Printable(g.GetName()), maxTextureName)
+		for _, c := range g.GetChannels() {
+			channel := ""
+			if len(g.GetChannels()) > 1 {
+				channel = channelLetter(c.GetChannel())
+			}
+			for _, v := range c.GetTextures() {
+				row := []cell{{text: name}, {text: channel}, {text: fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy())},
+					{text: strconv.FormatUint(v.GetPairs(), 10)}}
+				name = ""
+				for _, k := range textureColumns {
+					text := "-"
+					if number := k.get(v); number != nil {
+						text = strconv.FormatFloat(*number, 'g', 4, 64)
+					}
+					row = append(row, cell{text: text})
+				}
+				t.add(row...)
+			}
+		}
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	t.dropEmpty("CH")
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return t.write(e, w)
+}
+
+// maxTextureName leaves room for the numbers of textures in a line.
+const maxTextureName = 16
+
 // writeReasons lists the limits that failed.
 func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	t := &table{columns: []column{{title: "FAILED"}, {title: "LIMIT"}, {title: "BECAUSE"}}}

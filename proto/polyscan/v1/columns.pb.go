@@ -344,7 +344,9 @@ type RegionColumns struct {
 	JensenShannon     []byte `protobuf:"bytes,35,opt,name=jensen_shannon,json=jensenShannon,proto3" json:"jensen_shannon,omitempty"`
 	ChiSquare         []byte `protobuf:"bytes,36,opt,name=chi_square,json=chiSquare,proto3" json:"chi_square,omitempty"`
 	// That of the regions: areas and positions in mm follow from those in pixels.
-	Scale         *Scale `protobuf:"bytes,37,opt,name=scale,proto3" json:"scale,omitempty"`
+	Scale *Scale `protobuf:"bytes,37,opt,name=scale,proto3" json:"scale,omitempty"`
+	// Unset where none were asked for.
+	Textures      *TextureColumns `protobuf:"bytes,38,opt,name=textures,proto3" json:"textures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -638,6 +640,127 @@ func (x *RegionColumns) GetScale() *Scale {
 	return nil
 }
 
+func (x *RegionColumns) GetTextures() *TextureColumns {
+	if x != nil {
+		return x.Textures
+	}
+	return nil
+}
+
+// TextureColumns holds the textures of R regions and C channels, at O offsets and in L levels.
+type TextureColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// L
+	Levels uint32 `protobuf:"varint,1,opt,name=levels,proto3" json:"levels,omitempty"`
+	// O of them.
+	Offsets []*PixelOffset `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	// uint32[R][C][O]
+	Pairs []byte `protobuf:"bytes,3,opt,name=pairs,proto3" json:"pairs,omitempty"`
+	// float64[R][C][O], as are those that follow; NaN where there is none.
+	Contrast    []byte `protobuf:"bytes,4,opt,name=contrast,proto3" json:"contrast,omitempty"`
+	Homogeneity []byte `protobuf:"bytes,5,opt,name=homogeneity,proto3" json:"homogeneity,omitempty"`
+	Energy      []byte `protobuf:"bytes,6,opt,name=energy,proto3" json:"energy,omitempty"`
+	Correlation []byte `protobuf:"bytes,7,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	Entropy     []byte `protobuf:"bytes,8,opt,name=entropy,proto3" json:"entropy,omitempty"`
+	// uint32[R][C][O][L][L]; empty where they weren't asked for.
+	Counts        []byte `protobuf:"bytes,9,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TextureColumns) Reset() {
+	*x = TextureColumns{}
+	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TextureColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TextureColumns) ProtoMessage() {}
+
+func (x *TextureColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TextureColumns.ProtoReflect.Descriptor instead.
+func (*TextureColumns) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TextureColumns) GetLevels() uint32 {
+	if x != nil {
+		return x.Levels
+	}
+	return 0
+}
+
+func (x *TextureColumns) GetOffsets() []*PixelOffset {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+func (x *TextureColumns) GetPairs() []byte {
+	if x != nil {
+		return x.Pairs
+	}
+	return nil
+}
+
+func (x *TextureColumns) GetContrast() []byte {
+	if x != nil {
+		return x.Contrast
+	}
+	return nil
+}
+
+func (x *TextureColumns) GetHomogeneity() []byte {
+	if x != nil {
+		return x.Homogeneity
+	}
+	return nil
+}
+
+func (x *TextureColumns) GetEnergy() []byte {
+	if x != nil {
+		return x.Energy
+	}
+	return nil
+}
+
+func (x *TextureColumns) GetCorrelation() []byte {
+	if x != nil {
+		return x.Correlation
+	}
+	return nil
+}
+
+func (x *TextureColumns) GetEntropy() []byte {
+	if x != nil {
+		return x.Entropy
+	}
+	return nil
+}
+
+func (x *TextureColumns) GetCounts() []byte {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 // TextColumn holds R texts.
 type TextColumn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -651,7 +774,7 @@ type TextColumn struct {
 
 func (x *TextColumn) Reset() {
 	*x = TextColumn{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +786,7 @@ func (x *TextColumn) String() string {
 func (*TextColumn) ProtoMessage() {}
 
 func (x *TextColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +799,7 @@ func (x *TextColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextColumn.ProtoReflect.Descriptor instead.
 func (*TextColumn) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TextColumn) GetText() []byte {
@@ -715,7 +838,7 @@ type HistogramColumns struct {
 
 func (x *HistogramColumns) Reset() {
 	*x = HistogramColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +850,7 @@ func (x *HistogramColumns) String() string {
 func (*HistogramColumns) ProtoMessage() {}
 
 func (x *HistogramColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +863,7 @@ func (x *HistogramColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistogramColumns.ProtoReflect.Descriptor instead.
 func (*HistogramColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HistogramColumns) GetBins() uint32 {
@@ -815,7 +938,7 @@ type LimitColumns struct {
 
 func (x *LimitColumns) Reset() {
 	*x = LimitColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +950,7 @@ func (x *LimitColumns) String() string {
 func (*LimitColumns) ProtoMessage() {}
 
 func (x *LimitColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +963,7 @@ func (x *LimitColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitColumns.ProtoReflect.Descriptor instead.
 func (*LimitColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LimitColumns) GetEnds() []byte {
@@ -900,7 +1023,8 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\rResultOptions\x125\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x17.polyscan.v1.ResultFormB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04form\x12=\n" +
 	"\aregions\x18\x02 \x01(\x0e2\x19.polyscan.v1.RegionChoiceB\b\xbaH\x05\x82\x01\x02\x10\x01R\aregions\x12C\n" +
-	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xf7\t\n" +
+	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xb0\n" +
+	"\n" +
 	"\rRegionColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\aregions\x18\x02 \x01(\rR\aregions\x120\n" +
@@ -944,7 +1068,18 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\x0ejensen_shannon\x18# \x01(\fR\rjensenShannon\x12\x1d\n" +
 	"\n" +
 	"chi_square\x18$ \x01(\fR\tchiSquare\x12(\n" +
-	"\x05scale\x18% \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\"4\n" +
+	"\x05scale\x18% \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\x127\n" +
+	"\btextures\x18& \x01(\v2\x1b.polyscan.v1.TextureColumnsR\btextures\"\x9c\x02\n" +
+	"\x0eTextureColumns\x12\x16\n" +
+	"\x06levels\x18\x01 \x01(\rR\x06levels\x122\n" +
+	"\aoffsets\x18\x02 \x03(\v2\x18.polyscan.v1.PixelOffsetR\aoffsets\x12\x14\n" +
+	"\x05pairs\x18\x03 \x01(\fR\x05pairs\x12\x1a\n" +
+	"\bcontrast\x18\x04 \x01(\fR\bcontrast\x12 \n" +
+	"\vhomogeneity\x18\x05 \x01(\fR\vhomogeneity\x12\x16\n" +
+	"\x06energy\x18\x06 \x01(\fR\x06energy\x12 \n" +
+	"\vcorrelation\x18\a \x01(\fR\vcorrelation\x12\x18\n" +
+	"\aentropy\x18\b \x01(\fR\aentropy\x12\x16\n" +
+	"\x06counts\x18\t \x01(\fR\x06counts\"4\n" +
 	"\n" +
 	"TextColumn\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\fR\x04text\x12\x12\n" +
@@ -1001,39 +1136,43 @@ func file_polyscan_v1_columns_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_columns_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_polyscan_v1_columns_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_polyscan_v1_columns_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_polyscan_v1_columns_proto_goTypes = []any{
 	(ResultForm)(0),          // 0: polyscan.v1.ResultForm
 	(RegionChoice)(0),        // 1: polyscan.v1.RegionChoice
 	(RegionField)(0),         // 2: polyscan.v1.RegionField
 	(*ResultOptions)(nil),    // 3: polyscan.v1.ResultOptions
 	(*RegionColumns)(nil),    // 4: polyscan.v1.RegionColumns
-	(*TextColumn)(nil),       // 5: polyscan.v1.TextColumn
-	(*HistogramColumns)(nil), // 6: polyscan.v1.HistogramColumns
-	(*LimitColumns)(nil),     // 7: polyscan.v1.LimitColumns
-	(Channel)(0),             // 8: polyscan.v1.Channel
-	(PercentileMethod)(0),    // 9: polyscan.v1.PercentileMethod
-	(Statistic)(0),           // 10: polyscan.v1.Statistic
-	(*Scale)(nil),            // 11: polyscan.v1.Scale
+	(*TextureColumns)(nil),   // 5: polyscan.v1.TextureColumns
+	(*TextColumn)(nil),       // 6: polyscan.v1.TextColumn
+	(*HistogramColumns)(nil), // 7: polyscan.v1.HistogramColumns
+	(*LimitColumns)(nil),     // 8: polyscan.v1.LimitColumns
+	(Channel)(0),             // 9: polyscan.v1.Channel
+	(PercentileMethod)(0),    // 10: polyscan.v1.PercentileMethod
+	(Statistic)(0),           // 11: polyscan.v1.Statistic
+	(*Scale)(nil),            // 12: polyscan.v1.Scale
+	(*PixelOffset)(nil),      // 13: polyscan.v1.PixelOffset
 }
 var file_polyscan_v1_columns_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.ResultOptions.form:type_name -> polyscan.v1.ResultForm
 	1,  // 1: polyscan.v1.ResultOptions.regions:type_name -> polyscan.v1.RegionChoice
 	2,  // 2: polyscan.v1.ResultOptions.fields:type_name -> polyscan.v1.RegionField
-	8,  // 3: polyscan.v1.RegionColumns.channels:type_name -> polyscan.v1.Channel
-	5,  // 4: polyscan.v1.RegionColumns.name:type_name -> polyscan.v1.TextColumn
-	6,  // 5: polyscan.v1.RegionColumns.histogram:type_name -> polyscan.v1.HistogramColumns
-	9,  // 6: polyscan.v1.RegionColumns.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	7,  // 7: polyscan.v1.RegionColumns.limits:type_name -> polyscan.v1.LimitColumns
-	10, // 8: polyscan.v1.RegionColumns.statistics:type_name -> polyscan.v1.Statistic
-	11, // 9: polyscan.v1.RegionColumns.scale:type_name -> polyscan.v1.Scale
-	5,  // 10: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
-	5,  // 11: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 3: polyscan.v1.RegionColumns.channels:type_name -> polyscan.v1.Channel
+	6,  // 4: polyscan.v1.RegionColumns.name:type_name -> polyscan.v1.TextColumn
+	7,  // 5: polyscan.v1.RegionColumns.histogram:type_name -> polyscan.v1.HistogramColumns
+	10, // 6: polyscan.v1.RegionColumns.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	8,  // 7: polyscan.v1.RegionColumns.limits:type_name -> polyscan.v1.LimitColumns
+	11, // 8: polyscan.v1.RegionColumns.statistics:type_name -> polyscan.v1.Statistic
+	12, // 9: polyscan.v1.RegionColumns.scale:type_name -> polyscan.v1.Scale
+	5,  // 10: polyscan.v1.RegionColumns.textures:type_name -> polyscan.v1.TextureColumns
+	13, // 11: polyscan.v1.TextureColumns.offsets:type_name -> polyscan.v1.PixelOffset
+	6,  // 12: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
+	6,  // 13: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_columns_proto_init() }
@@ -1049,7 +1188,7 @@ func file_polyscan_v1_columns_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_columns_proto_rawDesc), len(file_polyscan_v1_columns_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -716,6 +716,124 @@ func (x *HistogramSpec) GetUpper() float64 {
 	return 0
 }
 
+// PixelOffset says where the second pixel of a pair lies: dx columns to the right of the first one, and dy rows below.
+type PixelOffset struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dx            int32                  `protobuf:"zigzag32,1,opt,name=dx,proto3" json:"dx,omitempty"`
+	Dy            int32                  `protobuf:"zigzag32,2,opt,name=dy,proto3" json:"dy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PixelOffset) Reset() {
+	*x = PixelOffset{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PixelOffset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PixelOffset) ProtoMessage() {}
+
+func (x *PixelOffset) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PixelOffset.ProtoReflect.Descriptor instead.
+func (*PixelOffset) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PixelOffset) GetDx() int32 {
+	if x != nil {
+		return x.Dx
+	}
+	return 0
+}
+
+func (x *PixelOffset) GetDy() int32 {
+	if x != nil {
+		return x.Dy
+	}
+	return 0
+}
+
+// CooccurrenceSpec asks for the textures of pairs of pixels. A pair is two pixels of the region and the frame.
+type CooccurrenceSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means 64. Limits
+	// on textures see these levels, too.
+	Levels uint32 `protobuf:"varint,1,opt,name=levels,proto3" json:"levels,omitempty"`
+	// Not both coordinates are 0. Empty means (1,0), (1,1), (0,1) and (-1,1). With the offsets of limits there are at most 16.
+	Offsets []*PixelOffset `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	// Return the counts of pairs, too: levels*levels for each offset, channel and region.
+	Counts        bool `protobuf:"varint,3,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CooccurrenceSpec) Reset() {
+	*x = CooccurrenceSpec{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CooccurrenceSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CooccurrenceSpec) ProtoMessage() {}
+
+func (x *CooccurrenceSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CooccurrenceSpec.ProtoReflect.Descriptor instead.
+func (*CooccurrenceSpec) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CooccurrenceSpec) GetLevels() uint32 {
+	if x != nil {
+		return x.Levels
+	}
+	return 0
+}
+
+func (x *CooccurrenceSpec) GetOffsets() []*PixelOffset {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+func (x *CooccurrenceSpec) GetCounts() bool {
+	if x != nil {
+		return x.Counts
+	}
+	return false
+}
+
 // Reductions says what to compute. All of it is done in one pass over the pixels.
 type Reductions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -725,13 +843,15 @@ type Reductions struct {
 	Percentiles      []float64        `protobuf:"fixed64,2,rep,packed,name=percentiles,proto3" json:"percentiles,omitempty"`
 	PercentileMethod PercentileMethod `protobuf:"varint,3,opt,name=percentile_method,json=percentileMethod,proto3,enum=polyscan.v1.PercentileMethod" json:"percentile_method,omitempty"`
 	Histogram        *HistogramSpec   `protobuf:"bytes,4,opt,name=histogram,proto3" json:"histogram,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Asks for ChannelStatistics.textures. Not for line-scans.
+	Cooccurrence  *CooccurrenceSpec `protobuf:"bytes,5,opt,name=cooccurrence,proto3" json:"cooccurrence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reductions) Reset() {
 	*x = Reductions{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +863,7 @@ func (x *Reductions) String() string {
 func (*Reductions) ProtoMessage() {}
 
 func (x *Reductions) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +876,7 @@ func (x *Reductions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reductions.ProtoReflect.Descriptor instead.
 func (*Reductions) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Reductions) GetStatistics() []Statistic {
@@ -787,6 +907,13 @@ func (x *Reductions) GetHistogram() *HistogramSpec {
 	return nil
 }
 
+func (x *Reductions) GetCooccurrence() *CooccurrenceSpec {
+	if x != nil {
+		return x.Cooccurrence
+	}
+	return nil
+}
+
 // RegionSet is a list of regions that are looked at together.
 type RegionSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -800,7 +927,7 @@ type RegionSet struct {
 
 func (x *RegionSet) Reset() {
 	*x = RegionSet{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +939,7 @@ func (x *RegionSet) String() string {
 func (*RegionSet) ProtoMessage() {}
 
 func (x *RegionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +952,7 @@ func (x *RegionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionSet.ProtoReflect.Descriptor instead.
 func (*RegionSet) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RegionSet) GetRegions() []*Region {
@@ -857,7 +984,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +996,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1009,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Scale) GetX() float64 {
@@ -919,7 +1046,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1058,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1071,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -996,7 +1123,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1135,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1148,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -1077,7 +1204,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1216,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1229,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -1135,7 +1262,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1274,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1287,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -1243,13 +1370,15 @@ type ChannelStatistics struct {
 	MinAtMm            *Point `protobuf:"bytes,28,opt,name=min_at_mm,json=minAtMm,proto3" json:"min_at_mm,omitempty"`
 	MaxAtMm            *Point `protobuf:"bytes,29,opt,name=max_at_mm,json=maxAtMm,proto3" json:"max_at_mm,omitempty"`
 	WeightedCentroidMm *Point `protobuf:"bytes,30,opt,name=weighted_centroid_mm,json=weightedCentroidMm,proto3" json:"weighted_centroid_mm,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// One for each offset that Reductions.cooccurrence asks for, in order.
+	Textures      []*Texture `protobuf:"bytes,31,rep,name=textures,proto3" json:"textures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1390,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1403,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -1487,6 +1616,130 @@ func (x *ChannelStatistics) GetWeightedCentroidMm() *Point {
 	return nil
 }
 
+func (x *ChannelStatistics) GetTextures() []*Texture {
+	if x != nil {
+		return x.Textures
+	}
+	return nil
+}
+
+// Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of pairs
+// with the levels i and j in either order.
+type Texture struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Offset *PixelOffset           `protobuf:"bytes,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	Levels uint32                 `protobuf:"varint,2,opt,name=levels,proto3" json:"levels,omitempty"`
+	// How many pairs there are. Where it is 0 the numbers are unset.
+	Pairs uint64 `protobuf:"varint,3,opt,name=pairs,proto3" json:"pairs,omitempty"`
+	// Sum of P(i,j) (i-j)^2.
+	Contrast *float64 `protobuf:"fixed64,4,opt,name=contrast,proto3,oneof" json:"contrast,omitempty"`
+	// Sum of P(i,j) / (1 + (i-j)^2).
+	Homogeneity *float64 `protobuf:"fixed64,5,opt,name=homogeneity,proto3,oneof" json:"homogeneity,omitempty"`
+	// Square root of the sum of P(i,j)^2.
+	Energy *float64 `protobuf:"fixed64,6,opt,name=energy,proto3,oneof" json:"energy,omitempty"`
+	// Of the two levels; unset where all are equal.
+	Correlation *float64 `protobuf:"fixed64,7,opt,name=correlation,proto3,oneof" json:"correlation,omitempty"`
+	// In bits.
+	Entropy *float64 `protobuf:"fixed64,8,opt,name=entropy,proto3,oneof" json:"entropy,omitempty"`
+	// For each level of the first pixel, a count for each level of the second; empty unless they were asked for.
+	Counts        []uint32 `protobuf:"varint,9,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Texture) Reset() {
+	*x = Texture{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Texture) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Texture) ProtoMessage() {}
+
+func (x *Texture) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Texture.ProtoReflect.Descriptor instead.
+func (*Texture) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Texture) GetOffset() *PixelOffset {
+	if x != nil {
+		return x.Offset
+	}
+	return nil
+}
+
+func (x *Texture) GetLevels() uint32 {
+	if x != nil {
+		return x.Levels
+	}
+	return 0
+}
+
+func (x *Texture) GetPairs() uint64 {
+	if x != nil {
+		return x.Pairs
+	}
+	return 0
+}
+
+func (x *Texture) GetContrast() float64 {
+	if x != nil && x.Contrast != nil {
+		return *x.Contrast
+	}
+	return 0
+}
+
+func (x *Texture) GetHomogeneity() float64 {
+	if x != nil && x.Homogeneity != nil {
+		return *x.Homogeneity
+	}
+	return 0
+}
+
+func (x *Texture) GetEnergy() float64 {
+	if x != nil && x.Energy != nil {
+		return *x.Energy
+	}
+	return 0
+}
+
+func (x *Texture) GetCorrelation() float64 {
+	if x != nil && x.Correlation != nil {
+		return *x.Correlation
+	}
+	return 0
+}
+
+func (x *Texture) GetEntropy() float64 {
+	if x != nil && x.Entropy != nil {
+		return *x.Entropy
+	}
+	return 0
+}
+
+func (x *Texture) GetCounts() []uint32 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 // RegionResult is what a region's pixels came to.
 type RegionResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1523,7 +1776,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1788,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1801,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -1673,7 +1926,14 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\rHistogramSpec\x12\x1d\n" +
 	"\x04bins\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\x04bins\x12\x1d\n" +
 	"\x05lower\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05lower\x12\x1d\n" +
-	"\x05upper\x18\x03 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05upper\"\xaa\x02\n" +
+	"\x05upper\x18\x03 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05upper\"G\n" +
+	"\vPixelOffset\x12\x1b\n" +
+	"\x02dx\x18\x01 \x01(\x11B\v\xbaH\b:\x06\x18\x80@(\xff?R\x02dx\x12\x1b\n" +
+	"\x02dy\x18\x02 \x01(\x11B\v\xbaH\b:\x06\x18\x80@(\xff?R\x02dy\"\x8a\x01\n" +
+	"\x10CooccurrenceSpec\x12 \n" +
+	"\x06levels\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\x80\x02R\x06levels\x12<\n" +
+	"\aoffsets\x18\x02 \x03(\v2\x18.polyscan.v1.PixelOffsetB\b\xbaH\x05\x92\x01\x02\x10\x10R\aoffsets\x12\x16\n" +
+	"\x06counts\x18\x03 \x01(\bR\x06counts\"\xed\x02\n" +
 	"\n" +
 	"Reductions\x12I\n" +
 	"\n" +
@@ -1681,7 +1941,8 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"statistics\x12A\n" +
 	"\vpercentiles\x18\x02 \x03(\x01B\x1f\xbaH\x1c\x92\x01\x19\x10\x80\b\"\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\vpercentiles\x12T\n" +
 	"\x11percentile_method\x18\x03 \x01(\x0e2\x1d.polyscan.v1.PercentileMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x10percentileMethod\x128\n" +
-	"\thistogram\x18\x04 \x01(\v2\x1a.polyscan.v1.HistogramSpecR\thistogram\"l\n" +
+	"\thistogram\x18\x04 \x01(\v2\x1a.polyscan.v1.HistogramSpecR\thistogram\x12A\n" +
+	"\fcooccurrence\x18\x05 \x01(\v2\x1d.polyscan.v1.CooccurrenceSpecR\fcooccurrence\"l\n" +
 	"\tRegionSet\x125\n" +
 	"\aregions\x18\x01 \x03(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xd8\x01\x03R\aregions\x12(\n" +
 	"\x05scale\x18\x02 \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\"O\n" +
@@ -1714,7 +1975,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
 	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x14\n" +
 	"\x05below\x18\x04 \x01(\x04R\x05below\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\xf8\v\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xaa\f\n" +
 	"\x11ChannelStatistics\x12.\n" +
 	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\x04H\x00R\x05count\x88\x01\x01\x12\x15\n" +
@@ -1750,7 +2011,8 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"chi_square\x18\x1b \x01(\x01H\x13R\tchiSquare\x88\x01\x01\x12.\n" +
 	"\tmin_at_mm\x18\x1c \x01(\v2\x12.polyscan.v1.PointR\aminAtMm\x12.\n" +
 	"\tmax_at_mm\x18\x1d \x01(\v2\x12.polyscan.v1.PointR\amaxAtMm\x12D\n" +
-	"\x14weighted_centroid_mm\x18\x1e \x01(\v2\x12.polyscan.v1.PointR\x12weightedCentroidMmB\b\n" +
+	"\x14weighted_centroid_mm\x18\x1e \x01(\v2\x12.polyscan.v1.PointR\x12weightedCentroidMm\x120\n" +
+	"\btextures\x18\x1f \x03(\v2\x14.polyscan.v1.TextureR\btexturesB\b\n" +
 	"\x06_countB\x06\n" +
 	"\x04_sumB\x11\n" +
 	"\x0f_sum_of_squaresB\a\n" +
@@ -1771,7 +2033,23 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x13_kolmogorov_smirnovB\x0e\n" +
 	"\f_wassersteinB\x11\n" +
 	"\x0f_jensen_shannonB\r\n" +
-	"\v_chi_square\"\xda\x04\n" +
+	"\v_chi_square\"\xf0\x02\n" +
+	"\aTexture\x120\n" +
+	"\x06offset\x18\x01 \x01(\v2\x18.polyscan.v1.PixelOffsetR\x06offset\x12\x16\n" +
+	"\x06levels\x18\x02 \x01(\rR\x06levels\x12\x14\n" +
+	"\x05pairs\x18\x03 \x01(\x04R\x05pairs\x12\x1f\n" +
+	"\bcontrast\x18\x04 \x01(\x01H\x00R\bcontrast\x88\x01\x01\x12%\n" +
+	"\vhomogeneity\x18\x05 \x01(\x01H\x01R\vhomogeneity\x88\x01\x01\x12\x1b\n" +
+	"\x06energy\x18\x06 \x01(\x01H\x02R\x06energy\x88\x01\x01\x12%\n" +
+	"\vcorrelation\x18\a \x01(\x01H\x03R\vcorrelation\x88\x01\x01\x12\x1d\n" +
+	"\aentropy\x18\b \x01(\x01H\x04R\aentropy\x88\x01\x01\x12\x16\n" +
+	"\x06counts\x18\t \x03(\rR\x06countsB\v\n" +
+	"\t_contrastB\x0e\n" +
+	"\f_homogeneityB\t\n" +
+	"\a_energyB\x0e\n" +
+	"\f_correlationB\n" +
+	"\n" +
+	"\b_entropy\"\xda\x04\n" +
 	"\fRegionResult\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1851,7 +2129,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -1864,19 +2142,22 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(*Reference)(nil),         // 8: polyscan.v1.Reference
 	(*ReferenceCounts)(nil),   // 9: polyscan.v1.ReferenceCounts
 	(*HistogramSpec)(nil),     // 10: polyscan.v1.HistogramSpec
-	(*Reductions)(nil),        // 11: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 12: polyscan.v1.RegionSet
-	(*Scale)(nil),             // 13: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 14: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 15: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 16: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 17: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 18: polyscan.v1.ChannelStatistics
-	(*RegionResult)(nil),      // 19: polyscan.v1.RegionResult
-	(*Point)(nil),             // 20: polyscan.v1.Point
-	(Channel)(0),              // 21: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 22: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 23: polyscan.v1.PixelRect
+	(*PixelOffset)(nil),       // 11: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 12: polyscan.v1.CooccurrenceSpec
+	(*Reductions)(nil),        // 13: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 14: polyscan.v1.RegionSet
+	(*Scale)(nil),             // 15: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 16: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 17: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 18: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 19: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 20: polyscan.v1.ChannelStatistics
+	(*Texture)(nil),           // 21: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 22: polyscan.v1.RegionResult
+	(*Point)(nil),             // 23: polyscan.v1.Point
+	(Channel)(0),              // 24: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 25: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 26: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
 	5,  // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
@@ -1884,35 +2165,39 @@ var file_polyscan_v1_region_proto_depIdxs = []int32{
 	8,  // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
 	6,  // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
 	9,  // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	2,  // 5: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
-	3,  // 6: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	10, // 7: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	7,  // 8: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	13, // 9: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	20, // 10: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	4,  // 11: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	21, // 12: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	21, // 13: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	22, // 14: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	22, // 15: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	16, // 16: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	17, // 17: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	20, // 18: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	20, // 19: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	20, // 20: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	20, // 21: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	23, // 22: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	20, // 23: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	18, // 24: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	4,  // 25: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	15, // 26: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	14, // 27: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	20, // 28: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	11, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	2,  // 6: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
+	3,  // 7: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	10, // 8: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	12, // 9: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	7,  // 10: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	15, // 11: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	23, // 12: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	4,  // 13: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	24, // 14: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	24, // 15: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	25, // 16: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	25, // 17: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	18, // 18: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	19, // 19: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	23, // 20: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	23, // 21: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	23, // 22: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	23, // 23: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	21, // 24: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	11, // 25: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	26, // 26: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	23, // 27: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	20, // 28: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	4,  // 29: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	17, // 30: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	16, // 31: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	23, // 32: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -1921,16 +2206,17 @@ func file_polyscan_v1_region_proto_init() {
 		return
 	}
 	file_polyscan_v1_frame_proto_init()
-	file_polyscan_v1_region_proto_msgTypes[10].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[13].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[14].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[15].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[16].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

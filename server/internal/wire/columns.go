@@ -71,6 +71,16 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 			Below: littleEndian(h.Below), Above: littleEndian(h.Above),
 		}
 	}
+	if t := c.Textures; t != nil {
+		m.Textures = &pb.TextureColumns{
+			Levels: uint32(t.Levels), Pairs: littleEndian(t.Pairs), Contrast: littleEndian(t.Numbers[0]),
+			Homogeneity: littleEndian(t.Numbers[1]), Energy: littleEndian(t.Numbers[2]),
+			Correlation: littleEndian(t.Numbers[3]), Entropy: littleEndian(t.Numbers[4]), Counts: littleEndian(t.Counts),
+		}
+		for _, o := range t.Offsets {
+			m.Textures.Offsets = append(m.Textures.Offsets, offsetOf(o))
+		}
+	}
 	if c.LimitEnds != nil {
 		n := len(c.Limits)
 		l := &pb.LimitColumns{

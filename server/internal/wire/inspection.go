@@ -96,6 +96,20 @@ func (in *Inspection) ResultBytes(f kernels.PixelFormat) int64 {
 		}
 		each += percentile * int64(n)
 	}
+	if c := r.Cooccurrence; channels && c != nil {
+		offsets, levels := len(c.Offsets), c.Levels
+		if offsets == 0 {
+			offsets = len(polygon.DefaultOffsets())
+		}
+		if levels == 0 {
+			levels = polygon.DefaultLevels
+		}
+		value := int64(300) // a message of its own, and its numbers
+		if c.Counts {
+			value += 8 * int64(levels*levels) // as they are and, of a varint or of a word, marshalled
+		}
+		each += value * int64(offsets)
+	}
 	n := each * int64(f.Channels) * int64(in.Set.Len())
 	if in.Set.HasLimits() {
 		for i := range in.Set.Len() {
@@ -110,7 +124,7 @@ func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 	bytes := in.ResultBytes(f.Format)
 	if bytes > limit {
 		return 0, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(
-			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", in.Set.Len(),
+			"histograms, percentiles, textures and limits of %d regions would take %d bytes; the limit is %d", in.Set.Len(),
 			bytes, limit))
 	}
 	// What a region and each of its channels take beside, as results, as messages and marshalled.

@@ -174,5 +174,11 @@ func ReductionsOf(in *pb.Reductions) polygon.Reductions {
 	if h := in.GetHistogram(); h != nil {
 		out.Histogram = polygon.HistogramSpec{Bins: int(h.GetBins()), Lower: h.GetLower(), Upper: h.GetUpper()}
 	}
+	if c := in.GetCooccurrence(); c != nil {
+		out.Cooccurrence = &polygon.CooccurrenceSpec{Levels: int(c.GetLevels()), Counts: c.GetCounts()}
+		for _, o := range c.GetOffsets() {
+			out.Cooccurrence.Offsets = append(out.Cooccurrence.Offsets, polygon.Offset{DX: int(o.GetDx()), DY: int(o.GetDy())})
+		}
+	}
 	return out
 }

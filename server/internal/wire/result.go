@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -225,6 +226,7 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 		to.JensenShannon, to.ChiSquare = w.f64.of(c.JensenShannon), w.f64.of(c.ChiSquare)
 	}
 	to.Cumulative = c.Cumulative
+	to.Textures = w.textures(c.Textures)
 	if has(polygon.Percentiles) && len(c.Percentiles) > 0 {
 		to.Percentiles = make([]*pb.PercentileValue, len(c.Percentiles))
 		for i, p := range c.Percentiles {
@@ -251,6 +253,33 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 	if has(polygon.Centroid) {
 		to.WeightedCentroidMm = w.point(w.scale.Place(c.WeightedCentroid))
 	}
+}
+
+// textures shares the counts with the result.
+func (w *resultWriter) textures(from []polygon.TextureValue) []*pb.Texture {
+	if len(from) == 0 {
+		return nil
+	}
+	some := func(v float64) *float64 {
+		if math.IsNaN(v) {
+			return nil
+		}
+		return w.f64.of(v)
+	}
+	out, all := make([]*pb.Texture, len(from)), make([]pb.Texture, len(from))
+	for i := range from {
+		v, to := &from[i], &all[i]
+		to.Offset, to.Levels, to.Pairs = offsetOf(v.Offset), uint32(v.Levels), v.Pairs
+		to.Contrast, to.Homogeneity, to.Energy = some(v.Contrast), some(v.Homogeneity), some(v.Energy)
+		to.Correlation, to.Entropy = some(v.Correlation), some(v.Entropy)
+		to.Counts = v.Counts
+		out[i] = to
+	}
+	return out
+}
+
+func offsetOf(o polygon.Offset) *pb.PixelOffset {
+	return &pb.PixelOffset{Dx: int32(o.DX), Dy: int32(o.DY)}
 }
 
 func (w *resultWriter) point(p polygon.Point) *pb.Point {

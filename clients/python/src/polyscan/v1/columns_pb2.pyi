@@ -62,7 +62,7 @@ class LimitColumns(_message.Message):
     def __init__(self, ends: _Optional[bytes] = ..., expression: _Optional[_Union[TextColumn, _Mapping]] = ..., verdict: _Optional[bytes] = ..., value: _Optional[bytes] = ..., channel: _Optional[bytes] = ..., reason: _Optional[_Union[TextColumn, _Mapping]] = ..., parts: _Optional[bytes] = ...) -> None: ...
 
 class RegionColumns(_message.Message):
-    __slots__ = ["area", "bounds", "centroid", "channels", "chi_square", "count", "coverage", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "scale", "skewness", "statistics", "sum", "sum_of_squares", "verdict", "wasserstein", "weighted_centroid"]
+    __slots__ = ["area", "bounds", "centroid", "channels", "chi_square", "count", "coverage", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "scale", "skewness", "statistics", "sum", "sum_of_squares", "textures", "verdict", "wasserstein", "weighted_centroid"]
     AREA_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_FIELD_NUMBER: _ClassVar[int]
     CENTROID_FIELD_NUMBER: _ClassVar[int]
@@ -97,6 +97,7 @@ class RegionColumns(_message.Message):
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
     SUM_FIELD_NUMBER: _ClassVar[int]
     SUM_OF_SQUARES_FIELD_NUMBER: _ClassVar[int]
+    TEXTURES_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     WASSERSTEIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
@@ -134,10 +135,11 @@ class RegionColumns(_message.Message):
     statistics: _containers.RepeatedScalarFieldContainer[_region_pb2.Statistic]
     sum: bytes
     sum_of_squares: bytes
+    textures: TextureColumns
     verdict: bytes
     wasserstein: bytes
     weighted_centroid: bytes
-    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ...) -> None: ...
+    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ..., textures: _Optional[_Union[TextureColumns, _Mapping]] = ...) -> None: ...
 
 class ResultOptions(_message.Message):
     __slots__ = ["fields", "form", "regions"]
@@ -156,6 +158,28 @@ class TextColumn(_message.Message):
     ends: bytes
     text: bytes
     def __init__(self, text: _Optional[bytes] = ..., ends: _Optional[bytes] = ...) -> None: ...
+
+class TextureColumns(_message.Message):
+    __slots__ = ["contrast", "correlation", "counts", "energy", "entropy", "homogeneity", "levels", "offsets", "pairs"]
+    CONTRAST_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_FIELD_NUMBER: _ClassVar[int]
+    ENTROPY_FIELD_NUMBER: _ClassVar[int]
+    HOMOGENEITY_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    contrast: bytes
+    correlation: bytes
+    counts: bytes
+    energy: bytes
+    entropy: bytes
+    homogeneity: bytes
+    levels: int
+    offsets: _containers.RepeatedCompositeFieldContainer[_region_pb2.PixelOffset]
+    pairs: bytes
+    def __init__(self, levels: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[_region_pb2.PixelOffset, _Mapping]]] = ..., pairs: _Optional[bytes] = ..., contrast: _Optional[bytes] = ..., homogeneity: _Optional[bytes] = ..., energy: _Optional[bytes] = ..., correlation: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., counts: _Optional[bytes] = ...) -> None: ...
 
 class ResultForm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []

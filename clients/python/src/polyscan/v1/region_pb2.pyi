@@ -46,7 +46,7 @@ VERDICT_PASS: Verdict
 VERDICT_UNSPECIFIED: Verdict
 
 class ChannelStatistics(_message.Message):
-    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "sum", "sum_of_squares", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm"]
+    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +73,7 @@ class ChannelStatistics(_message.Message):
     STDDEV_FIELD_NUMBER: _ClassVar[int]
     SUM_FIELD_NUMBER: _ClassVar[int]
     SUM_OF_SQUARES_FIELD_NUMBER: _ClassVar[int]
+    TEXTURES_FIELD_NUMBER: _ClassVar[int]
     VARIANCE_FIELD_NUMBER: _ClassVar[int]
     WASSERSTEIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
@@ -103,11 +104,22 @@ class ChannelStatistics(_message.Message):
     stddev: float
     sum: int
     sum_of_squares: int
+    textures: _containers.RepeatedCompositeFieldContainer[Texture]
     variance: float
     wasserstein: float
     weighted_centroid: _frame_pb2.Point
     weighted_centroid_mm: _frame_pb2.Point
-    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ...) -> None: ...
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ...) -> None: ...
+
+class CooccurrenceSpec(_message.Message):
+    __slots__ = ["counts", "levels", "offsets"]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    counts: bool
+    levels: int
+    offsets: _containers.RepeatedCompositeFieldContainer[PixelOffset]
+    def __init__(self, levels: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[PixelOffset, _Mapping]]] = ..., counts: bool = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ["above", "below", "counts", "lower", "upper"]
@@ -175,17 +187,27 @@ class PercentileValue(_message.Message):
     value: float
     def __init__(self, percentile: _Optional[float] = ..., value: _Optional[float] = ...) -> None: ...
 
+class PixelOffset(_message.Message):
+    __slots__ = ["dx", "dy"]
+    DX_FIELD_NUMBER: _ClassVar[int]
+    DY_FIELD_NUMBER: _ClassVar[int]
+    dx: int
+    dy: int
+    def __init__(self, dx: _Optional[int] = ..., dy: _Optional[int] = ...) -> None: ...
+
 class Reductions(_message.Message):
-    __slots__ = ["histogram", "percentile_method", "percentiles", "statistics"]
+    __slots__ = ["cooccurrence", "histogram", "percentile_method", "percentiles", "statistics"]
+    COOCCURRENCE_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
     PERCENTILE_METHOD_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    cooccurrence: CooccurrenceSpec
     histogram: HistogramSpec
     percentile_method: PercentileMethod
     percentiles: _containers.RepeatedScalarFieldContainer[float]
     statistics: _containers.RepeatedScalarFieldContainer[Statistic]
-    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ...) -> None: ...
+    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ...) -> None: ...
 
 class Reference(_message.Message):
     __slots__ = ["counts", "region"]
@@ -272,6 +294,28 @@ class Scale(_message.Message):
     x: float
     y: float
     def __init__(self, x: _Optional[float] = ..., y: _Optional[float] = ..., origin: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ...) -> None: ...
+
+class Texture(_message.Message):
+    __slots__ = ["contrast", "correlation", "counts", "energy", "entropy", "homogeneity", "levels", "offset", "pairs"]
+    CONTRAST_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_FIELD_NUMBER: _ClassVar[int]
+    ENTROPY_FIELD_NUMBER: _ClassVar[int]
+    HOMOGENEITY_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    contrast: float
+    correlation: float
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    energy: float
+    entropy: float
+    homogeneity: float
+    levels: int
+    offset: PixelOffset
+    pairs: int
+    def __init__(self, offset: _Optional[_Union[PixelOffset, _Mapping]] = ..., levels: _Optional[int] = ..., pairs: _Optional[int] = ..., contrast: _Optional[float] = ..., homogeneity: _Optional[float] = ..., energy: _Optional[float] = ..., correlation: _Optional[float] = ..., entropy: _Optional[float] = ..., counts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FillRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []

@@ -8,7 +8,7 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Channel } from "./frame_pb";
 import { file_polyscan_v1_frame } from "./frame_pb";
-import type { PercentileMethod, Scale, Statistic } from "./region_pb";
+import type { PercentileMethod, PixelOffset, Scale, Statistic } from "./region_pb";
 import { file_polyscan_v1_region } from "./region_pb";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/columns.proto.
  */
 export const file_polyscan_v1_columns: GenFile = /*@__PURE__*/
-  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkIvcGCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEAoIc2tld25lc3MYHCABKAwSEAoIa3VydG9zaXMYHSABKAwSDwoHZW50cm9weRgeIAEoDBIfChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgfIAEoDBIbChNpbnRlcnF1YXJ0aWxlX3JhbmdlGCAgASgMEhoKEmtvbG1vZ29yb3Zfc21pcm5vdhghIAEoDBITCgt3YXNzZXJzdGVpbhgiIAEoDBIWCg5qZW5zZW5fc2hhbm5vbhgjIAEoDBISCgpjaGlfc3F1YXJlGCQgASgMEiEKBXNjYWxlGCUgASgLMhIucG9seXNjYW4udjEuU2NhbGUiKAoKVGV4dENvbHVtbhIMCgR0ZXh0GAEgASgMEgwKBGVuZHMYAiABKAwiegoQSGlzdG9ncmFtQ29sdW1ucxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBEgwKBGZ1bGwYBCABKAgSDgoGY291bnRzGAUgASgMEg0KBWJlbG93GAYgASgMEg0KBWFib3ZlGAcgASgMIrIBCgxMaW1pdENvbHVtbnMSDAoEZW5kcxgBIAEoDBIrCgpleHByZXNzaW9uGAIgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhIPCgd2ZXJkaWN0GAMgASgMEg0KBXZhbHVlGAQgASgMEg8KB2NoYW5uZWwYBSABKAwSJwoGcmVhc29uGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVwYXJ0cxgHIAEoDCpYCgpSZXN1bHRGb3JtEhsKF1JFU1VMVF9GT1JNX1VOU1BFQ0lGSUVEEAASFAoQUkVTVUxUX0ZPUk1fUk9XUxABEhcKE1JFU1VMVF9GT1JNX0NPTFVNTlMQAipeCgxSZWdpb25DaG9pY2USHQoZUkVHSU9OX0NIT0lDRV9VTlNQRUNJRklFRBAAEhUKEVJFR0lPTl9DSE9JQ0VfQUxMEAESGAoUUkVHSU9OX0NIT0lDRV9GQUlMRUQQAiqOAgoLUmVnaW9uRmllbGQSHAoYUkVHSU9OX0ZJRUxEX1VOU1BFQ0lGSUVEEAASGAoUUkVHSU9OX0ZJRUxEX1ZFUkRJQ1QQARIVChFSRUdJT05fRklFTERfTkFNRRACEhYKElJFR0lPTl9GSUVMRF9DT1VOVBADEhUKEVJFR0lPTl9GSUVMRF9BUkVBEAQSGQoVUkVHSU9OX0ZJRUxEX0NPVkVSQUdFEAUSFwoTUkVHSU9OX0ZJRUxEX0JPVU5EUxAGEhkKFVJFR0lPTl9GSUVMRF9DRU5UUk9JRBAHEhkKFVJFR0lPTl9GSUVMRF9DSEFOTkVMUxAIEhcKE1JFR0lPTl9GSUVMRF9MSU1JVFMQCUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame, file_polyscan_v1_region]);
+  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkIqYHCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEAoIc2tld25lc3MYHCABKAwSEAoIa3VydG9zaXMYHSABKAwSDwoHZW50cm9weRgeIAEoDBIfChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgfIAEoDBIbChNpbnRlcnF1YXJ0aWxlX3JhbmdlGCAgASgMEhoKEmtvbG1vZ29yb3Zfc21pcm5vdhghIAEoDBITCgt3YXNzZXJzdGVpbhgiIAEoDBIWCg5qZW5zZW5fc2hhbm5vbhgjIAEoDBISCgpjaGlfc3F1YXJlGCQgASgMEiEKBXNjYWxlGCUgASgLMhIucG9seXNjYW4udjEuU2NhbGUSLQoIdGV4dHVyZXMYJiABKAsyGy5wb2x5c2Nhbi52MS5UZXh0dXJlQ29sdW1ucyLHAQoOVGV4dHVyZUNvbHVtbnMSDgoGbGV2ZWxzGAEgASgNEikKB29mZnNldHMYAiADKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBINCgVwYWlycxgDIAEoDBIQCghjb250cmFzdBgEIAEoDBITCgtob21vZ2VuZWl0eRgFIAEoDBIOCgZlbmVyZ3kYBiABKAwSEwoLY29ycmVsYXRpb24YByABKAwSDwoHZW50cm9weRgIIAEoDBIOCgZjb3VudHMYCSABKAwiKAoKVGV4dENvbHVtbhIMCgR0ZXh0GAEgASgMEgwKBGVuZHMYAiABKAwiegoQSGlzdG9ncmFtQ29sdW1ucxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBEgwKBGZ1bGwYBCABKAgSDgoGY291bnRzGAUgASgMEg0KBWJlbG93GAYgASgMEg0KBWFib3ZlGAcgASgMIrIBCgxMaW1pdENvbHVtbnMSDAoEZW5kcxgBIAEoDBIrCgpleHByZXNzaW9uGAIgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhIPCgd2ZXJkaWN0GAMgASgMEg0KBXZhbHVlGAQgASgMEg8KB2NoYW5uZWwYBSABKAwSJwoGcmVhc29uGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVwYXJ0cxgHIAEoDCpYCgpSZXN1bHRGb3JtEhsKF1JFU1VMVF9GT1JNX1VOU1BFQ0lGSUVEEAASFAoQUkVTVUxUX0ZPUk1fUk9XUxABEhcKE1JFU1VMVF9GT1JNX0NPTFVNTlMQAipeCgxSZWdpb25DaG9pY2USHQoZUkVHSU9OX0NIT0lDRV9VTlNQRUNJRklFRBAAEhUKEVJFR0lPTl9DSE9JQ0VfQUxMEAESGAoUUkVHSU9OX0NIT0lDRV9GQUlMRUQQAiqOAgoLUmVnaW9uRmllbGQSHAoYUkVHSU9OX0ZJRUxEX1VOU1BFQ0lGSUVEEAASGAoUUkVHSU9OX0ZJRUxEX1ZFUkRJQ1QQARIVChFSRUdJT05fRklFTERfTkFNRRACEhYKElJFR0lPTl9GSUVMRF9DT1VOVBADEhUKEVJFR0lPTl9GSUVMRF9BUkVBEAQSGQoVUkVHSU9OX0ZJRUxEX0NPVkVSQUdFEAUSFwoTUkVHSU9OX0ZJRUxEX0JPVU5EUxAGEhkKFVJFR0lPTl9GSUVMRF9DRU5UUk9JRBAHEhkKFVJFR0lPTl9GSUVMRF9DSEFOTkVMUxAIEhcKE1JFR0lPTl9GSUVMRF9MSU1JVFMQCUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame, file_polyscan_v1_region]);
 
 /**
  * ResultOptions says what of a result comes back, and how. A server that doesn't know this message answers with all
@@ -303,6 +303,13 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
    * @generated from field: polyscan.v1.Scale scale = 37;
    */
   scale?: Scale | undefined;
+
+  /**
+   * Unset where none were asked for.
+   *
+   * @generated from field: polyscan.v1.TextureColumns textures = 38;
+   */
+  textures?: TextureColumns | undefined;
 };
 
 /**
@@ -311,6 +318,75 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
  */
 export const RegionColumnsSchema: GenMessage<RegionColumns> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_columns, 1);
+
+/**
+ * TextureColumns holds the textures of R regions and C channels, at O offsets and in L levels.
+ *
+ * @generated from message polyscan.v1.TextureColumns
+ */
+export type TextureColumns = Message<"polyscan.v1.TextureColumns"> & {
+  /**
+   * L
+   *
+   * @generated from field: uint32 levels = 1;
+   */
+  levels: number;
+
+  /**
+   * O of them.
+   *
+   * @generated from field: repeated polyscan.v1.PixelOffset offsets = 2;
+   */
+  offsets: PixelOffset[];
+
+  /**
+   * uint32[R][C][O]
+   *
+   * @generated from field: bytes pairs = 3;
+   */
+  pairs: Uint8Array;
+
+  /**
+   * float64[R][C][O], as are those that follow; NaN where there is none.
+   *
+   * @generated from field: bytes contrast = 4;
+   */
+  contrast: Uint8Array;
+
+  /**
+   * @generated from field: bytes homogeneity = 5;
+   */
+  homogeneity: Uint8Array;
+
+  /**
+   * @generated from field: bytes energy = 6;
+   */
+  energy: Uint8Array;
+
+  /**
+   * @generated from field: bytes correlation = 7;
+   */
+  correlation: Uint8Array;
+
+  /**
+   * @generated from field: bytes entropy = 8;
+   */
+  entropy: Uint8Array;
+
+  /**
+   * uint32[R][C][O][L][L]; empty where they weren't asked for.
+   *
+   * @generated from field: bytes counts = 9;
+   */
+  counts: Uint8Array;
+};
+
+/**
+ * Describes the message polyscan.v1.TextureColumns.
+ * Use `create(TextureColumnsSchema)` to create a new message.
+ */
+export const TextureColumnsSchema: GenMessage<TextureColumns> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_columns, 2);
 
 /**
  * TextColumn holds R texts.
@@ -338,7 +414,7 @@ export type TextColumn = Message<"polyscan.v1.TextColumn"> & {
  * Use `create(TextColumnSchema)` to create a new message.
  */
 export const TextColumnSchema: GenMessage<TextColumn> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 2);
+  messageDesc(file_polyscan_v1_columns, 3);
 
 /**
  * HistogramColumns holds the histograms of R regions and C channels, of B bins each.
@@ -399,7 +475,7 @@ export type HistogramColumns = Message<"polyscan.v1.HistogramColumns"> & {
  * Use `create(HistogramColumnsSchema)` to create a new message.
  */
 export const HistogramColumnsSchema: GenMessage<HistogramColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 3);
+  messageDesc(file_polyscan_v1_columns, 4);
 
 /**
  * LimitColumns holds the outcomes of the L limits of all rows, in order.
@@ -462,7 +538,7 @@ export type LimitColumns = Message<"polyscan.v1.LimitColumns"> & {
  * Use `create(LimitColumnsSchema)` to create a new message.
  */
 export const LimitColumnsSchema: GenMessage<LimitColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 4);
+  messageDesc(file_polyscan_v1_columns, 5);
 
 /**
  * ResultForm says how the numbers of regions come back.

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIr4BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzayJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASK2AQoKUmVkdWN0aW9ucxIqCgpzdGF0aXN0aWNzGAEgAygOMhYucG9seXNjYW4udjEuU3RhdGlzdGljEhMKC3BlcmNlbnRpbGVzGAIgAygBEjgKEXBlcmNlbnRpbGVfbWV0aG9kGAMgASgOMh0ucG9seXNjYW4udjEuUGVyY2VudGlsZU1ldGhvZBItCgloaXN0b2dyYW0YBCABKAsyGi5wb2x5c2Nhbi52MS5IaXN0b2dyYW1TcGVjIlQKCVJlZ2lvblNldBIkCgdyZWdpb25zGAEgAygLMhMucG9seXNjYW4udjEuUmVnaW9uEiEKBXNjYWxlGAIgASgLMhIucG9seXNjYW4udjEuU2NhbGUiQQoFU2NhbGUSCQoBeBgBIAEoARIJCgF5GAIgASgBEiIKBm9yaWdpbhgDIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50IkAKDk1pbGxpbWV0cmVSZWN0EgoKAngwGAEgASgBEgoKAnkwGAIgASgBEgoKAngxGAMgASgBEgoKAnkxGAQgASgBIqwBCgtMaW1pdFJlc3VsdBISCgpleHByZXNzaW9uGAEgASgJEiUKB3ZlcmRpY3QYAiABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EhIKBXZhbHVlGAMgASgBSACIAQESJQoHY2hhbm5lbBgEIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDgoGcmVhc29uGAUgASgJEg0KBXBhcnRzGAYgASgNQggKBl92YWx1ZSI0Cg9QZXJjZW50aWxlVmFsdWUSEgoKcGVyY2VudGlsZRgBIAEoARINCgV2YWx1ZRgCIAEoASJXCglIaXN0b2dyYW0SDQoFbG93ZXIYASABKAESDQoFdXBwZXIYAiABKAESDgoGY291bnRzGAMgAygEEg0KBWJlbG93GAQgASgEEg0KBWFib3ZlGAUgASgEIq8JChFDaGFubmVsU3RhdGlzdGljcxIlCgdjaGFubmVsGAEgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBISCgVjb3VudBgCIAEoBEgAiAEBEhAKA3N1bRgDIAEoBEgBiAEBEhsKDnN1bV9vZl9zcXVhcmVzGAQgASgESAKIAQESEQoEbWVhbhgFIAEoAUgDiAEBEhUKCHZhcmlhbmNlGAYgASgBSASIAQESEwoGc3RkZGV2GAcgASgBSAWIAQESEAoDbWluGAggASgNSAaIAQESEAoDbWF4GAkgASgNSAeIAQESKgoGbWluX2F0GAogASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhIqCgZtYXhfYXQYCyABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEhMKBm1lZGlhbhgMIAEoAUgIiAEBEhEKBG1vZGUYDSABKA1ICYgBARIVCghkaXN0aW5jdBgOIAEoDUgKiAEBEjEKC3BlcmNlbnRpbGVzGA8gAygLMhwucG9seXNjYW4udjEuUGVyY2VudGlsZVZhbHVlEikKCWhpc3RvZ3JhbRgQIAEoCzIWLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbRItChF3ZWlnaHRlZF9jZW50cm9pZBgRIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhUKCHNrZXduZXNzGBIgASgBSAuIAQESFQoIa3VydG9zaXMYEyABKAFIDIgBARIUCgdlbnRyb3B5GBQgASgBSA2IAQESJAoXbWVhbl9hYnNvbHV0ZV9kZXZpYXRpb24YFSABKAFIDogBARIgChNpbnRlcnF1YXJ0aWxlX3JhbmdlGBYgASgBSA+IAQESEgoKY3VtdWxhdGl2ZRgXIAMoBBIfChJrb2xtb2dvcm92X3NtaXJub3YYGCABKAFIEIgBARIYCgt3YXNzZXJzdGVpbhgZIAEoAUgRiAEBEhsKDmplbnNlbl9zaGFubm9uGBogASgBSBKIAQESFwoKY2hpX3NxdWFyZRgbIAEoAUgTiAEBEiUKCW1pbl9hdF9tbRgcIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiUKCW1heF9hdF9tbRgdIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKFHdlaWdodGVkX2NlbnRyb2lkX21tGB4gASgLMhIucG9seXNjYW4udjEuUG9pbnRCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmUi4AMKDFJlZ2lvblJlc3VsdBINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEg0KBWNvdW50GAMgASgEEgwKBGFyZWEYBCABKAESFQoIY292ZXJhZ2UYBSABKAFIAIgBARImCgZib3VuZHMYBiABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYByABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwCghjaGFubmVscxgIIAMoCzIeLnBvbHlzY2FuLnYxLkNoYW5uZWxTdGF0aXN0aWNzEiUKB3ZlcmRpY3QYCSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EigKBmxpbWl0cxgKIAMoCzIYLnBvbHlzY2FuLnYxLkxpbWl0UmVzdWx0EhUKCGFyZWFfbW0yGAsgASgBSAGIAQESFgoJY291bnRfbW0yGAwgASgBSAKIAQESLgoJYm91bmRzX21tGA0gASgLMhsucG9seXNjYW4udjEuTWlsbGltZXRyZVJlY3QSJwoLY2VudHJvaWRfbW0YDiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludEILCglfY292ZXJhZ2VCCwoJX2FyZWFfbW0yQgwKCl9jb3VudF9tbTIqVQoIRmlsbFJ1bGUSGQoVRklMTF9SVUxFX1VOU1BFQ0lGSUVEEAASFgoSRklMTF9SVUxFX05PTl9aRVJPEAESFgoSRklMTF9SVUxFX0VWRU5fT0REEAIqtgEKCk1hc2tNZXRob2QSGwoXTUFTS19NRVRIT0RfVU5TUEVDSUZJRUQQABIVChFNQVNLX01FVEhPRF9OQUlWRRABEhUKEU1BU0tfTUVUSE9EX1RJTEVEEAISHQoZTUFTS19NRVRIT0RfRURHRV9GSUxURVJFRBADEiMKH01BU0tfTUVUSE9EX1RJTEVEX0VER0VfRklMVEVSRUQQBBIZChVNQVNLX01FVEhPRF9ST1dfU1BBTlMQBSqmBAoJU3RhdGlzdGljEhkKFVNUQVRJU1RJQ19VTlNQRUNJRklFRBAAEhMKD1NUQVRJU1RJQ19DT1VOVBABEhEKDVNUQVRJU1RJQ19TVU0QAhIcChhTVEFUSVNUSUNfU1VNX09GX1NRVUFSRVMQAxISCg5TVEFUSVNUSUNfTUVBThAEEhYKElNUQVRJU1RJQ19WQVJJQU5DRRAFEhQKEFNUQVRJU1RJQ19TVERERVYQBhIRCg1TVEFUSVNUSUNfTUlOEAcSEQoNU1RBVElTVElDX01BWBAIEhcKE1NUQVRJU1RJQ19ISVNUT0dSQU0QCRIZChVTVEFUSVNUSUNfUEVSQ0VOVElMRVMQChIUChBTVEFUSVNUSUNfTUVESUFOEAsSEgoOU1RBVElTVElDX01PREUQDBIWChJTVEFUSVNUSUNfRElTVElOQ1QQDRIWChJTVEFUSVNUSUNfQ0VOVFJPSUQQDhIWChJTVEFUSVNUSUNfU0tFV05FU1MQDxIWChJTVEFUSVNUSUNfS1VSVE9TSVMQEBIVChFTVEFUSVNUSUNfRU5UUk9QWRAREiUKIVNUQVRJU1RJQ19NRUFOX0FCU09MVVRFX0RFVklBVElPThASEiEKHVNUQVRJU1RJQ19JTlRFUlFVQVJUSUxFX1JBTkdFEBMSGAoUU1RBVElTVElDX0NVTVVMQVRJVkUQFBIXChNTVEFUSVNUSUNfRElTVEFOQ0VTEBUqdwoQUGVyY2VudGlsZU1ldGhvZBIhCh1QRVJDRU5USUxFX01FVEhPRF9VTlNQRUNJRklFRBAAEiIKHlBFUkNFTlRJTEVfTUVUSE9EX05FQVJFU1RfUkFOSxABEhwKGFBFUkNFTlRJTEVfTUVUSE9EX0xJTkVBUhACKkYKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIr4BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzayJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASIlCgtQaXhlbE9mZnNldBIKCgJkeBgBIAEoERIKCgJkeRgCIAEoESJdChBDb29jY3VycmVuY2VTcGVjEg4KBmxldmVscxgBIAEoDRIpCgdvZmZzZXRzGAIgAygLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGY291bnRzGAMgASgIIusBCgpSZWR1Y3Rpb25zEioKCnN0YXRpc3RpY3MYASADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEwoLcGVyY2VudGlsZXMYAiADKAESOAoRcGVyY2VudGlsZV9tZXRob2QYAyABKA4yHS5wb2x5c2Nhbi52MS5QZXJjZW50aWxlTWV0aG9kEi0KCWhpc3RvZ3JhbRgEIAEoCzIaLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbVNwZWMSMwoMY29vY2N1cnJlbmNlGAUgASgLMh0ucG9seXNjYW4udjEuQ29vY2N1cnJlbmNlU3BlYyJUCglSZWdpb25TZXQSJAoHcmVnaW9ucxgBIAMoCzITLnBvbHlzY2FuLnYxLlJlZ2lvbhIhCgVzY2FsZRgCIAEoCzISLnBvbHlzY2FuLnYxLlNjYWxlIkEKBVNjYWxlEgkKAXgYASABKAESCQoBeRgCIAEoARIiCgZvcmlnaW4YAyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludCJACg5NaWxsaW1ldHJlUmVjdBIKCgJ4MBgBIAEoARIKCgJ5MBgCIAEoARIKCgJ4MRgDIAEoARIKCgJ5MRgEIAEoASKsAQoLTGltaXRSZXN1bHQSEgoKZXhwcmVzc2lvbhgBIAEoCRIlCgd2ZXJkaWN0GAIgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgV2YWx1ZRgDIAEoAUgAiAEBEiUKB2NoYW5uZWwYBCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEg4KBnJlYXNvbhgFIAEoCRINCgVwYXJ0cxgGIAEoDUIICgZfdmFsdWUiNAoPUGVyY2VudGlsZVZhbHVlEhIKCnBlcmNlbnRpbGUYASABKAESDQoFdmFsdWUYAiABKAEiVwoJSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoBBINCgViZWxvdxgEIAEoBBINCgVhYm92ZRgFIAEoBCLXCQoRQ2hhbm5lbFN0YXRpc3RpY3MSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSEgoFY291bnQYAiABKARIAIgBARIQCgNzdW0YAyABKARIAYgBARIbCg5zdW1fb2Zfc3F1YXJlcxgEIAEoBEgCiAEBEhEKBG1lYW4YBSABKAFIA4gBARIVCgh2YXJpYW5jZRgGIAEoAUgEiAEBEhMKBnN0ZGRldhgHIAEoAUgFiAEBEhAKA21pbhgIIAEoDUgGiAEBEhAKA21heBgJIAEoDUgHiAEBEioKBm1pbl9hdBgKIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SKgoGbWF4X2F0GAsgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhITCgZtZWRpYW4YDCABKAFICIgBARIRCgRtb2RlGA0gASgNSAmIAQESFQoIZGlzdGluY3QYDiABKA1ICogBARIxCgtwZXJjZW50aWxlcxgPIAMoCzIcLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVWYWx1ZRIpCgloaXN0b2dyYW0YECABKAsyFi5wb2x5c2Nhbi52MS5IaXN0b2dyYW0SLQoRd2VpZ2h0ZWRfY2VudHJvaWQYESABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIVCghza2V3bmVzcxgSIAEoAUgLiAEBEhUKCGt1cnRvc2lzGBMgASgBSAyIAQESFAoHZW50cm9weRgUIAEoAUgNiAEBEiQKF21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uGBUgASgBSA6IAQESIAoTaW50ZXJxdWFydGlsZV9yYW5nZRgWIAEoAUgPiAEBEhIKCmN1bXVsYXRpdmUYFyADKAQSHwoSa29sbW9nb3Jvdl9zbWlybm92GBggASgBSBCIAQESGAoLd2Fzc2Vyc3RlaW4YGSABKAFIEYgBARIbCg5qZW5zZW5fc2hhbm5vbhgaIAEoAUgSiAEBEhcKCmNoaV9zcXVhcmUYGyABKAFIE4gBARIlCgltaW5fYXRfbW0YHCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIlCgltYXhfYXRfbW0YHSABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwChR3ZWlnaHRlZF9jZW50cm9pZF9tbRgeIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiYKCHRleHR1cmVzGB8gAygLMhQucG9seXNjYW4udjEuVGV4dHVyZUIICgZfY291bnRCBgoEX3N1bUIRCg9fc3VtX29mX3NxdWFyZXNCBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXZCBgoEX21pbkIGCgRfbWF4QgkKB19tZWRpYW5CBwoFX21vZGVCCwoJX2Rpc3RpbmN0QgsKCV9za2V3bmVzc0ILCglfa3VydG9zaXNCCgoIX2VudHJvcHlCGgoYX21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uQhYKFF9pbnRlcnF1YXJ0aWxlX3JhbmdlQhUKE19rb2xtb2dvcm92X3NtaXJub3ZCDgoMX3dhc3NlcnN0ZWluQhEKD19qZW5zZW5fc2hhbm5vbkINCgtfY2hpX3NxdWFyZSKcAgoHVGV4dHVyZRIoCgZvZmZzZXQYASABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZsZXZlbHMYAiABKA0SDQoFcGFpcnMYAyABKAQSFQoIY29udHJhc3QYBCABKAFIAIgBARIYCgtob21vZ2VuZWl0eRgFIAEoAUgBiAEBEhMKBmVuZXJneRgGIAEoAUgCiAEBEhgKC2NvcnJlbGF0aW9uGAcgASgBSAOIAQESFAoHZW50cm9weRgIIAEoAUgEiAEBEg4KBmNvdW50cxgJIAMoDUILCglfY29udHJhc3RCDgoMX2hvbW9nZW5laXR5QgkKB19lbmVyZ3lCDgoMX2NvcnJlbGF0aW9uQgoKCF9lbnRyb3B5IuADCgxSZWdpb25SZXN1bHQSDQoFaW5kZXgYASABKA0SDAoEbmFtZRgCIAEoCRINCgVjb3VudBgDIAEoBBIMCgRhcmVhGAQgASgBEhUKCGNvdmVyYWdlGAUgASgBSACIAQESJgoGYm91bmRzGAYgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAcgASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoIY2hhbm5lbHMYCCADKAsyHi5wb2x5c2Nhbi52MS5DaGFubmVsU3RhdGlzdGljcxIlCgd2ZXJkaWN0GAkgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBIoCgZsaW1pdHMYCiADKAsyGC5wb2x5c2Nhbi52MS5MaW1pdFJlc3VsdBIVCghhcmVhX21tMhgLIAEoAUgBiAEBEhYKCWNvdW50X21tMhgMIAEoAUgCiAEBEi4KCWJvdW5kc19tbRgNIAEoCzIbLnBvbHlzY2FuLnYxLk1pbGxpbWV0cmVSZWN0EicKC2NlbnRyb2lkX21tGA4gASgLMhIucG9seXNjYW4udjEuUG9pbnRCCwoJX2NvdmVyYWdlQgsKCV9hcmVhX21tMkIMCgpfY291bnRfbW0yKlUKCEZpbGxSdWxlEhkKFUZJTExfUlVMRV9VTlNQRUNJRklFRBAAEhYKEkZJTExfUlVMRV9OT05fWkVSTxABEhYKEkZJTExfUlVMRV9FVkVOX09ERBACKrYBCgpNYXNrTWV0aG9kEhsKF01BU0tfTUVUSE9EX1VOU1BFQ0lGSUVEEAASFQoRTUFTS19NRVRIT0RfTkFJVkUQARIVChFNQVNLX01FVEhPRF9USUxFRBACEh0KGU1BU0tfTUVUSE9EX0VER0VfRklMVEVSRUQQAxIjCh9NQVNLX01FVEhPRF9USUxFRF9FREdFX0ZJTFRFUkVEEAQSGQoVTUFTS19NRVRIT0RfUk9XX1NQQU5TEAUqpgQKCVN0YXRpc3RpYxIZChVTVEFUSVNUSUNfVU5TUEVDSUZJRUQQABITCg9TVEFUSVNUSUNfQ09VTlQQARIRCg1TVEFUSVNUSUNfU1VNEAISHAoYU1RBVElTVElDX1NVTV9PRl9TUVVBUkVTEAMSEgoOU1RBVElTVElDX01FQU4QBBIWChJTVEFUSVNUSUNfVkFSSUFOQ0UQBRIUChBTVEFUSVNUSUNfU1REREVWEAYSEQoNU1RBVElTVElDX01JThAHEhEKDVNUQVRJU1RJQ19NQVgQCBIXChNTVEFUSVNUSUNfSElTVE9HUkFNEAkSGQoVU1RBVElTVElDX1BFUkNFTlRJTEVTEAoSFAoQU1RBVElTVElDX01FRElBThALEhIKDlNUQVRJU1RJQ19NT0RFEAwSFgoSU1RBVElTVElDX0RJU1RJTkNUEA0SFgoSU1RBVElTVElDX0NFTlRST0lEEA4SFgoSU1RBVElTVElDX1NLRVdORVNTEA8SFgoSU1RBVElTVElDX0tVUlRPU0lTEBASFQoRU1RBVElTVElDX0VOVFJPUFkQERIlCiFTVEFUSVNUSUNfTUVBTl9BQlNPTFVURV9ERVZJQVRJT04QEhIhCh1TVEFUSVNUSUNfSU5URVJRVUFSVElMRV9SQU5HRRATEhgKFFNUQVRJU1RJQ19DVU1VTEFUSVZFEBQSFwoTU1RBVElTVElDX0RJU1RBTkNFUxAVKncKEFBlcmNlbnRpbGVNZXRob2QSIQodUEVSQ0VOVElMRV9NRVRIT0RfVU5TUEVDSUZJRUQQABIiCh5QRVJDRU5USUxFX01FVEhPRF9ORUFSRVNUX1JBTksQARIcChhQRVJDRU5USUxFX01FVEhPRF9MSU5FQVIQAipGCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIQCgxWRVJESUNUX1BBU1MQARIQCgxWRVJESUNUX0ZBSUwQAkI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -202,6 +202,66 @@ export const HistogramSpecSchema: GenMessage<HistogramSpec> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 5);
 
 /**
+ * PixelOffset says where the second pixel of a pair lies: dx columns to the right of the first one, and dy rows below.
+ *
+ * @generated from message polyscan.v1.PixelOffset
+ */
+export type PixelOffset = Message<"polyscan.v1.PixelOffset"> & {
+  /**
+   * @generated from field: sint32 dx = 1;
+   */
+  dx: number;
+
+  /**
+   * @generated from field: sint32 dy = 2;
+   */
+  dy: number;
+};
+
+/**
+ * Describes the message polyscan.v1.PixelOffset.
+ * Use `create(PixelOffsetSchema)` to create a new message.
+ */
+export const PixelOffsetSchema: GenMessage<PixelOffset> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 6);
+
+/**
+ * CooccurrenceSpec asks for the textures of pairs of pixels. A pair is two pixels of the region and the frame.
+ *
+ * @generated from message polyscan.v1.CooccurrenceSpec
+ */
+export type CooccurrenceSpec = Message<"polyscan.v1.CooccurrenceSpec"> & {
+  /**
+   * The grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means 64. Limits
+   * on textures see these levels, too.
+   *
+   * @generated from field: uint32 levels = 1;
+   */
+  levels: number;
+
+  /**
+   * Not both coordinates are 0. Empty means (1,0), (1,1), (0,1) and (-1,1). With the offsets of limits there are at most 16.
+   *
+   * @generated from field: repeated polyscan.v1.PixelOffset offsets = 2;
+   */
+  offsets: PixelOffset[];
+
+  /**
+   * Return the counts of pairs, too: levels*levels for each offset, channel and region.
+   *
+   * @generated from field: bool counts = 3;
+   */
+  counts: boolean;
+};
+
+/**
+ * Describes the message polyscan.v1.CooccurrenceSpec.
+ * Use `create(CooccurrenceSpecSchema)` to create a new message.
+ */
+export const CooccurrenceSpecSchema: GenMessage<CooccurrenceSpec> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 7);
+
+/**
  * Reductions says what to compute. All of it is done in one pass over the pixels.
  *
  * @generated from message polyscan.v1.Reductions
@@ -230,6 +290,13 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
    * @generated from field: polyscan.v1.HistogramSpec histogram = 4;
    */
   histogram?: HistogramSpec | undefined;
+
+  /**
+   * Asks for ChannelStatistics.textures. Not for line-scans.
+   *
+   * @generated from field: polyscan.v1.CooccurrenceSpec cooccurrence = 5;
+   */
+  cooccurrence?: CooccurrenceSpec | undefined;
 };
 
 /**
@@ -237,7 +304,7 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
  * Use `create(ReductionsSchema)` to create a new message.
  */
 export const ReductionsSchema: GenMessage<Reductions> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 6);
+  messageDesc(file_polyscan_v1_region, 8);
 
 /**
  * RegionSet is a list of regions that are looked at together.
@@ -265,7 +332,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  * Use `create(RegionSetSchema)` to create a new message.
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 7);
+  messageDesc(file_polyscan_v1_region, 9);
 
 /**
  * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
@@ -299,7 +366,7 @@ export type Scale = Message<"polyscan.v1.Scale"> & {
  * Use `create(ScaleSchema)` to create a new message.
  */
 export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 8);
+  messageDesc(file_polyscan_v1_region, 10);
 
 /**
  * MillimetreRect is a rectangle in mm.
@@ -333,7 +400,7 @@ export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
  * Use `create(MillimetreRectSchema)` to create a new message.
  */
 export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 9);
+  messageDesc(file_polyscan_v1_region, 11);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -388,7 +455,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 10);
+  messageDesc(file_polyscan_v1_region, 12);
 
 /**
  * PercentileValue is one percentile.
@@ -412,7 +479,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 11);
+  messageDesc(file_polyscan_v1_region, 13);
 
 /**
  * Histogram counts samples by value.
@@ -455,7 +522,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 12);
+  messageDesc(file_polyscan_v1_region, 14);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -635,6 +702,13 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
    * @generated from field: polyscan.v1.Point weighted_centroid_mm = 30;
    */
   weightedCentroidMm?: Point | undefined;
+
+  /**
+   * One for each offset that Reductions.cooccurrence asks for, in order.
+   *
+   * @generated from field: repeated polyscan.v1.Texture textures = 31;
+   */
+  textures: Texture[];
 };
 
 /**
@@ -642,7 +716,81 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 13);
+  messageDesc(file_polyscan_v1_region, 15);
+
+/**
+ * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of pairs
+ * with the levels i and j in either order.
+ *
+ * @generated from message polyscan.v1.Texture
+ */
+export type Texture = Message<"polyscan.v1.Texture"> & {
+  /**
+   * @generated from field: polyscan.v1.PixelOffset offset = 1;
+   */
+  offset?: PixelOffset | undefined;
+
+  /**
+   * @generated from field: uint32 levels = 2;
+   */
+  levels: number;
+
+  /**
+   * How many pairs there are. Where it is 0 the numbers are unset.
+   *
+   * @generated from field: uint64 pairs = 3;
+   */
+  pairs: bigint;
+
+  /**
+   * Sum of P(i,j) (i-j)^2.
+   *
+   * @generated from field: optional double contrast = 4;
+   */
+  contrast?: number | undefined;
+
+  /**
+   * Sum of P(i,j) / (1 + (i-j)^2).
+   *
+   * @generated from field: optional double homogeneity = 5;
+   */
+  homogeneity?: number | undefined;
+
+  /**
+   * Square root of the sum of P(i,j)^2.
+   *
+   * @generated from field: optional double energy = 6;
+   */
+  energy?: number | undefined;
+
+  /**
+   * Of the two levels; unset where all are equal.
+   *
+   * @generated from field: optional double correlation = 7;
+   */
+  correlation?: number | undefined;
+
+  /**
+   * In bits.
+   *
+   * @generated from field: optional double entropy = 8;
+   */
+  entropy?: number | undefined;
+
+  /**
+   * For each level of the first pixel, a count for each level of the second; empty unless they were asked for.
+   *
+   * @generated from field: repeated uint32 counts = 9;
+   */
+  counts: number[];
+};
+
+/**
+ * Describes the message polyscan.v1.Texture.
+ * Use `create(TextureSchema)` to create a new message.
+ */
+export const TextureSchema: GenMessage<Texture> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 16);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -749,7 +897,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 14);
+  messageDesc(file_polyscan_v1_region, 17);
 
 /**
  * FillRule decides which winding numbers are inside.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The table has a row for each region, channel and offset, at 80 columns; the JSON report has the counts where they are
+// asked for, and limits see the same numbers.
+func TestTextures(t *testing.T) {
+	args := []string{"reduce", frames + "metal.png", "-r", frames + "metal.regions.json"}
+	out := succeed(t, append(args, "--texture", "neighbours")...)
+	at := strings.Index(out, "\nTEXTURE ")
+	if at < 0 {
+		t.Fatalf("no table of textures:\n%s", out)
+	}
+	lines := strings.Split(strings.TrimSpace(out[at:]), "\n")
+	for _, l := range lines {
+		if len(l) > tableWidth && !strings.Contains(l, "metal.png") {
+			t.Errorf("%d columns: %s", len(l), l)
+		}
+	}
+	for _, pair := range []string{"1,0", "1,1", "0,1", "-1,1"} {
+		if !strings.Contains(out[at:], " "+pair+" ") {
+			t.Errorf("no row for the pair %s:\n%s", pair, out[at:])
+		}
+	}
+
+	var report struct {
+		Regions []struct {
+			Name     string
+			Channels []struct{ Textures []textureReport }
+			Limits   []limitReport
+		}
+	}
+	decode := func(more ...string) {
+		t.Helper()
+		report.Regions = nil
+		if err := json.Unmarshal([]byte(succeed(t, append(append(args, "--json"), more...)...)), &report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decode("--texture", "1,0", "--texture", "0,2", "--texture-levels", "16", "--texture-counts", "--limit", "*: contrast(1,0) > 0",
+		"--limit", "*: correlation(0,2) in [-0.999, 0.999]")
+	for _, r := range report.Regions {
+		for _, c := range r.Channels {
+			if len(c.Textures) != 2 || c.Textures[0].Offset != [2]int32{1, 0} || c.Textures[1].Offset != [2]int32{0, 2} {
+				t.Fatalf("%s: textures %+v", r.Name, c.Textures)
+			}
+			for _, v := range c.Textures {
+				if v.Levels != 16 || len(v.Counts) != 16 {
+					t.Fatalf("%s: %d levels, %d rows of counts", r.Name, v.Levels, len(v.Counts))
+				}
+				pairs, contrast := uint64(0), 0.0
+				for i, row := range v.Counts {
+					for j, n := range row {
+						pairs += uint64(n)
+						contrast += float64(n) * float64((i-j)*(i-j))
+					}
+				}
+				if pairs != v.Pairs || v.Contrast == nil || math.Abs(contrast/float64(pairs)-*v.Contrast) > 1e-9 {
+					t.Errorf("%s: %d pairs of %d, contrast %v", r.Name, pairs, v.Pairs, v.Contrast)
+				}
+			}
+			n := len(r.Limits) - 2
+			if l := r.Limits[n]; l.Value == nil || *l.Value != *c.Textures[0].Contrast {
+				t.Errorf("%s: the limit measures %v, not %v", r.Name, l.Value, *c.Textures[0].Contrast)
+			}
+			if l := r.Limits[n+1]; l.Value == nil || *l.Value != *c.Textures[1].Correlation {
+				t.Errorf("%s: the limit measures %v, not %v", r.Name, l.Value, *c.Textures[1].Correlation)
+			}
+		}
+	}
+	decode()
+	if report.Regions[0].Channels[0].Textures != nil {
+		t.Error("textures that nobody asked for")
+	}
+	picture := filepath.Join(t.TempDir(), "pairs.png")
+	succeed(t, append(args, "--texture", "1,0", "--plot", picture)...)
+}
+
+// A recipe keeps what its textures are of.
+func TestTextureRecipes(t *testing.T) {
+	for _, text := range []string{"texture", "texture(1,0; 0,1; 32 levels; counts)", "texture(-3,2)", "texture(8 levels)"} {
+		r, err := parseReductions([]string{"mean", text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := formatReductions(r); len(got) != 2 || got[1] != text {
+			t.Errorf("%s comes back as %q", text, got)
+		}
+	}
+	for _, text := range []string{"texture(", "texture()", "texture(1)", "texture(1 levels)", "texture(257 levels)", "textures"} {
+		if _, err := parseReductions([]string{text}); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+	folder := t.TempDir()
+	succeed(t, "recipe", "put", "metal", "-r", frames+"metal.regions.json", "--recipes", folder, "--texture", "1,0",
+		"--texture-levels", "8")
+	out := succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder)
+	if !strings.Contains(out, "\nTEXTURE ") {
+		t.Errorf("the recipe's textures are not there:\n%s", out)
+	}
+}
