@@ -10,7 +10,7 @@ from polyscan.v1 import columns_pb2, inspection_pb2, inspection_pb2_grpc
 from test_exact import FORMATS, named, random_frame, random_regions
 
 NAMES = ["index", "count", "area", "coverage", "bounds", "centroid", *_results._CHANNEL, *_results._PLACES, "histogram",
-         "below", "above", "percentiles", "verdicts"]  # fmt: skip
+         "below", "above", "percentiles", "verdicts", *_columns.TEXTURES]  # fmt: skip
 
 
 def as_rows(client, frame, what):
@@ -31,11 +31,12 @@ def test_same(client, rng):
         histogram = [False, True, 7, (5, 10, 90)][i % 3 if statistics is None else i % 4]
         percentiles = [0, 0.1, 33.3, 50, 99.9, 100] if i % 2 else None
         method = ["nearest-rank", "linear"][i // 2 % 2]
-        what = client._what(regions, None, None, statistics, percentiles, method, histogram, None, None)
+        texture = [False, True, polyscan.Texture([(2, -1)], 5, True)][i % 3]
+        what = client._what(regions, None, None, statistics, percentiles, method, histogram, None, None, texture=texture)
         encoded = client._encode(a, named(format), bits)
         columns = client.reduce(a, regions, format=named(format), bits=bits, statistics=statistics,
                                 percentiles=percentiles,
-                                percentile_method=method, histogram=histogram)  # fmt: skip
+                                percentile_method=method, histogram=histogram, texture=texture)  # fmt: skip
         if not columns.message.HasField("columns"):
             pytest.skip("the server answers with rows")
         rows = as_rows(client, encoded, what)

@@ -277,3 +277,49 @@ def test_over_parts(client):
         assert got[2][0].verdict == polyscan.Verdict.FAIL and got[2][0].reason.endswith("30 is above 20")
     alone = client.reduce(frames[0], regions)
     assert alone.verdict == polyscan.Verdict.FAIL and "a frame alone" in alone["a"].limits[0].reason
+
+
+def test_textures(client):
+    """Textures are those of NumPy, as columns and as rows."""
+    rng = np.random.default_rng(18)
+    for n in range(amount(4, 30)):
+        format = FORMATS[n % len(FORMATS)]
+        a, bits, samples = random_frame(rng, format)
+        regions = random_regions(rng, a.shape)
+        levels = int(rng.choice([2, 7, 64]))
+        wanted = polyscan.Texture([(1, 0), (-2, 3)], levels, True)
+        result = client.reduce(a, regions, format=named(format), bits=bits, texture=wanted)
+        assert result.texture_offsets == [(1, 0), (-2, 3)] and result.texture_levels == levels
+        level = samples * levels >> (bits or 8)
+        for i, (name, xy) in enumerate(regions.items()):
+            (inside,) = masks_of(client, {name: xy}, a.shape)
+            for k, (dx, dy) in enumerate(wanted.offsets):
+                y, x = np.nonzero(inside)
+                there = (x + dx >= 0) & (x + dx < a.shape[1]) & (y + dy >= 0) & (y + dy < a.shape[0])
+                y, x = y[there], x[there]
+                both = inside[y + dy, x + dx]
+                y, x = y[both], x[both]
+                for c in range(samples.shape[2]):
+                    at = (i, c, k) if samples.shape[2] > 1 else (i, k)
+                    matrix = np.zeros((levels, levels), np.int64)
+                    np.add.at(matrix, (level[y, x, c], level[y + dy, x + dx, c]), 1)
+                    np.testing.assert_array_equal(result.cooccurrence[at], matrix)
+                    assert result.texture_pairs[at] == len(x)
+                    if len(x) == 0:
+                        assert np.isnan(result.contrast[at]) and np.isnan(result.correlation[at])
+                        continue
+                    p = (matrix + matrix.T) / (2 * len(x))
+                    i1, j1 = np.indices(p.shape)
+                    d = (i1 - j1) ** 2
+                    np.testing.assert_allclose(result.contrast[at], (p * d).sum(), rtol=1e-12)
+                    np.testing.assert_allclose(result.homogeneity[at], (p / (1 + d)).sum(), rtol=1e-12)
+                    np.testing.assert_allclose(result.energy[at], np.sqrt((p * p).sum()), rtol=1e-12)
+                    entropy = -(p[p > 0] * np.log2(p[p > 0])).sum()
+                    np.testing.assert_allclose(result.texture_entropy[at], entropy, rtol=1e-12, atol=1e-12)
+        assert result[0].contrast.shape == result.contrast.shape[1:]
+    with pytest.raises(AttributeError, match="texture=True"):
+        client.reduce(a, regions, format=named(format), bits=bits).contrast
+    found = client.reduce(a, regions, format=named(format), bits=bits, texture=True)
+    assert found.texture_offsets == [(1, 0), (1, 1), (0, 1), (-1, 1)] and found.texture_levels == 64
+    with pytest.raises(AttributeError, match=r"Texture\(counts=True\)"):
+        found.cooccurrence

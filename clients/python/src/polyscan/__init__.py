@@ -42,7 +42,7 @@ from polyscan._files import RegionFileError
 from polyscan._frames import Frame, FrameLike, Resident
 from polyscan._history import Evidence
 from polyscan._memory import LeaseEnded
-from polyscan._regions import Region, Regions, RegionsLike
+from polyscan._regions import Region, Regions, RegionsLike, Texture
 from polyscan._results import LimitResult, Part, RegionTable, Result, Verdict
 from polyscan._scan import Event, Reconnected, Scan, Session, Stalled
 from polyscan._server import ProgramNotFound
@@ -58,7 +58,7 @@ __all__ = [
     "InputWarning", "Internal", "InvalidArgument", "LeaseEnded", "LimitResult", "LowPoly", "Mask", "Mesh", "NotFound", "OutOfRange",
     "Part", "PermissionDenied", "ProgramNotFound", "QuotaViolation", "Reconnected", "Region", "RegionFileError",
     "RegionTable", "Regions", "RegionsLike",
-    "Resident", "ResourceExhausted", "Result", "Scan", "Session", "Solution", "Stalled", "TLS",
+    "Resident", "ResourceExhausted", "Result", "Scan", "Session", "Solution", "Stalled", "TLS", "Texture",
     "Triangulation", "Unauthenticated", "Unavailable", "Unimplemented", "Verdict", "VersionWarning", "__version__",
     "connect",
 ]  # fmt: skip

@@ -141,6 +141,7 @@ class Base:
         priority: Any,
         results: Any = None,
         fields: Any = None,
+        texture: Any = False,
     ) -> _regions.What:
         if limits is not None:
             if regions is None:
@@ -149,7 +150,7 @@ class Base:
         return _regions.inspection(
             regions,
             recipe,
-            reductions=_regions.reductions(statistics, percentiles, percentile_method, histogram),
+            reductions=_regions.reductions(statistics, percentiles, percentile_method, histogram, texture),
             method=method,
             priority=priority,
             name=self.name,

@@ -19,6 +19,11 @@ MILLIMETRES = {
     "area_mm2": "area", "count_mm2": "count", "bounds_mm": "bounds", "centroid_mm": "centroid", "min_at_mm": "min_at",
     "max_at_mm": "max_at", "weighted_centroid_mm": "weighted_centroid",
 }  # fmt: skip
+# Columns of textures, and their fields in TextureColumns and Texture.
+TEXTURES = {
+    "texture_pairs": "pairs", "contrast": "contrast", "homogeneity": "homogeneity", "energy": "energy",
+    "correlation": "correlation", "texture_entropy": "entropy", "cooccurrence": "counts",
+}  # fmt: skip
 _EXACT = 1 << 53  # below it a float holds each integer, and dividing two of them rounds once
 
 
@@ -97,6 +102,13 @@ class Columns:
             below = self._histogram("below")
             assert below is not None
             return np.cumsum(self._counts(), axis=2, dtype=np.uint64) + below[:, :, None]
+        if name in TEXTURES and m.HasField("textures"):
+            t = m.textures
+            key = TEXTURES[name]
+            data = getattr(t, key)
+            if key == "counts":
+                return self._read(name, data, "<u4", n, c, len(t.offsets), t.levels, t.levels) if data else None
+            return self._read(name, data, "<u4" if key == "pairs" else "<f8", n, c, len(t.offsets))
         if name == "percentiles" and m.percentiles:
             if m.percentile:
                 return self._read(name, m.percentile, "<f8", n, c, len(m.percentiles))
@@ -200,6 +212,10 @@ class Columns:
                     b = int(np.searchsorted(cumulative[i, j], low + 2)) if rest else a
                     out[i, j, k] = float(a + (b - a) * rest)
         return out
+
+    def pairs(self) -> tuple[list[tuple[int, int]], int] | None:
+        t = self.message.textures
+        return ([(o.dx, o.dy) for o in t.offsets], t.levels) if self.message.HasField("textures") else None
 
     def percentiles(self) -> list[float]:
         return list(self.message.percentiles)

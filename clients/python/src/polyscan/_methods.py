@@ -114,6 +114,7 @@ class Methods(Base):
         percentiles: Sequence[float] | None = None,
         percentile_method: str | None = None,
         histogram: bool | int | tuple[int, float, float] = False,
+        texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         results: str | None = None,
         fields: Iterable[str] | None = None,
         method: str | None = None,
@@ -128,6 +129,8 @@ class Methods(Base):
 
         statistics are names such as "mean" and "median", or "all"; by default count, sum, sum_of_squares, mean,
         variance, stddev, min and max. histogram is True for one bin a value, a number of bins, or (bins, lower, upper).
+        texture asks for contrast, homogeneity, energy, correlation, texture_entropy and texture_pairs of pairs of pixels:
+        offsets (dx, dy) of the second from the first, True for four neighbours, or polyscan.Texture for levels and counts.
         format is "bgr" for arrays of OpenCV; bits says how many of the bits of a uint16 are used.
 
         results="failed" brings back the regions that failed, and no others. fields are what comes back of each: name,
@@ -136,7 +139,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields,
+            priority, results, fields, texture,
         )  # fmt: skip
         return self._call(_calls.reduce(self._encode(frame, format, bits, id, part_id), what), timeout)
 
@@ -166,6 +169,7 @@ class Methods(Base):
         percentiles: Sequence[float] | None = None,
         percentile_method: str | None = None,
         histogram: bool | int | tuple[int, float, float] = False,
+        texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         results: str | None = None,
         fields: Iterable[str] | None = None,
         method: str | None = None,
@@ -183,7 +187,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields,
+            priority, results, fields, texture,
         )  # fmt: skip
         kind = _streams.reducing(what)
         return self._exchange(kind, frames, format, bits, window, timeout)
@@ -305,13 +309,14 @@ class Methods(Base):
         percentiles: Sequence[float] | None = None,
         percentile_method: str | None = None,
         histogram: bool | int | tuple[int, float, float] = False,
+        texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         expected_version: int | None = None,
         timeout: float | None = None,
     ) -> recipe_pb2.Recipe:
         """Store a new version of a recipe, and return it without its regions. With expected_version the latest version
         must be that one (0: the name is new), or it is Aborted."""
         found = self._regions_of(regions, limits)
-        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram)
+        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture)
         return self._call(_calls.put_recipe(name, found, description, wanted, expected_version), timeout)
 
     def get_recipe(self, recipe: str, *, timeout: float | None = None) -> recipe_pb2.Recipe:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable as IterableABC
 from functools import cached_property
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 
 import numpy as np
 
@@ -340,23 +340,33 @@ def recipe_ref(recipe: str | recipe_pb2.RecipeRef) -> recipe_pb2.RecipeRef:
 _DEFAULT = ("count", "sum", "sum_of_squares", "mean", "variance", "stddev", "min", "max")
 
 
+class Texture(NamedTuple):
+    """Which pairs of pixels textures are of: offsets (dx, dy) of the second pixel from the first, none for four
+    neighbours; how many grey levels, 2 to 256; and whether the counts of pairs, the co-occurrence matrices, come too."""
+
+    offsets: Sequence[tuple[int, int]] = ()
+    levels: int = 64
+    counts: bool = False
+
+
 def reductions(
     statistics: str | Iterable[str] | None,
     percentiles: Sequence[float] | None,
     percentile_method: str | None,
     histogram: bool | int | tuple[int, float, float],
+    texture: bool | Sequence[tuple[int, int]] | Texture = False,
 ) -> region_pb2.Reductions | None:
     """What to compute; None for the recipe's, or the server's default."""
     names: list[str]
     if statistics is None:
-        if percentiles is None and not histogram:
+        if percentiles is None and not histogram and not texture:
             return None
         names = list(_DEFAULT)
     elif isinstance(statistics, str):
         names = list(_wire.names(region_pb2.Statistic, "STATISTIC_")) if statistics == "all" else [statistics]
     else:
         names = list(statistics)
-        if not names and percentiles is None and not histogram:
+        if not names and percentiles is None and not histogram and not texture:
             raise ValueError("statistics: none is given")
     out = region_pb2.Reductions()
     if percentiles is not None:
@@ -370,6 +380,11 @@ def reductions(
         if histogram is not True:
             bins = histogram if isinstance(histogram, tuple) else (histogram, 0, 0)
             out.histogram.CopyFrom(region_pb2.HistogramSpec(bins=bins[0], lower=bins[1], upper=bins[2]))
+    if texture:
+        wanted = texture if isinstance(texture, Texture) else Texture(() if texture is True else texture)
+        out.cooccurrence.levels, out.cooccurrence.counts = wanted.levels, wanted.counts
+        for dx, dy in wanted.offsets:
+            out.cooccurrence.offsets.add(dx=dx, dy=dy)
     numbers = [
         {"min_at": 7, "max_at": 8}.get(n) or _wire.enum_value(region_pb2.Statistic, "STATISTIC_", n, "statistic")
         for n in names

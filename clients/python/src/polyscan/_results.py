@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyscan import _wire
-from polyscan._columns import MILLIMETRES, Columns
+from polyscan._columns import MILLIMETRES, TEXTURES, Columns
 from polyscan._errors import Error, from_status
 from polyscan.v1 import frame_pb2, inspection_pb2, region_pb2, scan_pb2
 
@@ -160,6 +160,15 @@ class Rows:
             if not any(s.cumulative for r in rows for s in r.channels):
                 return None
             return np.array([s.cumulative for r in rows for s in r.channels], np.uint64).reshape(n, c, -1)
+        if name in TEXTURES:
+            key = TEXTURES[name]
+            all_of = [getattr(t, key) if key in ("pairs", "counts") or t.HasField(key) else np.nan
+                      for r in rows for s in r.channels for t in s.textures]  # fmt: skip
+            found = self.pairs()
+            if found is None or key == "counts" and not all_of[0]:
+                return None
+            number: Any = np.uint32 if key in ("pairs", "counts") else np.float64
+            return np.array(all_of, number).reshape((n, c, len(found[0])) + ((found[1], found[1]) if key == "counts" else ()))
         if name == "percentiles":
             at = self.percentiles()
             if not at:
@@ -177,6 +186,13 @@ class Rows:
         if any(s.HasField(key) for r in self.rows for s in r.channels):
             return True
         return not any(r.count for r in self.rows)
+
+    def pairs(self) -> tuple[list[tuple[int, int]], int] | None:
+        for r in self.rows:
+            for s in r.channels:
+                if s.textures:
+                    return [(t.offset.dx, t.offset.dy) for t in s.textures], s.textures[0].levels
+        return None
 
     def percentiles(self) -> list[float]:
         for r in self.rows:
@@ -431,6 +447,57 @@ class RegionTable:
         return self._column("histogram")
 
     @property
+    def texture_offsets(self) -> list[tuple[int, int]]:
+        """The offsets in the last axis of contrast and the other textures."""
+        return self._pairs()[0]
+
+    @property
+    def texture_levels(self) -> int:
+        """How many grey levels textures are of."""
+        return self._pairs()[1]
+
+    def _pairs(self) -> tuple[list[tuple[int, int]], int]:
+        found = self._store.pairs()
+        if found is None:
+            raise AttributeError(_not_asked_for("contrast"))
+        return found
+
+    @property
+    def texture_pairs(self) -> Array:
+        """uint32: how many pairs of pixels there are, with the offsets in the last axis."""
+        return self._column("texture_pairs")
+
+    @property
+    def contrast(self) -> Array:
+        """float64, with the offsets in the last axis, as the four below: sum of P(i, j) (i - j)^2. NaN without pairs."""
+        return self._column("contrast")
+
+    @property
+    def homogeneity(self) -> Array:
+        """Sum of P(i, j) / (1 + (i - j)^2)."""
+        return self._column("homogeneity")
+
+    @property
+    def energy(self) -> Array:
+        """Square root of the sum of P(i, j)^2."""
+        return self._column("energy")
+
+    @property
+    def correlation(self) -> Array:
+        """Of the two levels of a pair; NaN where all are equal."""
+        return self._column("correlation")
+
+    @property
+    def texture_entropy(self) -> Array:
+        """Of P, in bits."""
+        return self._column("texture_entropy")
+
+    @property
+    def cooccurrence(self) -> Array:
+        """uint32: counts of pairs by the level of the first and of the second pixel, in the last two axes."""
+        return self._column("cooccurrence")
+
+    @property
     def histogram_range(self) -> tuple[float, float]:
         """The lower end of the first bin and the upper end of the last."""
         found = self._store.range()
@@ -550,7 +617,8 @@ def _not_asked_for(name: str) -> str:
     if name in _FIELDS:
         return f'{name} was not asked for: call with fields=[..., "{name}"]'
     asked = {"histogram": "histogram=True", "below": "histogram=True", "above": "histogram=True",
-             "percentiles": "percentiles=[...]",
+             "percentiles": "percentiles=[...]", **dict.fromkeys(TEXTURES, "texture=True"),
+             "cooccurrence": "texture=polyscan.Texture(counts=True)",
              **dict.fromkeys(("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"),
                              'statistics=["distances"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
     field = "centroid" if name == "centroid" else "channels"
@@ -604,7 +672,7 @@ class Region:
 
 _REGION_COLUMNS = {
     "index", "count", "area", "coverage", "bounds", "centroid", *MILLIMETRES, *_CHANNEL, *_PLACES, "histogram", "cumulative", "below", "above",
-    "percentiles",
+    "percentiles", *TEXTURES,
 }  # fmt: skip
 
 
