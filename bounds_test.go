@@ -74,6 +74,16 @@ func TestSchemaBounds(t *testing.T) {
 		"Reductions.percentiles[]": {try: func(n int) error {
 			return polygon.Reductions{Percentiles: []float64{float64(n)}}.Validate()
 		}},
+		"CooccurrenceSpec.levels": {try: func(n int) error {
+			return polygon.Reductions{Cooccurrence: &polygon.CooccurrenceSpec{Levels: n}}.Validate()
+		}},
+		"CooccurrenceSpec.offsets": {constant: polygon.MaxOffsets},
+		"PixelOffset.dx": {try: func(n int) error {
+			return polygon.Reductions{Cooccurrence: &polygon.CooccurrenceSpec{Offsets: []polygon.Offset{{DX: n}}}}.Validate()
+		}},
+		"PixelOffset.dy": {try: func(n int) error {
+			return polygon.Reductions{Cooccurrence: &polygon.CooccurrenceSpec{Offsets: []polygon.Offset{{DY: n}}}}.Validate()
+		}},
 		"Reductions.statistics":       wire(64),
 		"DiffusionOptions.tolerance":  wire(255), // the levels of an image
 		"DiffusionOptions.max_cycles": cycles,

@@ -109,8 +109,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		return err
 	}
 	plen := batch * d.pairCounts()
-	footprint := kernels.Bytes[uint32](plen) + kernels.Bytes[byte](int(pairScratch)) + extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) +
-		kernels.Bytes[uint32](hlen)
+	footprint := extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) +
+		kernels.Bytes[uint32](hlen) + kernels.Bytes[uint32](plen) + kernels.Bytes[byte](int(pairScratch))
 	host.stats = grow(host.stats, batch*nc)
 	host.hist = grow(host.hist, hlen)
 	host.pairs = grow(host.pairs, plen)
@@ -123,7 +123,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		columns.makeCounts(n * nc)
 	}
 
-	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())*int64(1+len(d.offsets))
+	work := int64(uploaded)
+	work += d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes()) * int64(1+len(d.offsets))
 	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held + kernels.Held(d.frame.Resident), Units: work,
 		Timing: &d.res.Timing}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {

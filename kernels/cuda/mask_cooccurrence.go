@@ -43,9 +43,10 @@ func (s *stream) maskCooccurrence(op *driver.MaskCooccurrence) error {
 			return err
 		}
 	}
+	bottom := op.Row0 + im.Height
 	args := pairArgs{
 		P: p.view(), Frame: at(im.Data), Counts: at(op.Counts), Bits: at(op.Scratch), Stride: uint64(im.Stride),
-		Row0: int32(op.Row0), Rows: int32(im.Height), FromRow: int32(op.FromRow), ToRow: int32(op.ToRow),
+		Row0: int32(op.Row0), Rows: int32(im.Height), FromRow: int32(min(op.FromRow, bottom)), ToRow: int32(min(op.ToRow, bottom)),
 		Pixel: uint32(im.Format.PixelBytes()), SampleBits: uint32(im.Format.Bits), Levels: uint32(op.Levels),
 		Channels: uint32(im.Format.Channels), AllOffsets: uint32(len(op.Offsets)),
 	}

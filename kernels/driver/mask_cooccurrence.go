@@ -68,9 +68,8 @@ func (op *MaskCooccurrence) check() error {
 	); err != nil {
 		return err
 	}
-	if op.FromRow < 0 || op.ToRow < op.FromRow || op.ToRow > MaxSide {
-		return refuse(name, "FromRow, ToRow", [2]int{op.FromRow, op.ToRow}, "must not be negative, fall, nor be above %d",
-			MaxSide)
+	if op.FromRow < 0 || op.ToRow < op.FromRow {
+		return refuse(name, "FromRow, ToRow", [2]int{op.FromRow, op.ToRow}, "must not be negative, nor fall")
 	}
 	if n := len(op.Offsets); n < 1 || n > MaxPairOffsets {
 		return refuse(name, "Offsets", n, "must be 1 to %d", MaxPairOffsets)
