@@ -322,7 +322,7 @@ def pixels_for_overlay(original: Any, bgr: bool) -> Any:
     import PIL.Image
 
     if isinstance(original, (str, os.PathLike)):
-        return PIL.Image.open(original)
+        return PIL.Image.open(os.fspath(original))
     if isinstance(original, (bytes, bytearray)):
         return PIL.Image.open(io.BytesIO(original))
     if _is_pillow(original):
