@@ -89,8 +89,9 @@ func (c *checker) take(p *polyscanv1.PartResult) *claim {
 	if number != p.GetPartNumber() {
 		c.problem("part at line %d has number %d: want %d", first, p.GetPartNumber(), number)
 	}
-	// A part whose first strip was lost has none.
-	if id := p.GetPartId(); id != partID(c.camera, first) && (id != "" || !p.GetIncomplete()) {
+	// The strip with the first line brings the id. Where that was lost, the part has none, even if it is complete because its
+	// regions begin below.
+	if id := p.GetPartId(); id != partID(c.camera, first) && (id != "" || !c.took(first)) {
 		c.problem("part at line %d has the id %q: want %q", first, id, partID(c.camera, first))
 	}
 	if e := p.GetError(); e != nil {
@@ -146,6 +147,11 @@ func (c *checker) finish() (lost int) {
 		lost++
 	}
 	return lost
+}
+
+// took reports whether a fault took a line away.
+func (c *checker) took(line uint64) bool {
+	return slices.ContainsFunc(c.lost, func(l lineRange) bool { return l.from <= line && line < l.to })
 }
 
 // seen reports whether any line of the part that starts at first reached the server.
