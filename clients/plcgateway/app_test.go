@@ -48,12 +48,15 @@ const (
 
 func TestConfigMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":            {"", ":1: the file is empty"},
-		"no YAML":          {"a: [", ":1: "},
-		"unknown":          {small + "    nam: x\n", ":7: field nam: there is no such setting"},
-		"wrong type":       {small + "    deadline: x\n", ":7: `x`: want a time with its unit, as 50ms"},
-		"no unit of time":  {small + "    deadline: 2\n", ":7: `2`: want a time with its unit, as 50ms"},
-		"slot's type":      {small + "    prepare: 70000\n", ":7: `70000`: want a whole number, 0 to 65535"},
+		"empty":           {"", ":1: the file is empty"},
+		"no YAML":         {"a: [", ":1: "},
+		"unknown":         {small + "    nam: x\n", ":7: field nam: there is no such setting"},
+		"wrong type":      {small + "    deadline: x\n", ":7: deadline `x`: want a time with its unit, as 50ms"},
+		"no unit of time": {small + "    deadline: 2\n", ":7: deadline `2`: want a time with its unit, as 50ms"},
+		"slot's type":     {small + "    prepare: 70000\n", ":7: prepare `70000`: want a whole number, 0 to 65535"},
+		"unit's type":     {small + "    modbus:\n      unit: 300\n", ":8: unit `300`: want a whole number, 0 to 255"},
+		"long value": {small + "    deadline: half a minute\n    heartbeat: half a second\n",
+			":7: deadline `half a ...`: want a time with its unit, as 50ms\n"},
 		"no server":        {"stations: []", ":1: servers: there is none"},
 		"no station":       {"servers: {hall: {addr: x}}\n\n", ":1: stations: there is none"},
 		"server's address": {"servers:\n  hall:\n    addr: ''\nstations: []", ":3: server hall: addr is missing"},
@@ -339,7 +342,8 @@ func TestGateway(t *testing.T) {
 			strings.Count(printed, "eject") != 1) {
 		t.Errorf("%d PASS:\n%s", good, printed)
 	}
-	errs.await(t, `msg=part station=desk trigger=12 .* triggered=.* answered=.* presented=.* read=.* acked=`)
+	errs.await(t, `msg=part station=desk trigger=12 .* triggered=.* answered=.* presented=`)
+	errs.await(t, `msg=acknowledged station=desk trigger=12 .* read=.* acked=`)
 	log := writeFile(t, errs.all())
 	for _, c := range []struct {
 		args []string
@@ -374,7 +378,7 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: %v\n%s", path, err, body)
 		}
 	}
-	errs.await(t, `msg=part station=desk trigger=50 .* acked=`)
+	errs.await(t, `msg=acknowledged station=desk trigger=50 .* acked=`)
 	testPage(t, web)
 	if n := countersOf(t, uaURL, "desk"); n != 13 {
 		t.Errorf("over OPC UA %d triggers were accepted, want 13", n)

@@ -147,12 +147,13 @@ func parseConfig(name string, text []byte) (*config, error) {
 	k := &checker{name: name}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
-	if err := d.Decode(c); err != nil {
+	err := d.Decode(c)
+	if syntax := yaml.Unmarshal(text, &k.root); err == nil {
+		err = syntax
+	}
+	if err != nil {
 		k.decode(err)
 		return nil, k.err()
-	}
-	if err := yaml.Unmarshal(text, &k.root); err != nil {
-		return nil, usage("%s: %v", name, err)
 	}
 	c.defaults(k)
 	c.check(k)
@@ -453,8 +454,29 @@ func (k *checker) decode(err error) {
 		}
 		if found := noType.FindStringSubmatch(m.text); found != nil && wanted[found[2]] != "" {
 			m.text = found[1] + ": want " + wanted[found[2]]
+			if name := settingAt(&k.root, "", m.line, found[1]); name != "" {
+				m.text = name + " " + m.text
+			}
 		}
 	}
+}
+
+// settingAt names the setting that has a value in a line. The YAML library quotes the value, and shortens a long one.
+func settingAt(n *yaml.Node, name string, line int, quoted string) string {
+	value, long := strings.CutSuffix(strings.Trim(quoted, "`"), "...")
+	if n.Kind == yaml.ScalarNode && n.Line == line && (n.Value == value || long && strings.HasPrefix(n.Value, value)) {
+		return name
+	}
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			name = c.Value
+			continue
+		}
+		if found := settingAt(c, name, line, quoted); found != "" {
+			return found
+		}
+	}
+	return ""
 }
 
 // listen checks an address to listen on; port 0 is any. No two sections listen on one.

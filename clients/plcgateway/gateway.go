@@ -234,7 +234,8 @@ func (g *gateway) supervise(ctx context.Context) {
 // logged is how many events of a station may wait for the log.
 const logged = 4096
 
-// follow logs what happens to a station: a line for each part with its timeline, and commands.
+// follow logs what happens to a station: a line for each part with its timeline as soon as its answer is presented, so
+// that what a PLC acted on is in the log of a gateway that is killed, another line with the end of it, and commands.
 func (g *gateway) follow(st *station.Station, sub *station.Subscription) {
 	log := g.log.With("station", st.Config().Name)
 	state, holder := station.State(0), ""
@@ -246,9 +247,16 @@ func (g *gateway) follow(st *station.Station, sub *station.Subscription) {
 		case station.Answered:
 			g.latency.WithLabelValues(st.Config().Name).Observe(e.Answer.Latency.Seconds())
 			g.recent[st.Config().Name].add(&e.Answer)
+		case station.Presented:
+			if e.Answer.Steps.Acked.IsZero() { // or else it was logged before, and its trigger came again
+				log.Info(msgPart, answerArgs(&e.Answer)...)
+			}
 		case station.Acknowledged:
 			g.recent[st.Config().Name].add(&e.Answer)
-			log.Info("part", answerArgs(&e.Answer)...)
+			if e.Answer.Steps.Presented.IsZero() { // dropped before its turn came
+				log.Info(msgPart, answerArgs(&e.Answer)...)
+			}
+			log.Info(endOf(&e.Answer), endArgs(&e.Answer)...)
 		case station.CommandDone:
 			level := slog.LevelInfo
 			if e.Command.Code != station.NoError {
@@ -267,20 +275,47 @@ func (g *gateway) follow(st *station.Station, sub *station.Subscription) {
 	}
 }
 
+// The messages of the log about parts: its answer is presented, and how that ended.
+const (
+	msgPart         = "part"
+	msgAcknowledged = "acknowledged"
+	msgDropped      = "dropped"
+)
+
 // answerArgs is an answer for the log: what it is, and when each step was. The first times are by the camera's and the
 // server's clocks. plcgateway timeline reads them.
 func answerArgs(a *station.Answer) []any {
-	args := []any{
-		"trigger", a.TriggerID, "part", a.PartID, "sequence", a.Sequence, "verdict", a.Verdict.String(), "reason", a.Reason.String(),
-		"recipe", a.Recipe.Name, "version", a.Recipe.Version, "failed_regions", a.FailedRegions, "latency", a.Latency,
-	}
+	args := append(nameArgs(a),
+		"verdict", a.Verdict.String(), "reason", a.Reason.String(), "recipe", a.Recipe.Name, "version", a.Recipe.Version,
+		"failed_regions", a.FailedRegions, "latency", a.Latency)
 	if a.Origin != "" {
 		args = append(args, "origin", a.Origin)
 	}
 	if a.Detail != "" {
 		args = append(args, "detail", a.Detail)
 	}
-	for _, step := range a.Steps.All() {
+	return append(args, stepArgs(a.Steps)...)
+}
+
+// nameArgs say which answer a line of the log is about.
+func nameArgs(a *station.Answer) []any {
+	return []any{"trigger", a.TriggerID, "part", a.PartID, "sequence", a.Sequence}
+}
+
+// endArgs are the steps that came behind the line with the answer.
+func endArgs(a *station.Answer) []any {
+	return append(nameArgs(a), stepArgs(station.Steps{Read: a.Steps.Read, Acked: a.Steps.Acked})...)
+}
+
+func endOf(a *station.Answer) string {
+	if a.Steps.Acked.IsZero() {
+		return msgDropped
+	}
+	return msgAcknowledged
+}
+
+func stepArgs(s station.Steps) (args []any) {
+	for _, step := range s.All() {
 		if !step.At.IsZero() {
 			args = append(args, step.Name, step.At.UTC().Format(time.RFC3339Nano))
 		}

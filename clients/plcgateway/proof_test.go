@@ -64,7 +64,7 @@ func proofLevel(id uint32) byte {
 
 // plant is all that runs.
 type plant struct {
-	unlogged               []string // parts judged that the log of the gateway does not know
+	unlogged, unended      []string // parts judged that the log of the gateway does not know, and whose end it does not
 	t                      testing.TB
 	dir                    string
 	serverAddr, modbusAddr string

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -55,14 +56,28 @@ func (c *timelineCmd) Run(e *env) error {
 		in = f
 	}
 	n := 0
+	var open []map[string]string // parts whose end the log has not said yet, in its order
 	lines := bufio.NewReader(in)
 	for {
 		text, err := lines.ReadString('\n')
-		if m := logLine(text); m["msg"] == "part" && (c.Part == "" || m["part"] == c.Part) &&
-			(c.Trigger == 0 || m["trigger"] == strconv.FormatUint(uint64(c.Trigger), 10)) &&
-			(c.Station == "" || m["station"] == c.Station) {
+		m := logLine(text)
+		wanted := (c.Part == "" || m["part"] == c.Part) && (c.Station == "" || m["station"] == c.Station) &&
+			(c.Trigger == 0 || m["trigger"] == strconv.FormatUint(uint64(c.Trigger), 10))
+		switch {
+		case !wanted:
+		case m["msg"] == msgPart:
 			n++
-			printTimeline(e.stdout, m)
+			open = append(open, m)
+		case m["msg"] == msgAcknowledged || m["msg"] == msgDropped:
+			i := slices.IndexFunc(open, func(o map[string]string) bool {
+				return o["station"] == m["station"] && o["sequence"] == m["sequence"] && o["trigger"] == m["trigger"]
+			})
+			if i < 0 {
+				break // its trigger came again
+			}
+			maps.Copy(open[i], m)
+			printTimeline(e.stdout, open[i])
+			open = slices.Delete(open, i, i+1)
 		}
 		if err == io.EOF {
 			break
@@ -70,8 +85,12 @@ func (c *timelineCmd) Run(e *env) error {
 			return err
 		}
 	}
+	for _, m := range open {
+		printTimeline(e.stdout, m)
+	}
 	if n == 0 {
-		return fmt.Errorf("the log has no such part: it is logged when the PLC has acknowledged it, and with log-level info or debug")
+		return fmt.Errorf("the log has no such part: it is logged when its answer stands in the registers, and with log-level " +
+			"info or debug")
 	}
 	return nil
 }
@@ -122,24 +141,23 @@ func printTimeline(w io.Writer, m map[string]string) {
 			fmt.Fprintf(w, "%12s  %s\n", "", cli.Printable(text))
 		}
 	}
-	var first time.Time
-	steps := (&station.Steps{}).All()
-	i := slices.IndexFunc(steps, func(s station.Step) bool { return s.Name == "triggered" })
-	if m["received"] < m["triggered"] { // a trigger behind the camera
-		steps[i], steps[i+1] = steps[i+1], steps[i]
+	var steps []station.Step
+	for _, s := range (&station.Steps{}).All() {
+		if at, err := time.Parse(time.RFC3339Nano, m[s.Name]); err == nil {
+			steps = append(steps, station.Step{Name: s.Name, At: at})
+		}
 	}
+	// A trigger comes before the verdict or behind it, and before or behind the last line.
+	slices.SortStableFunc(steps, func(a, b station.Step) int { return a.At.Compare(b.At) })
 	for _, s := range steps {
-		at, err := time.Parse(time.RFC3339Nano, m[s.Name])
-		if err != nil {
-			continue
-		}
-		if first.IsZero() {
-			first = at
-		}
-		fmt.Fprintf(w, "%9.3f ms  %s  %-9s  %s\n", ms(at.Sub(first)), at.UTC().Format("15:04:05.000000"), s.Name, stepNames[s.Name])
+		fmt.Fprintf(w, "%9.3f ms  %s  %-9s  %s\n", ms(s.At.Sub(steps[0].At)), s.At.UTC().Format("15:04:05.000000"), s.Name,
+			stepNames[s.Name])
 	}
-	if m["acked"] == "" {
-		fmt.Fprintf(w, "%12s  the PLC did not acknowledge it\n", "")
+	switch {
+	case m["msg"] == msgDropped:
+		fmt.Fprintf(w, "%12s  the PLC did not acknowledge it: dropped by a reset, or with its holder\n", "")
+	case m["acked"] == "":
+		fmt.Fprintf(w, "%12s  the log ends before the PLC's acknowledgement\n", "")
 	}
 }
 
