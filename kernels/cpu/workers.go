@@ -47,9 +47,9 @@ const priorities = 3
 // stream of higher priority has work. So an op has all threads within about that time, however many ops of lower
 // priority run.
 //
-// And it keeps one thread free for work of the highest priority that is still to come: for a while after the last of
-// it, all but one may work on anything else. A program whose threads all compute looks at its connections every 10 ms
-// only (the Go runtime polls when a thread has nothing else to do), which is longer than a strip may take in all.
+// And it keeps one thread free for work of a priority that is still to come: for a while after the last of it, all but
+// one may work on what has less. A program whose threads all compute looks at its connections every 10 ms only (the Go
+// runtime polls when a thread has nothing else to do), which is longer than a strip may take in all.
 type turns struct {
 	busy    [priorities]atomic.Int32 // streams that have work
 	paused  atomic.Int32             // workers
@@ -58,22 +58,22 @@ type turns struct {
 	inLine  [highest]atomic.Int32    // how many are in line
 
 	epoch time.Time
-	until atomic.Int64 // ns since epoch: until then a thread is kept free
+	until [priorities]atomic.Int64 // ns since epoch: until then a thread is kept free for the priority
 
 	mu      sync.Mutex
 	changed sync.Cond
-	over    *time.Timer // wakes those who wait when until has come; nil before the first time
-	line    []*place    // of workers that wait for room, in order of arrival
+	over    [priorities]*time.Timer // wakes those who wait when until has come; nil before the first time
+	line    []*place                // of workers that wait for room, in order of arrival
 }
 
 // place is one in the line, of a worker of an op that is told so.
 type place struct{ stop *stopFlag }
 
-const (
-	highest = priorities - 1
-	// keptFree is how long a thread is kept free for more: strips come several times a second.
-	keptFree = time.Second
-)
+const highest = priorities - 1
+
+// keptFree is how long a thread is kept free for more of a priority: strips come several times a second, and somebody
+// who waits for a frame soon asks for the next one.
+var keptFree = [priorities]time.Duration{0, 100 * time.Millisecond, time.Second}
 
 func (t *turns) init(threads int) {
 	t.changed.L = &t.mu
@@ -87,16 +87,14 @@ func (t *turns) end(level int) {
 	if t.busy[level].Add(-1) > 0 || level == 0 {
 		return
 	}
-	if level == highest {
-		t.until.Store(int64(time.Since(t.epoch) + keptFree))
-		t.mu.Lock()
-		if t.over == nil {
-			t.over = time.AfterFunc(keptFree, t.wake)
-		} else {
-			t.over.Reset(keptFree)
-		}
-		t.mu.Unlock()
+	t.until[level].Store(int64(time.Since(t.epoch) + keptFree[level]))
+	t.mu.Lock()
+	if t.over[level] == nil {
+		t.over[level] = time.AfterFunc(keptFree[level], t.wake)
+	} else {
+		t.over[level].Reset(keptFree[level])
 	}
+	t.mu.Unlock()
 	t.wake()
 }
 
@@ -104,8 +102,10 @@ func (t *turns) end(level int) {
 func (t *turns) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.over != nil {
-		t.over.Stop()
+	for _, timer := range t.over {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 }
 
@@ -122,7 +122,7 @@ func (t *turns) enter(stop *stopFlag) {
 	t.mu.Lock()
 	t.line = append(t.line, me)
 	t.mu.Unlock()
-	t.sleep(func() bool { return stop.Load() || t.next() == me && t.room(t.working.Load()+1) }, func() {
+	t.sleep(func() bool { return stop.Load() || t.next() == me && t.room(t.working.Load()+1, stop.level) }, func() {
 		t.working.Add(1)
 		t.line = slices.DeleteFunc(t.line, func(p *place) bool { return p == me })
 		t.inLine[stop.level].Add(-1)
@@ -137,7 +137,7 @@ func (t *turns) tryEnter(level int) bool {
 	}
 	for {
 		n := t.working.Load()
-		if t.inLine[level].Load() > 0 || !t.room(n+1) {
+		if t.inLine[level].Load() > 0 || !t.room(n+1, level) {
 			return false
 		}
 		if t.working.CompareAndSwap(n, n+1) {
@@ -175,12 +175,18 @@ func (t *turns) leave(stop *stopFlag) {
 	}
 }
 
-// room reports whether so many may work.
-func (t *turns) room(n int32) bool { return n <= t.most || !t.keeping() }
+// room reports whether so many may work, for one of a priority.
+func (t *turns) room(n int32, level int) bool { return n <= t.most || !t.keeping(level) }
 
-// keeping reports whether a thread is kept free.
-func (t *turns) keeping() bool {
-	return t.busy[highest].Load() > 0 || int64(time.Since(t.epoch)) < t.until.Load()
+// keeping reports whether a thread is kept free for more than a priority has.
+func (t *turns) keeping(level int) bool {
+	now := int64(time.Since(t.epoch))
+	for l := level + 1; l < priorities; l++ {
+		if t.busy[l].Load() > 0 || now < t.until[l].Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // sleep waits until it is over, which is looked at again after each wake, and then calls then. t.mu is held during the
@@ -215,10 +221,10 @@ func (t *turns) wait(stop *stopFlag) {
 	if stop.level == highest {
 		return
 	}
-	if t.keeping() {
+	if t.keeping(stop.level) {
 		yieldProcessor()
 	}
-	if !t.outranked(stop.level) && !t.othersInLine(stop) && t.room(t.working.Load()) {
+	if !t.outranked(stop.level) && !t.othersInLine(stop) && t.room(t.working.Load(), stop.level) {
 		return
 	}
 	t.leave(stop)

@@ -103,11 +103,12 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	before := time.Since(turns.epoch)
 	f.ok(s[2].Run(&driver.Fill{}))
 	f.ok(s[2].Wait(t.Context()))
-	if until := time.Duration(turns.until.Load()); until < before+keptFree || until > time.Since(turns.epoch)+keptFree {
+	until, kept := time.Duration(turns.until[highest].Load()), keptFree[highest]
+	if until < before+kept || until > time.Since(turns.epoch)+kept {
 		t.Errorf("it is kept free until %v, and the work was done between %v and %v", until, before,
 			time.Since(turns.epoch))
 	}
-	turns.until.Store(math.MaxInt64) // however slow this machine is
+	turns.until[highest].Store(math.MaxInt64) // however slow this machine is
 	var low, middle spin
 	var end atomic.Bool
 	low.on(t, s[0], 2, &end)
@@ -126,7 +127,7 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	if n := low.pieces.Load(); n != at {
 		t.Errorf("%d pieces on the lowest meanwhile", n-at)
 	}
-	turns.until.Store(0)
+	turns.until[highest].Store(0)
 	turns.wake()
 	eventually(t, "two work in the middle", func() bool { return middle.workers.Load() == 2 })
 	end.Store(true)
@@ -135,7 +136,7 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	eventually(t, "nobody is counted as working", func() bool { return turns.working.Load() == 0 })
 
 	// Who waits for room can be stopped.
-	turns.until.Store(math.MaxInt64)
+	turns.until[highest].Store(math.MaxInt64)
 	var never atomic.Bool
 	low, middle = spin{}, spin{}
 	middle.on(t, s[1], 2, &never)
@@ -148,11 +149,39 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	eventually(t, "nobody is counted as working", func() bool { return turns.working.Load() == 0 })
 }
 
+// After interactive work batch work leaves a thread free, and interactive work does not.
+func TestOneThreadIsKeptFreeOfBatchWork(t *testing.T) {
+	f := newFixture(t, 2, 1<<20)
+	s := newStreams(t, f)
+	turns := &s[0].dev.turns
+	before := time.Since(turns.epoch)
+	f.ok(s[1].Run(&driver.Fill{}))
+	f.ok(s[1].Wait(t.Context()))
+	if until := time.Duration(turns.until[1].Load()); until < before+keptFree[1] {
+		t.Errorf("it is kept free until %v, and the work was begun at %v", until, before)
+	}
+	turns.until[1].Store(math.MaxInt64)
+	var low, middle spin
+	var end atomic.Bool
+	low.on(t, s[0], 2, &end)
+	eventually(t, "the lowest works", func() bool { return low.pieces.Load() > 100 })
+	if n := low.workers.Load(); n != 1 {
+		t.Errorf("%d workers on batch work", n)
+	}
+	middle.on(t, s[1], 2, &end)
+	eventually(t, "two work in the middle", func() bool { return middle.workers.Load() == 2 })
+	end.Store(true)
+	f.ok(s[1].Wait(t.Context()))
+	turns.until[1].Store(0)
+	turns.wake()
+	f.ok(s[0].Wait(t.Context()))
+}
+
 // Who waits for room gets it when it comes free, and from one of its own priority that works on.
 func TestRoomIsHandedOn(t *testing.T) {
 	var turns turns
 	turns.init(2)
-	turns.until.Store(math.MaxInt64)
+	turns.until[highest].Store(math.MaxInt64)
 	a, b := new(stopFlag), new(stopFlag)
 	for _, goesOn := range []bool{false, true, true} {
 		turns.enter(a)
@@ -209,7 +238,7 @@ func TestOpsTakeTurns(t *testing.T) {
 	f.ok(err)
 	defer func() { f.ok(other.Close()) }()
 	turns := &s[0].dev.turns
-	turns.until.Store(math.MaxInt64)
+	turns.until[highest].Store(math.MaxInt64)
 	var alone atomic.Int64
 	var a spin
 	var end atomic.Bool
