@@ -36,6 +36,9 @@ type Config struct {
 	// MemoBytes is the memory that may keep what jobs have computed for others (see [Queue.NewMemo]), while nothing
 	// else needs it; 0 means a half of MemoryBytes, and a negative number none.
 	MemoBytes int64
+	// HostPlace, unless nil, gives a place on the host's processors to what takes long there, see [Queue.OnHost]. It waits
+	// for one until ctx ends, whose class and client it may look at; leave is called once.
+	HostPlace func(ctx context.Context) (leave func(), err error)
 	// Observe, unless nil, is called at the end of each [Device.Do], on its goroutine and before it returns.
 	Observe func(JobEvent)
 	// Poison fills memory with 0xA5 before and after its use, so that reads of what was never written, or of what
@@ -64,6 +67,7 @@ type Device struct {
 	lose    sync.Once
 	observe func(JobEvent)
 	longest [numClasses]time.Duration
+	place   func(context.Context) (leave func(), err error)
 
 	mu     sync.Mutex
 	closed bool
@@ -123,6 +127,7 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		lost:    make(chan struct{}),
 		observe: cfg.Observe,
 		longest: cfg.LongestRun,
+		place:   cfg.HostPlace,
 	}
 	k.memos = newMemos(cfg.MemoBytes, k.mem.stats.Reserved)
 	k.sched.mem = k.mem

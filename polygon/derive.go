@@ -117,11 +117,26 @@ func (p *plan) sticksOut(i int) bool {
 // measureExtents counts the pixels of the regions that stick out, in order until the budget is spent, so that the
 // outcome does not depend on threads.
 //
-// pause, where it isn't nil, lets others go first; its error ends the counting.
-func (d *deriver) measureExtents(ctx context.Context, pause func() error) error {
+// onHost is for many edges: [kernels.Queue.OnHost], or that of the device.
+func (d *deriver) measureExtents(ctx context.Context, onHost func(func(pause func() error) error) error) error {
 	if d.made {
 		return nil
 	}
+	edges := 0
+	for i := range d.set.regions {
+		if d.sticksOut(i) {
+			edges += len(d.set.edgesOf(i))
+		}
+	}
+	const few = 1 << 12 // in rows that edges share, some milliseconds
+	if edges <= few {
+		return d.countExtents(ctx, nil)
+	}
+	return onHost(func(pause func() error) error { return d.countExtents(ctx, pause) })
+}
+
+// countExtents is measureExtents. pause, where it isn't nil, lets others go first; its error ends the counting.
+func (d *deriver) countExtents(ctx context.Context, pause func() error) error {
 	x := extent{ctx: ctx, steps: d.steps, pause: pause, last: time.Now()}
 	for i := range d.set.regions {
 		if !d.sticksOut(i) {
@@ -148,8 +163,10 @@ func (d *deriver) measureExtents(ctx context.Context, pause func() error) error 
 // channel, each of which takes half a microsecond or more.
 const parallelWork = 64
 
-// inPieces is batch, and lets others go first between pieces of it that take about half a millisecond.
-func (d *deriver) inPieces(first int, stats []driver.MaskStats, hist histogramSource, pause func() error) error {
+// inPieces is batch, of which much is done on a place of the host, where others go first between pieces that take about
+// half a millisecond.
+func (d *deriver) inPieces(first int, stats []driver.MaskStats, hist histogramSource,
+	onHost func(func(pause func() error) error) error) error {
 	nc := len(d.channels)
 	each := 1
 	if d.want&needHistogram != 0 {
@@ -158,17 +175,23 @@ func (d *deriver) inPieces(first int, stats []driver.MaskStats, hist histogramSo
 	each += d.pairCounts() / 256
 	const piece = 1 << 11 // in the unit of parallelWork
 	step := max(piece/each, 1)
-	for at, n := 0, len(stats)/nc; at < n; at += step {
-		if at > 0 {
-			if err := pause(); err != nil {
+	n := len(stats) / nc
+	if n <= step {
+		return d.batch(first, stats, hist)
+	}
+	return onHost(func(pause func() error) error {
+		for at := 0; at < n; at += step {
+			if at > 0 {
+				if err := pause(); err != nil {
+					return err
+				}
+			}
+			if err := d.batch(first+at, stats[at*nc:min(at+step, n)*nc], hist.from(at*nc)); err != nil {
 				return err
 			}
 		}
-		if err := d.batch(first+at, stats[at*nc:min(at+step, n)*nc], hist.from(at*nc)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // batch derives regions first to first+len(stats)/channels. hist(i, c) returns the counts of channel c of region i for

@@ -152,6 +152,9 @@ func (x *extent) rows(total *int64, edges []driver.Edge, fill driver.FillRule, y
 		return num, fixed{q, r, den}
 	}
 	for _, i := range x.live {
+		if x.done() {
+			return false
+		}
 		e := edges[i]
 		b := bandEdge{sign: signOf(e), step: (int64(e.X1) - int64(e.X0)) << driver.SubpixelBits * int64(signOf(e))}
 		b.num, b.top = at(e, y0)
@@ -185,6 +188,10 @@ func (x *extent) rows(total *int64, edges []driver.Edge, fill driver.FillRule, y
 		b := &x.band[i]
 		winding -= b.sign
 		if in := fill.Inside(winding); in != inside {
+			const costs = 30 // comparisons
+			if x.looks -= costs; x.done() {
+				return false
+			}
 			sum := b.sum(y1 - y0)
 			if in {
 				sum = -sum

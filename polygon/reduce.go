@@ -157,7 +157,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		if uploaded == 0 {
 			pixels = d.frame.Resident
 		}
-		if err := d.measureExtents(ctx, q.Yield); err != nil { // while the device prepares and copies
+		if err := d.measureExtents(ctx, q.OnHost); err != nil { // while the device prepares and copies
 			return err
 		}
 		op := driver.MaskReduce{
@@ -196,7 +196,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 				return err
 			}
 			src.pairs, src.each = host.pairs[:count*d.pairCounts()], d.pairCounts()/nc
-			if err := d.inPieces(first, host.stats[:count*nc], src, q.Yield); err != nil {
+			if err := d.inPieces(first, host.stats[:count*nc], src, q.OnHost); err != nil {
 				return err
 			}
 		}

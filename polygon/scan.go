@@ -168,7 +168,7 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts,
 		stripBytes: max(cfg.StripBytes, 0), past: s.NewParts()}
 	p.output.Later = c.past != nil
-	if err := c.measure(ctx); err != nil {
+	if err := c.measure(ctx, dev); err != nil {
 		return nil, err
 	}
 	c.align = driver.Align / gcd(driver.Align, len(p.channels)*int(statsSize))
@@ -197,9 +197,12 @@ func gcd(a, b int) int {
 }
 
 // measure finds what depends on the regions alone: their order, the lines they need, their geometry.
-func (c *Scanner) measure(ctx context.Context) error {
+func (c *Scanner) measure(ctx context.Context, dev *kernels.Device) error {
 	d := newDeriver(c.plan, nil)
-	if err := d.measureExtents(ctx, nil); err != nil {
+	// It is no work of a line: nobody has sent a strip yet.
+	calm := kernels.WithClass(ctx, kernels.Interactive)
+	onHost := func(f func(pause func() error) error) error { return dev.OnHost(calm, f) }
+	if err := d.measureExtents(ctx, onHost); err != nil {
 		return err
 	}
 	s := scratchPool.Get().(*scratch)
