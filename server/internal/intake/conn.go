@@ -11,12 +11,16 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/polyscan/polyscan/server/internal/network"
 )
 
 // Conn is a guarded connection: it sees all bytes, in both directions.
 type Conn struct {
 	net.Conn
-	g *Guard
+	g       *Guard
+	network string // where it comes from
+	same    *int   // connections from there; guarded by g.mu
 
 	mu       sync.Mutex
 	in, out  frames
@@ -136,8 +140,10 @@ func (g *Guard) guard(conn net.Conn) *Conn {
 		}
 	})
 	c.idle.Store(time.Now().Add(-neverCalled).UnixNano())
+	c.network = network.Of(conn.RemoteAddr().String())
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
+	c.same = g.crowd.Join(c.network)
 	g.mu.Unlock()
 	return c
 }
@@ -187,7 +193,7 @@ func (c *Conn) Close() error {
 	}
 	c.mu.Unlock()
 	c.g.mu.Lock()
-	delete(c.g.conns, c)
+	c.g.forget(c)
 	c.g.mu.Unlock()
 	err := c.Conn.Close()
 	if first {

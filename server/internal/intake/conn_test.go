@@ -3,6 +3,7 @@ package intake
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -423,6 +424,42 @@ func TestConnections(t *testing.T) {
 		t.Errorf("%d bytes count for %d connections after all were closed", n, g.entered)
 	}
 }
+
+// Of those who have not called the ones give way of which a network has the most, so that a burst shuts out nobody who
+// has just come from elsewhere.
+func TestBurstGivesWayToItself(t *testing.T) {
+	r := newRig(t, mebibyte)
+	g := r.g
+	add := func(addr string) *Conn {
+		if !g.enter() {
+			t.Fatalf("no room for %s", addr)
+		}
+		a, b := net.Pipe()
+		t.Cleanup(func() { a.Close(); b.Close() })
+		return g.guard(remoteConn{a, addr})
+	}
+	fresh := add("10.0.0.1:5")
+	first := add("10.0.0.2:1")
+	for i := range leastConnections + 100 {
+		add(fmt.Sprintf("10.0.0.2:%d", i+2))
+	}
+	if fresh.closed || r.closed || !first.closed {
+		t.Errorf("closed: one from elsewhere: %t, the one before it: %t, the first of the burst: %t", fresh.closed, r.closed,
+			first.closed)
+	}
+}
+
+type remoteConn struct {
+	net.Conn
+	addr string
+}
+
+func (c remoteConn) RemoteAddr() net.Addr { return remoteAddr(c.addr) }
+
+type remoteAddr string
+
+func (remoteAddr) Network() string  { return "tcp" }
+func (a remoteAddr) String() string { return string(a) }
 
 // Buffers that the transport drops without giving them back count until they are collected, and others until they are
 // back: else the ledger fills up for good, and no message finds room any more.

@@ -29,6 +29,7 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/network"
 )
 
 // Config says what a guard allows.
@@ -60,10 +61,11 @@ type Guard struct {
 
 	mu       sync.Mutex
 	conns    map[*Conn]struct{}
-	entered  int64     // connections that count, those in a handshake included
-	lines    float64   // of the log that are left
-	counted  time.Time // that lines were counted
-	unlogged int       // connections that were closed without a line
+	crowd    network.Crowd // of conns
+	entered  int64         // connections that count, those in a handshake included
+	lines    float64       // of the log that are left
+	counted  time.Time     // that lines were counted
+	unlogged int           // connections that were closed without a line
 }
 
 // New makes a guard.
@@ -76,7 +78,7 @@ func New(cfg Config) *Guard {
 		}
 		return v
 	}
-	g := &Guard{cfg: cfg, stop: make(chan struct{}), conns: map[*Conn]struct{}{},
+	g := &Guard{cfg: cfg, stop: make(chan struct{}), conns: map[*Conn]struct{}{}, crowd: network.Crowd{},
 		refused: counters("messages_refused_total",
 			"Messages refused by their length, before they came, by reason: method (it takes none so long), "+
 				"room (of all connections), "+
@@ -261,8 +263,9 @@ var errNoRoom = errors.New("intake: there is no room for another connection")
 // recently is how long after a call a connection doesn't give way: its client may be about to make the next one.
 const recently = time.Minute
 
-// enter makes room for a connection. Where there is none, the one that has been without a call for longest gives way,
-// and where none has been for long, there is no room.
+// enter makes room for a connection. Where there is none, one gives way that has been without a call for long: of the
+// network with the most connections the one that has been for longest, so that a burst pushes out its own before those
+// of others that have not called yet. Where none has been for long, there is no room.
 func (g *Guard) enter() bool {
 	g.mu.Lock()
 	if g.entered < max(leastConnections, g.cfg.Memory.Cap/4/connectionBytes) {
@@ -272,14 +275,16 @@ func (g *Guard) enter() bool {
 		return true
 	}
 	var out *Conn
-	since := time.Now().Add(-recently).UnixNano()
+	var outSince int64
+	long := time.Now().Add(-recently).UnixNano()
 	for c := range g.conns {
-		if at := c.idle.Load(); at != 0 && at <= since {
-			out, since = c, at
+		if at := c.idle.Load(); at != 0 && at <= long &&
+			(out == nil || *c.same > *out.same || *c.same == *out.same && at < outSince) {
+			out, outSince = c, at
 		}
 	}
 	if out != nil { // its place is the newcomer's
-		delete(g.conns, out)
+		g.forget(out)
 		g.entered++
 		g.cfg.Memory.Count(budget.Connections, connectionBytes)
 	}
@@ -289,6 +294,14 @@ func (g *Guard) enter() bool {
 	}
 	out.abuse("room", "others have come, and it had no call")
 	return true
+}
+
+// forget takes a connection out of those that can give way. It may be called again; mu is held.
+func (g *Guard) forget(c *Conn) {
+	if _, ok := g.conns[c]; ok {
+		delete(g.conns, c)
+		g.crowd.Leave(c.network)
+	}
 }
 
 // leave gives back what enter took.

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/polyscan/polyscan/server/internal/network"
 )
 
 // What all connections together may bring, of which a processor reads some hundred megabytes a second: so that those
 // who send as fast as they can, over however many connections, leave most of it to the frames of a line. Whoever has
 // frames without an end sends them to the port of gRPC.
 const (
-	bytesPerProcessor = 64 << 20 // a second
+	bytesPerProcessor = 32 << 20 // a second
 	longestRead       = 64 << 10
 )
 
@@ -23,8 +25,8 @@ const (
 // connections shuts nobody out, least of all those who ask from elsewhere whether the server is alive. What the
 // connections bring is read at a bounded rate.
 func Fair(l net.Listener, most int) net.Listener {
-	return &fair{Listener: l, most: most, conns: map[*fairConn]struct{}{}, byAddr: map[string]*int{},
-		pace: rate.NewLimiter(rate.Limit(runtime.GOMAXPROCS(0)*bytesPerProcessor), 1<<20)}
+	return &fair{Listener: l, most: most, conns: map[*fairConn]struct{}{}, crowd: network.Crowd{},
+		pace: rate.NewLimiter(rate.Limit(runtime.NumCPU()*bytesPerProcessor), 1<<20)}
 }
 
 type fair struct {
@@ -32,16 +34,16 @@ type fair struct {
 	most int
 	pace *rate.Limiter // of bytes
 
-	mu     sync.Mutex
-	conns  map[*fairConn]struct{}
-	byAddr map[string]*int // how many an address has
+	mu    sync.Mutex
+	conns map[*fairConn]struct{}
+	crowd network.Crowd // of conns
 }
 
 // fairConn is a connection that knows when an answer has gone over it.
 type fairConn struct {
 	net.Conn
 	of   *fair
-	addr string       // without the port
+	addr string       // its network
 	same *int         // connections from there
 	last atomic.Int64 // that it got an answer, or came; ns
 }
@@ -52,7 +54,7 @@ func (f *fair) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &fairConn{Conn: conn, of: f, addr: network(conn.RemoteAddr().String())}
+	c := &fairConn{Conn: conn, of: f, addr: network.Of(conn.RemoteAddr().String())}
 	c.last.Store(time.Now().UnixNano())
 	f.mu.Lock()
 	var out *fairConn
@@ -60,11 +62,7 @@ func (f *fair) Accept() (net.Conn, error) {
 		out = f.idlest()
 	}
 	f.conns[c] = struct{}{}
-	if c.same = f.byAddr[c.addr]; c.same == nil {
-		c.same = new(int)
-		f.byAddr[c.addr] = c.same
-	}
-	*c.same++
+	c.same = f.crowd.Join(c.addr)
 	f.mu.Unlock()
 	if out != nil {
 		out.Close()
@@ -89,9 +87,7 @@ func (f *fair) forget(c *fairConn) {
 		return
 	}
 	delete(f.conns, c)
-	if *c.same--; *c.same == 0 {
-		delete(f.byAddr, c.addr)
-	}
+	f.crowd.Leave(c.addr)
 }
 
 func (c *fairConn) Read(b []byte) (int, error) {

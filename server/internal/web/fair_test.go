@@ -100,7 +100,7 @@ func TestFairPace(t *testing.T) {
 			})
 		}
 		all.Wait()
-		want := float64(conns*each) / float64(runtime.GOMAXPROCS(0)*bytesPerProcessor)
+		want := float64(conns*each) / float64(runtime.NumCPU()*bytesPerProcessor)
 		if got := time.Since(begun).Seconds(); got < want*0.9 || got > want*1.1 {
 			t.Errorf("%.3f s, want %.3f", got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,12 +15,14 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/vanguard"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -76,6 +79,7 @@ type Handler struct {
 	slow      slowness
 	busy      chan struct{} // calls
 	sockets   chan struct{}
+	messages  *rate.Limiter // of sockets
 	files     *files
 }
 
@@ -88,6 +92,7 @@ func New(cfg Config) (*Handler, error) {
 		slow:      slowness{until: map[string]time.Time{}},
 		busy:      make(chan struct{}, mostCalls),
 		sockets:   make(chan struct{}, mostSockets),
+		messages:  rate.NewLimiter(rate.Limit(runtime.NumCPU()*messagesPerProcessor), 32),
 	}
 	cfg.Metrics.sessions = h.sessions.count
 	var err error
@@ -156,10 +161,65 @@ func (c jsonCodec) Unmarshal(data []byte, m proto.Message) error {
 		}
 		defer release()
 	}
-	if err := c.do(len(data), func() error { return c.JSONCodec.Unmarshal(data, m) }); err != nil {
+	err := c.do(len(data), func() error {
+		if at, n := longNumber(data); n > longestNumber {
+			return fmt.Errorf("a number at byte %d has %d characters: the limit is %d", at, n, longestNumber)
+		}
+		err := c.JSONCodec.Unmarshal(data, m)
+		if err != nil && len(err.Error()) > longestError { // it has what can't be read in it, as long as that is
+			err = errors.New(strings.ToValidUTF8(err.Error()[:longestError], "") + "...")
+		}
+		return err
+	})
+	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	return nil
+}
+
+const (
+	// longestNumber is how many characters a number of JSON may have: no type has more than 770 digits that matter, and
+	// a long one is read at once, however many others wait.
+	longestNumber = 1000
+	longestError  = 2000 // bytes
+)
+
+// longNumber finds the first number of a text that is longer than longestNumber, or says that there is none.
+func longNumber(text []byte) (at, n int) {
+	for i := 0; i < len(text); {
+		switch b := text[i]; {
+		case b == '"':
+			i = endOfString(text, i)
+		case b == '-' || b >= '0' && b <= '9':
+			from := i
+			for i++; i < len(text) && strings.IndexByte("+-.0123456789Ee", text[i]) >= 0; i++ {
+			}
+			if i-from > longestNumber {
+				return from, i - from
+			}
+		default:
+			i++
+		}
+	}
+	return 0, 0
+}
+
+// endOfString is where a string ends that begins at i: behind its last quotation mark, or at the end of the text.
+func endOfString(text []byte, i int) int {
+	for i++; ; i++ {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			return len(text)
+		}
+		i += n
+		escapes := 0
+		for text[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
+	}
 }
 
 // MarshalAppend implements vanguard.Codec.
@@ -353,8 +413,8 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// coming counts a body as it comes, so that the ledger tells what is here from what may come. A small one has taken no
-// room before: it counts with what its text was copied from when that grew.
+// coming counts a body as it comes, so that the ledger tells what is here from what may come. The transcoder makes room
+// for a large text at once; a small one has taken none before, and counts with what it was copied from when that grew.
 type coming struct {
 	memory *budget.Budget
 	room   int64 // 0: none
@@ -368,8 +428,10 @@ func (c *coming) read(n int64, whole bool) {
 		n *= 2
 	case whole:
 		n = c.room - c.here.Load()
+	case c.here.Load() == 0:
+		n = c.room / copies
 	default:
-		n = min(n, c.room-c.here.Load())
+		n = 0
 	}
 	if c.room > 0 {
 		c.memory.Count(budget.HTTPExpected, -n)

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/polyscan/polyscan/server/internal/network"
 )
 
 // Limits of sessions.
@@ -205,21 +205,4 @@ func (s *slowness) forgive(network string) {
 	delete(s.until, network)
 }
 
-func networkOf(r *http.Request) string { return network(r.RemoteAddr) }
-
-// network is that of an address.
-func network(addr string) string {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return addr
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if a = a.Unmap(); a.Is4() {
-		return a.String()
-	}
-	p, _ := a.WithZone("").Prefix(64)
-	return p.String()
-}
+func networkOf(r *http.Request) string { return network.Of(r.RemoteAddr) }

@@ -37,6 +37,9 @@ const (
 	pingInterval  = 20 * time.Second
 	// A client's ping is answered at most that often, and until then nothing else that it sends is read.
 	answerPings = 100 * time.Millisecond
+	// All sockets together pass on so many messages a second for each processor: pages send some dozens, and each is
+	// work that a dozen goroutines take part in.
+	messagesPerProcessor = 500
 )
 
 // errSocketRoom ends a call whose message finds no host memory.
@@ -183,6 +186,7 @@ func (h *Handler) receive(ctx context.Context, fail context.CancelCauseFunc, c *
 			return
 		}
 		begin()
+		time.Sleep(h.messages.Reserve().Delay())
 		if kind == websocket.MessageText {
 			out.Close()
 		} else {
