@@ -248,22 +248,6 @@ func (c *Config) bounds() polygon.Bounds {
 // of the largest.
 func (c *Config) messageBytes() int64 { return max(c.HostBytes/2, 2*c.MaxMessageBytes) }
 
-// heapLimit is what all that is counted may take at once, with as much of small things as a busy server has; or what
-// the runtime is told to keep to (GOMEMLIMIT) where that is less.
-func (c *Config) heapLimit() int64 {
-	const rest = 256 << 20
-	return min(c.HostBytes+2*c.messageBytes()+c.FrameCopyBytes+c.MaxRecipeBytes+c.historyMemory()+rest,
-		debug.SetMemoryLimit(-1))
-}
-
-// historyMemory is what the history may take: nothing where there is none.
-func (c *Config) historyMemory() int64 {
-	if c.HistoryDir == "" {
-		return 0
-	}
-	return c.HistoryMemory
-}
-
 // uploadStall is how long an upload of a frame may bring no pixels, and one of points no points.
 const uploadStall = time.Minute
 

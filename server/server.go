@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -154,7 +155,8 @@ func New(cfg Config) (_ *Server, err error) {
 		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
 	s.sets = wire.NewRegionSets(min(keptRegionSets, cfg.messageBytes()/8), s.host, host{s}.Forget)
-	s.host.Heap = &budget.Heap{Limit: cfg.heapLimit()}
+	told := debug.SetMemoryLimit(-1)
+	s.host.Heap = &budget.Heap{Limit: func() int64 { return min(s.HeapLimit(), told) }}
 	s.host.Messages = cfg.messageBytes()
 	if s.validator, err = wire.NewValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)
@@ -208,7 +210,7 @@ func New(cfg Config) (_ *Server, err error) {
 		return kernels.Open(d, kernels.Config{
 			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, MemoBytes: cfg.SetupBytes,
 			Streams: cfg.Streams, LineScanStreams: cfg.LineScanStreams, BatchStreams: cfg.BatchStreams,
-			MaxWaiting: cfg.MaxWaiting,
+			MaxWaiting: cfg.MaxWaiting, HostPlace: s.work.Place,
 			LongestRun: [...]time.Duration{kernels.Interactive: cfg.LongestRun, kernels.Batch: cfg.LongestBatchRun},
 			Observe:    s.metrics.Jobs.Observe,
 		})
@@ -395,7 +397,7 @@ func (s *Server) Serve(l net.Listener) error {
 	if s.cfg.MaxConnections > 0 {
 		l = netutil.LimitListener(l, s.cfg.MaxConnections)
 	}
-	err := s.grpc.Serve(l)
+	err := s.grpc.Serve(intake.Pace(l))
 	select {
 	case <-s.draining:
 		return nil
@@ -455,6 +457,21 @@ func (s *Server) shutdown(ctx context.Context) error {
 	s.recipes.Close()
 	s.unregister()
 	return errors.Join(err, s.shared.Close(), s.dev.Close())
+}
+
+// heapRest is what the heap has beside what is counted: what a busy server has of small things, and garbage.
+const heapRest = 208 << 20
+
+// HeapLimit is how large the heap may get now: Config.HostBytes, what sessions, recipes, copies of resident frames and
+// the history hold beside, and 208 MiB. A program that is a server and nothing else is to tell the runtime, which lets
+// the heap grow to twice of what is in use else ([debug.SetMemoryLimit]); New looks at what it was told before. Beyond
+// nine tenths of it work that takes much memory is refused, see [Config.HostBytes].
+func (s *Server) HeapLimit() int64 {
+	stored := int64(0)
+	if s.lineScan != nil { // all were made
+		stored = s.lineScan.Bytes() + s.recipes.Bytes() + s.residents.Totals().Copies + s.history.Waiting()
+	}
+	return s.cfg.HostBytes + heapRest + stored
 }
 
 // Device describes what the server computes on.

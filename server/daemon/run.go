@@ -85,6 +85,7 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		return err
 	}
 
+	defer keepHeap(s)()
 	failed := make(chan error, len(listeners)+1)
 	var running sync.WaitGroup
 	for _, l := range listeners {

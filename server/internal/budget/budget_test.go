@@ -72,7 +72,7 @@ func TestKinds(t *testing.T) {
 func TestHeapSheds(t *testing.T) {
 	live := int64(0)
 	b := New(1 << 30)
-	b.Heap = &Heap{Limit: 1000, read: func() int64 { return live }}
+	b.Heap = &Heap{Limit: func() int64 { return 1000 }, read: func() int64 { return live }}
 	for _, c := range []struct {
 		live               int64
 		batch, interactive bool

@@ -14,12 +14,14 @@ import (
 // Heap watches what is in use of the heap, as of the last collection. Beyond three quarters of its limit batch work is
 // shed, beyond nine tenths interactive work, and line-scan never.
 type Heap struct {
-	Limit int64
+	// Limit returns it; it is asked as often as the heap is looked at.
+	Limit func() int64
 
-	read func() int64 // in tests
-	next atomic.Int64 // when to look again, ns
-	live atomic.Int64
-	shed [3]atomic.Int64
+	read  func() int64 // in tests
+	next  atomic.Int64 // when to look again, ns
+	live  atomic.Int64
+	limit atomic.Int64
+	shed  [3]atomic.Int64
 }
 
 // often is how often the heap is looked at, at most. A look takes some microseconds, and the collector works for longer.
@@ -29,6 +31,9 @@ const often = 10 * time.Millisecond
 func (h *Heap) Live() int64 {
 	if now := time.Now().UnixNano(); now >= h.next.Load() {
 		h.next.Store(now + int64(often))
+		if h.Limit != nil {
+			h.limit.Store(h.Limit())
+		}
 		if h.read != nil {
 			h.live.Store(h.read())
 		} else {
@@ -45,11 +50,11 @@ func (h *Heap) Admit(c kernels.Class) error {
 	if h == nil || c == kernels.LineScan {
 		return nil
 	}
-	limit := h.Limit / 10 * 9
-	if c == kernels.Batch {
-		limit = h.Limit / 4 * 3
-	}
 	live := h.Live()
+	limit := h.limit.Load() / 10 * 9
+	if c == kernels.Batch {
+		limit = h.limit.Load() / 4 * 3
+	}
 	if live <= limit {
 		return nil
 	}

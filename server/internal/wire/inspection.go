@@ -4,6 +4,7 @@ package wire
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
@@ -127,10 +128,17 @@ func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 			"histograms, percentiles, textures and limits of %d regions would take %d bytes; the limit is %d", in.Set.Len(),
 			bytes, limit))
 	}
-	// What a region and each of its channels take beside, as results, as messages and marshalled.
-	const region, channel = 400, 700
-	return bytes + int64(in.Set.Len())*(region+channel*int64(f.Format.Channels)), nil
+	return bytes + int64(in.Set.Len())*(regionShare+channelShare*int64(f.Format.Channels)), nil
 }
+
+// What a region and each of its channels take beside: sums on their way from the device, results, messages, and those
+// marshalled, with small numbers to which messages have pointers.
+const (
+	regionShare = int64(unsafe.Sizeof(polygon.RegionResult{})+unsafe.Sizeof(pb.RegionResult{})+
+		unsafe.Sizeof(pb.PixelRect{})+unsafe.Sizeof(pb.Point{})) + 200
+	channelShare = int64(unsafe.Sizeof(polygon.ChannelStatistics{})+unsafe.Sizeof(pb.ChannelStatistics{})+
+		2*unsafe.Sizeof(pb.PixelPosition{})) + 230
+)
 
 // RecipeID is how errors name a version of a recipe.
 func RecipeID(m *pb.Recipe) string { return fmt.Sprintf("%s@%d", m.GetName(), m.GetVersion()) }
