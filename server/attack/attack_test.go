@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +30,8 @@ type attack struct {
 	camera bool
 	// cancelled says that all work has ended when run returns, by a deadline or a reset: the server must not go on.
 	cancelled bool
+	// apart says that the case attacks servers that it starts itself.
+	apart bool
 	// run attacks until ctx ends, or is done before. It reports what is wrong beside the bounds.
 	run func(ctx context.Context, a *attempt)
 
@@ -45,10 +46,17 @@ type attempt struct {
 	*testing.T
 	*process
 	mu       sync.Mutex
-	problems []string
-	slow     int // of them, which are times
+	problems []problem
 	answers  map[codes.Code]int
 }
+
+// problem is what is wrong with an attempt. slow says that it is a time, which can have been the machine.
+type problem struct {
+	text string
+	slow bool
+}
+
+func (p problem) String() string { return p.text }
 
 // answered counts an answer to the attack.
 func (a *attempt) answered(code codes.Code) {
@@ -66,13 +74,14 @@ func (a *attempt) tooSlow(format string, args ...any) { a.note(true, fmt.Sprintf
 func (a *attempt) note(slow bool, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if slices.Contains(a.problems, text) {
-		return
+	if p := (problem{text, slow}); !slices.Contains(a.problems, p) {
+		a.problems = append(a.problems, p)
 	}
-	a.problems = append(a.problems, text)
-	if slow {
-		a.slow++
-	}
+}
+
+// timesAlone says that all that is wrong are times.
+func (a *attempt) timesAlone() bool {
+	return len(a.problems) > 0 && !slices.ContainsFunc(a.problems, func(p problem) bool { return !p.slow })
 }
 
 // Bounds beside the one of memory.
@@ -82,6 +91,7 @@ const (
 	cameraTimes      = 1.3                   // p99 of the camera
 	afterwards       = 50 * time.Millisecond // CPU after everything was cancelled
 	settle           = 5 * time.Second       // until everything is as it was before
+	logRate          = 100e3                 // bytes of log a second
 
 	aloneTime  = time.Second
 	probeEvery = 5 * time.Millisecond
@@ -98,12 +108,9 @@ func TestAttacks(t *testing.T) {
 	if *attackTime == 0 {
 		t.Skip("no -attack")
 	}
-	all := slices.Concat(computeAttacks, memoryAttacks, unreadAttacks, imageAttacks, tokenAttacks,
-		scanAttacks, floodAttacks, httpAttacks)
-	slices.SortStableFunc(all, func(a, b attack) int { return a.row - b.row })
-	for _, c := range all {
-		t.Run(fmt.Sprintf("%d/%s", c.row, c.name), func(t *testing.T) {
-			var problems []string
+	for _, c := range allAttacks() {
+		t.Run(c.title(), func(t *testing.T) {
+			var problems []problem
 			for n, all := 0, 0; n < attempts && all < mostAttempts; all++ {
 				var counts bool
 				if problems, counts = c.try(t); counts {
@@ -116,11 +123,11 @@ func TestAttacks(t *testing.T) {
 			}
 			switch {
 			case c.red == "" && len(problems) > 0:
-				t.Errorf("red: %s", strings.Join(problems, "; "))
+				t.Errorf("red: %v", problems)
 			case c.red != "" && len(problems) == 0:
 				t.Logf("green, in spite of its mark (%s)", c.red)
 			case c.red != "":
-				t.Logf("red, as is known (%s): %s", c.red, strings.Join(problems, "; "))
+				t.Logf("red, as is known (%s): %v", c.red, problems)
 			}
 		})
 	}
@@ -128,7 +135,7 @@ func TestAttacks(t *testing.T) {
 
 // try runs a case against a server of its own, and returns what is wrong. counts is false where that is times alone on
 // a machine that others kept busy.
-func (c attack) try(t *testing.T) (problems []string, counts bool) {
+func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 	a := &attempt{T: t, process: start(t, c.args...), answers: map[codes.Code]int{}}
 	defer a.cmd.Process.Kill()
 	cc := a.client(t)
@@ -139,6 +146,7 @@ func (c attack) try(t *testing.T) (problems []string, counts bool) {
 	goroutines := a.metric(t, "go_goroutines")
 	memory := a.resident()
 	a.peak.Store(memory)
+	logged := len(a.log.String())
 	beforehand := a.samples()
 	if _, ok := beforehand["polyscan_heap_live_bytes"]; !ok {
 		t.Fatal("the server does not say how much of the heap is live")
@@ -147,7 +155,7 @@ func (c attack) try(t *testing.T) (problems []string, counts bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), *attackTime)
 	defer cancel()
 	var attacking sync.WaitGroup
-	attacking.Go(func() { c.run(ctx, a) })
+	attacking.Go(func() { a.attack(ctx, c) })
 	attacking.Go(func() { a.account(ctx, accountOf(beforehand), c.uncounted) })
 	attacked, cameraAttacked := a.victims(c, *attackTime)
 	cancel()
@@ -168,6 +176,9 @@ func (c attack) try(t *testing.T) (problems []string, counts bool) {
 			a.killed.Load(), int64(memoryBound)/1e6)
 		return a.problems, true
 	default:
+	}
+	if grown := len(a.log.String()) - logged; float64(grown) > logRate*attackTime.Seconds() {
+		a.problem("%d kB of log in %v", grown/1000, *attackTime)
 	}
 	peak := a.peak.Load()
 	if peak > memoryBound {
@@ -210,7 +221,7 @@ func (c attack) try(t *testing.T) (problems []string, counts bool) {
 			ms(cameraAlone.latencies.percentile(99)), ms(cameraAttacked.latencies.percentile(50)),
 			ms(cameraAttacked.latencies.percentile(99)))
 	}
-	return a.problems, others <= mostOthers || len(a.problems) != a.slow || a.slow == 0
+	return a.problems, others <= mostOthers || !a.timesAlone()
 }
 
 // mostOff is the part of the resident set by which the sum of metrics may differ from it, in either direction. What is

@@ -17,13 +17,12 @@ import (
 var floodAttacks = []attack{
 	{row: 16, name: "calls that are reset at once", run: resets,
 		red: "a burst of resets takes the CPU until its connections are closed"},
-	{row: 16, name: "silent connections to the socket of shared memory", run: silentConnections},
-	{row: 16, name: "recipes that are put and deleted", run: deletedRecipes},
+	{row: 16, name: "silent connections to the socket of shared memory", apart: true, run: silentConnections},
+	{row: 16, name: "recipes that are put and deleted", apart: true, run: deletedRecipes},
 }
 
 // resets opens calls and takes them back, over eight connections.
 func resets(ctx context.Context, a *attempt) {
-	lines := len(a.log.String())
 	var all sync.WaitGroup
 	m := reduceMessage()
 	for range 8 {
@@ -42,9 +41,6 @@ func resets(ctx context.Context, a *attempt) {
 		})
 	}
 	all.Wait()
-	if grown := len(a.log.String()) - lines; float64(grown) > 100e3*attackTime.Seconds() {
-		a.problem("%d kB of log in %v", grown/1000, *attackTime)
-	}
 }
 
 func reduceMessage() []byte {
@@ -107,7 +103,12 @@ func fetchLease(ctx context.Context, p *process, a *attempt) error {
 	if end, ok := ctx.Deadline(); ok {
 		c.SetDeadline(end)
 	}
-	if _, err := c.Write(lease.GetToken()); err != nil {
+	return fetchDescriptor(c, lease.GetToken())
+}
+
+// fetchDescriptor asks for the descriptor of a lease, which the system drops as nobody takes it.
+func fetchDescriptor(c net.Conn, token []byte) error {
+	if _, err := c.Write(token); err != nil {
 		return err
 	}
 	var answer [1]byte

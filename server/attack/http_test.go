@@ -47,7 +47,7 @@ var httpAttacks = []attack{
 	}, red: texts},
 	{row: 16, name: "floods over WebSockets", run: socketFloods,
 		red: "80 sockets are read and passed on beside the line, as fast as the port is read"},
-	{row: 16, name: "floods of logins", run: loginFloods},
+	{row: 16, name: "floods of logins", apart: true, run: loginFloods},
 }
 
 // texts is why large texts are felt.
@@ -281,7 +281,7 @@ func loginFloods(ctx context.Context, a *attempt) {
 		})
 	}
 	all.Wait()
-	if grown := len(p.log.String()) - lines; float64(grown) > 100e3*attackTime.Seconds() {
+	if grown := len(p.log.String()) - lines; float64(grown) > logRate*attackTime.Seconds() {
 		a.problem("%d kB of log in %v", grown/1000, *attackTime)
 	}
 	if _, err := p.login("alice"); err != nil && !strings.Contains(err.Error(), "429") { // its network has tried too much

@@ -150,13 +150,14 @@ func film(cc *grpc.ClientConn, d time.Duration) (c camera) {
 	go func() {
 		defer stream.CloseSend()
 		pixels := make([]byte, cameraWidth*cameraLines)
-		ticks := time.NewTicker(cameraPeriod)
-		defer ticks.Stop()
 		begun := time.Now()
 		for i := range n {
-			<-ticks.C
+			// Lines don't wait for the network, nor for strips before them: one that goes out late is followed by the next
+			// at its own time. A ticker would leave out ticks, and all strips after one would be late by them.
+			at := begun.Add(time.Duration(i+1) * cameraPeriod)
+			time.Sleep(time.Until(at))
 			mu.Lock()
-			exposed[i] = begun.Add(time.Duration(i+1) * cameraPeriod) // lines don't wait for the network
+			exposed[i] = at
 			mu.Unlock()
 			if stream.Send(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
 				Sequence: uint64(i), FirstLine: uint64(i * cameraLines),

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -100,6 +101,12 @@ func TestMain(m *testing.M) {
 // start runs a server with little memory until the test ends.
 func start(t testing.TB, args ...string) *process {
 	t.Helper()
+	return startIn(t, nil, args...)
+}
+
+// startIn is start with more of an environment.
+func startIn(t testing.TB, env []string, args ...string) *process {
+	t.Helper()
 	name, err := daemon()
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +117,7 @@ func start(t testing.TB, args ...string) *process {
 		"--memory", fmt.Sprint(deviceMemory), "--host-memory", fmt.Sprint(hostMemory),
 		"--max-message", fmt.Sprint(maxMessage)}, args...)...)
 	p.cmd.Stderr = &p.log
+	p.cmd.Env = append(os.Environ(), env...)
 	// The server dies with the test, whatever becomes of that.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.cmd.StdoutPipe()
@@ -189,7 +197,8 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(u+s) * 10 * time.Millisecond
 }
 
-// machine is the processor time that this machine has given, in all, and what of it went to this program and p.
+// machine is the time that the processors have given that this program may use, in all, and what of it went to this
+// program, its attackers and p.
 type machine struct{ all, ours time.Duration }
 
 // sinceBoot reads it. Time that the machine's own host took away counts as given to others.
@@ -198,23 +207,35 @@ func (p *process) sinceBoot(t testing.TB) (m machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _, _ := strings.Cut(string(data), "\n")
-	f := strings.Fields(first) // cpu user nice system idle iowait irq softirq steal ...
-	for i := 1; i < min(len(f), 9); i++ {
-		if i == 4 || i == 5 {
-			continue
-		}
-		n, err := strconv.ParseInt(f[i], 10, 64)
-		if err != nil {
-			t.Fatalf("/proc/stat: %v", err)
-		}
-		m.all += time.Duration(n) * 10 * time.Millisecond
-	}
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+	var mine unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &mine); err != nil {
 		t.Fatal(err)
 	}
-	m.ours = p.cpu() + time.Duration(own.Utime.Nano()+own.Stime.Nano())
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line) // cpu3 user nice system idle iowait irq softirq steal ...
+		of, err := strconv.Atoi(strings.TrimPrefix(f[0], "cpu"))
+		if err != nil || !mine.IsSet(of) {
+			continue
+		}
+		for i := 1; i < min(len(f), 9); i++ {
+			if i == 4 || i == 5 {
+				continue
+			}
+			n, err := strconv.ParseInt(f[i], 10, 64)
+			if err != nil {
+				t.Fatalf("/proc/stat: %v", err)
+			}
+			m.all += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	m.ours = p.cpu()
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} { // attackers that have ended
+		var own syscall.Rusage
+		if err := syscall.Getrusage(who, &own); err != nil {
+			t.Fatal(err)
+		}
+		m.ours += time.Duration(own.Utime.Nano() + own.Stime.Nano())
+	}
 	return m
 }
 
@@ -240,12 +261,13 @@ func (p *process) client(t testing.TB) *grpc.ClientConn {
 // whether it is garbage or counted already.
 type account struct{ resident, least, most float64 }
 
-// accountOf adds up the ledger of host memory, the device's memory, and what the runtime holds of the heap that is not
-// in use.
+// accountOf adds up the ledger of host memory, what is leased of it, the device's memory, and what the runtime holds of
+// the heap that is not in use.
 func accountOf(m map[string]float64) account {
 	sum := m[`polyscan_device_memory_bytes{kind="high_water"}`]
 	for series, v := range m {
-		if strings.HasPrefix(series, "polyscan_host_memory_bytes{") && !strings.Contains(series, "expected") {
+		if strings.HasPrefix(series, "polyscan_host_memory_bytes{") && !strings.Contains(series, "expected") ||
+			series == `polyscan_shared_memory_bytes{kind="leased"}` {
 			sum += v
 		}
 	}

@@ -5,6 +5,8 @@ package attack
 import (
 	"context"
 	"flag"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -129,6 +131,35 @@ func convey(cc *grpc.ClientConn, d, period time.Duration) (c conveyor) {
 	}
 }
 
+// watch looks at the metrics several times a second, until end is called, and says then which kinds of memory there were
+// when the resident set was largest.
+func (a *attempt) watch() (said <-chan string, end func()) {
+	out, stop := make(chan string, 1), make(chan struct{})
+	go func() {
+		var most map[string]float64
+		const resident = "process_resident_memory_bytes"
+		for ticks := time.Tick(200 * time.Millisecond); ; {
+			select {
+			case <-stop:
+				text := fmt.Sprintf("at a resident set of %.0f MB:", most[resident]/1e6)
+				for _, series := range slices.Sorted(maps.Keys(most)) {
+					if strings.Contains(series, "bytes") && !strings.Contains(series, "total") && most[series] >= 1e6 &&
+						most[series] < 1e11 {
+						text += fmt.Sprintf("\n%6.0f MB %s", most[series]/1e6, series)
+					}
+				}
+				out <- text
+				return
+			case <-ticks:
+				if m := a.samples(); m[resident] > most[resident] {
+					most = m
+				}
+			}
+		}
+	}()
+	return out, func() { close(stop) }
+}
+
 // TestTogether: not one part is wrong, lost, double or silently late, and memory stays within its bound.
 func TestTogether(t *testing.T) {
 	d := *togetherTime
@@ -141,7 +172,7 @@ func TestTogether(t *testing.T) {
 	if *attackTime == 0 {
 		*attackTime = 3 * time.Second // of each, in turns
 	}
-	a := &attempt{T: t, process: start(t), answers: map[codes.Code]int{}}
+	a := &attempt{T: t, process: start(t, sharedMemory...), answers: map[codes.Code]int{}}
 	cc := a.client(t)
 	begun, before := time.Now(), a.sinceBoot(t)
 	alone := convey(cc, time.Second, 0)
@@ -149,8 +180,7 @@ func TestTogether(t *testing.T) {
 		t.Fatalf("a line alone: %+v", alone)
 	}
 	period := time.Duration(float64(time.Second) / (0.6 * float64(alone.got)))
-	all := slices.Concat(computeAttacks, memoryAttacks, unreadAttacks, imageAttacks, scanAttacks, httpAttacks,
-		[]attack{{name: "calls that are reset at once", run: resets}})
+	all := slices.DeleteFunc(allAttacks(), func(c attack) bool { return c.apart })
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var attacking sync.WaitGroup
@@ -161,14 +191,17 @@ func TestTogether(t *testing.T) {
 			for ctx.Err() == nil {
 				c := all[r.IntN(len(all))]
 				each, end := context.WithTimeout(ctx, *attackTime)
-				c.run(each, a)
+				a.attack(each, c)
 				end()
 			}
 		})
 	}
+	watched, end := a.watch()
 	got := convey(cc, d, period)
 	cancel()
 	attacking.Wait()
+	end()
+	t.Log(<-watched)
 	t.Logf("%d parts, one each %v; %d late and said so, %d waited for credit; resident set %d MB at most; answers %v; %q",
 		got.sent, period, got.late, got.behind, a.peak.Load()/1e6, a.answers, a.problems)
 	if got.err != nil || got.got != got.sent || got.wrong+got.double > 0 {
