@@ -459,7 +459,7 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 			}
 			fmt.Fprintf(stderr, "conveyor: warning: %s\n", cli.OneLine(f.Regions+": "+w))
 		}
-		s.source, s.regions = f.Regions, messages(file)
+		s.source, s.regions = f.Regions, cli.Regions(file)
 		s.inspection = clients.UseRegions(s.regions...)
 	default:
 		s.source, s.regions = "the parts that conveyor makes", f.synthetic().inspection()
@@ -474,38 +474,6 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 		polyscanv1.Statistic_STATISTIC_MIN, polyscanv1.Statistic_STATISTIC_MAX,
 	}}
 	return s, nil
-}
-
-// messages are the regions of a file as the server takes them.
-func messages(file *regionfile.File) []*polyscanv1.Region {
-	out := make([]*polyscanv1.Region, len(file.Regions))
-	for i, g := range file.Regions {
-		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, FillRule: polyscanv1.FillRule_FILL_RULE_NON_ZERO}
-		if from := g.Reference; from != nil {
-			m.Reference = &polyscanv1.Reference{Region: from.Region}
-			for _, counts := range from.Counts {
-				m.Reference.Counts = append(m.Reference.Counts, &polyscanv1.ReferenceCounts{Counts: counts})
-			}
-		}
-		if g.Fill == regionfile.FillEvenOdd {
-			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
-		}
-		if g.Mask != nil {
-			m.Mask = &polyscanv1.Mask{}
-			for _, u := range g.Mask {
-				m.Mask.Runs = append(m.Mask.Runs, u[:]...)
-			}
-		}
-		for _, ring := range g.Rings {
-			r := &polyscanv1.Ring{}
-			for _, p := range ring {
-				r.Xy = append(r.Xy, p[0], p[1])
-			}
-			m.Rings = append(m.Rings, r)
-		}
-		out[i] = m
-	}
-	return out
 }
 
 // isUnix reports whether an address is of a socket in the file system.

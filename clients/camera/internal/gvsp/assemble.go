@@ -657,3 +657,16 @@ func (a *Assembler) missing(d *doing) (spans []Span) {
 	}
 	return spans
 }
+
+// Plus are the counts of two streams together.
+func (s Stats) Plus(o Stats) Stats {
+	return Stats{
+		Packets: s.Packets + o.Packets, Bytes: s.Bytes + o.Bytes, Whole: s.Whole + o.Whole,
+		Incomplete: s.Incomplete + o.Incomplete, Lost: s.Lost + o.Lost, LostLines: s.LostLines + o.LostLines,
+		LostPackets: s.LostPackets + o.LostPackets, Requests: s.Requests + o.Requests, Asked: s.Asked + o.Asked,
+		Resent: s.Resent + o.Resent, Refused: s.Refused + o.Refused, Reordered: s.Reordered + o.Reordered,
+		Duplicate: s.Duplicate + o.Duplicate, Late: s.Late + o.Late, Malformed: s.Malformed + o.Malformed,
+		Foreign: s.Foreign + o.Foreign, Jumps: s.Jumps + o.Jumps, NoRoom: s.NoRoom + o.NoRoom,
+		KernelDropped: s.KernelDropped + o.KernelDropped,
+	}
+}

@@ -244,7 +244,7 @@ func (c *Camera) command(from netip.AddrPort, p gvcp.Packet, err error) *gvcp.Pa
 	case gvcp.ResendCmd:
 		if r, err := gvcp.ParseResend(p); err != nil {
 			c.stats.Malformed++
-		} else if from == c.owner && !c.cfg.NoResend {
+		} else if from.Addr() == c.owner.Addr() && !c.cfg.NoResend { // some ask from the socket of the stream
 			c.resend(r)
 		}
 		return nil
@@ -512,7 +512,7 @@ func (c *Camera) keep(n uint64, whole []byte, clock time.Duration) *kept {
 }
 
 // sendBatch is how many packets go out with one system call.
-const sendBatch = 64
+const sendBatch = 16
 
 // send sends a block within most of its period, as a sensor that is read out.
 func (c *Camera) send(ctx context.Context, k *kept, to netip.AddrPort, period time.Duration) {

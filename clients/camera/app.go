@@ -1,0 +1,122 @@
+package main
+
+// The command line: its grammar, its help, and how errors leave it.
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"google.golang.org/grpc/codes"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/internal/command"
+)
+
+// sources are the files whose comments are the help of flags.
+//
+//go:embed check.go features.go simulate.go stream.go
+var sources embed.FS
+
+// app is the grammar.
+type app struct {
+	List     listCmd     `cmd:"" help:"List the cameras of this host's networks."`
+	Features featuresCmd `cmd:"" help:"Print what can be read and set at a camera."`
+	Set      setCmd      `cmd:"" help:"Set features of a camera, or run its commands."`
+	Stream   streamCmd   `cmd:"" help:"Stream a camera into a server, and print the verdict of each part."`
+	Check    checkCmd    `cmd:"" help:"Say what of this host's settings costs packets, and what to do about it."`
+	Simulate simulateCmd `cmd:"" help:"Be a camera, for tests and demonstrations."`
+
+	// Print the version of this build.
+	VersionFlag command.Version `name:"version"`
+}
+
+const description = `
+Takes frames and lines from GigE Vision cameras into a polyscan server. What a camera sent and did not arrive is asked
+for again; what stays lost makes its part incomplete, or missing by name, and never a PASS.
+
+Examples:
+
+    camera list
+    camera features 192.168.1.20
+    camera set 192.168.1.20 ExposureTime=2000 PixelFormat=Mono8
+    camera stream 192.168.1.20 --addr localhost:7465 --regions regions.json
+    camera simulate --loss 0.001
+`
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitFail     = 1 // a part failed, or lacks lines; a host's setting costs packets
+	exitUsage    = 2 // wrong arguments or bad input
+	exitVoid     = 3 // no part came
+	exitLost     = 4 // the camera or the server, or the way to one
+	exitCanceled = 130
+)
+
+// Errors of a command that has said all.
+var (
+	errFailed = errors.New("failed")
+	errVoid   = errors.New("void")
+)
+
+// inputError is an error of the arguments or of a file.
+type inputError struct{ text string }
+
+func (e *inputError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(format, args...)} }
+
+// env is what a command runs in.
+type env struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+}
+
+// run is the whole command. It returns the exit code and leaves nothing running.
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	return cli.WithOutput("camera", stdout, stderr, exitUsage, func(out io.Writer) int {
+		e := &env{ctx, out, stderr}
+		return command.Run(&app{}, args, out, stderr, nil, e.run,
+			kong.Name("camera"),
+			kong.Description(strings.TrimPrefix(description, "\n")),
+			command.Comments(sources, cli.Sources),
+			kong.WithBeforeApply(command.NotEmpty),
+			kong.Bind(e, command.VersionOf("camera", nil)),
+		)
+	})
+}
+
+func (e *env) run(k *kong.Context, err error) int {
+	var lost *command.OutputError
+	if errors.As(err, &lost) {
+		return exitOK // which is not the last word: cli.WithOutput knows of it
+	}
+	if err != nil {
+		fmt.Fprintf(e.stderr, "camera: %s (see camera --help)\n", cli.OneLine(command.Words(err)))
+		return exitUsage
+	}
+	err = k.Run(e)
+	var in *inputError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errFailed):
+		return exitFail
+	case errors.Is(err, errVoid):
+		return exitVoid
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(e.stderr, "camera: interrupted")
+		return exitCanceled
+	}
+	fmt.Fprintf(e.stderr, "camera: %s\n", cli.OneLine(err.Error()))
+	if s := clients.AsError(err); errors.As(err, &in) || s != nil && s.Code == codes.InvalidArgument {
+		return exitUsage
+	}
+	return exitLost
+}
