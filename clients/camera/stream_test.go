@@ -61,7 +61,8 @@ func TestLoss(t *testing.T) {
 			if len(rows) != 120 || stats.Lost == 0 || stats.Reordered == 0 || stats.Doubled == 0 {
 				t.Errorf("%d rows, %+v", len(rows), stats)
 			}
-			if keeps && stats.Resent == 0 || !keeps && incomplete == 0 {
+			// A machine that is busy may be too late for some.
+			if keeps && (stats.Resent == 0 || incomplete+missing > 30) || !keeps && incomplete == 0 {
 				t.Errorf("%d incomplete, %+v", incomplete, stats)
 			}
 		})
@@ -115,6 +116,9 @@ func TestUnplugged(t *testing.T) {
 
 // A camera that comes back at another address is found by its serial number.
 func TestAddressChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the time until a camera counts as lost")
+	}
 	s := startInspector(t, false)
 	if c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.26.0.1:3956"))); err != nil {
 		t.Skipf("port %d is taken: %v", gvcp.Port, err)

@@ -12,7 +12,8 @@ import (
 type Geometry struct {
 	Format        PixelFormat
 	Width, Height int // Height is the most lines of a block
-	// Unit is how many bytes of payload a packet has, but the last one of a block.
+	// Unit is how many bytes of payload a packet has, but the last one of a block. Those of a camera with extended ids
+	// have 12 less.
 	Unit int
 }
 
@@ -179,6 +180,7 @@ func (a *Assembler) complete(d *doing) bool {
 // Assembler makes blocks of packets.
 type Assembler struct {
 	geo    Geometry
+	unit   int // payload of a packet with a short header
 	timing Timing
 	sink   Sink
 	total  int // packets of payload of a block
@@ -206,7 +208,7 @@ func NewAssembler(g Geometry, t Timing, sink Sink) (*Assembler, error) {
 	if t.Open < 1 || t.Open > 64 {
 		return nil, fmt.Errorf("%d open blocks: must be 1 to 64", t.Open)
 	}
-	return &Assembler{geo: g, timing: t, sink: sink, total: g.packets(), row: g.RowBytes()}, nil
+	return &Assembler{geo: g, unit: g.Unit, timing: t, sink: sink, total: g.packets(), row: g.RowBytes()}, nil
 }
 
 // Stats returns what was counted.
@@ -230,6 +232,21 @@ func (a *Assembler) Flush(why string) {
 	for len(a.open) > 0 {
 		a.finish(why)
 	}
+}
+
+// widen says whether ids are extended, which the first packet of a camera tells: headers are longer then, and packets of
+// the same size hold less.
+func (a *Assembler) widen(extended bool) {
+	if extended == a.wide {
+		return
+	}
+	a.wide = extended
+	if extended {
+		a.geo.Unit = max(a.geo.Unit-(ExtendedOverhead-Overhead), 1)
+	} else {
+		a.geo.Unit = a.unit
+	}
+	a.total, a.free = a.geo.packets(), nil // which had room for other numbers of packets
 }
 
 // distance is how far id lies ahead of the block before next, by the wrapping of ids: 16-bit ones leave out 0.
@@ -273,7 +290,8 @@ func (a *Assembler) Packet(now time.Time, b []byte) {
 		if p.Status&errorBit != 0 {
 			return
 		}
-		a.started, a.wide = true, p.Extended
+		a.started = true
+		a.widen(p.Extended)
 		a.lastID = p.Block - 1
 		if !p.Extended && p.Block == 1 {
 			a.lastID = 1<<16 - 1

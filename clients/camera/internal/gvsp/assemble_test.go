@@ -54,6 +54,14 @@ type source struct {
 	seed     byte
 }
 
+// unit is the payload of a packet.
+func (s source) unit() int {
+	if s.extended {
+		return s.geo.Unit - 12
+	}
+	return s.geo.Unit
+}
+
 func (s source) pixels(id uint64) []byte {
 	b := make([]byte, s.geo.Bytes())
 	for i := range b {
@@ -71,7 +79,7 @@ func (s source) block(id uint64, lines int) (packets [][]byte) {
 	p.Kind = KindPayload
 	for len(rest) > 0 {
 		p.ID++
-		n := min(len(rest), s.geo.Unit)
+		n := min(len(rest), s.unit())
 		p.Data = rest[:n]
 		rest = rest[n:]
 		packets = append(packets, p.Append(nil))
@@ -94,11 +102,11 @@ func newAssembler(t *testing.T, g Geometry, timing Timing) (*Assembler, *recorde
 var epoch = time.Unix(1000, 0)
 
 // lostLines says by its definition which lines lack a byte.
-func lostLines(g Geometry, lines int, came func(packet int) bool) (spans []Span) {
+func lostLines(g Geometry, unit, lines int, came func(packet int) bool) (spans []Span) {
 	for y := range g.Height {
 		whole := y < lines && came(0)
 		for x := y * g.RowBytes(); x < (y+1)*g.RowBytes(); x++ {
-			whole = whole && came(1+x/g.Unit)
+			whole = whole && came(1+x/unit)
 		}
 		if whole {
 			continue
@@ -146,7 +154,7 @@ func checkBlock(t *testing.T, s source, b *Block, want []Span) {
 func TestStream(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 26))
-		g := Geometry{Format: Mono8, Width: 1 + r.IntN(70), Height: 1 + r.IntN(33), Unit: 1 + r.IntN(130)}
+		g := Geometry{Format: Mono8, Width: 1 + r.IntN(70), Height: 1 + r.IntN(33), Unit: 13 + r.IntN(130)}
 		if r.IntN(3) == 0 {
 			g.Format = RGB8
 		}
@@ -188,7 +196,7 @@ func TestStream(t *testing.T) {
 				lines[id] = 1 + r.IntN(g.Height)
 			}
 			packets[id] = s.block(id, lines[id])
-			came[id] = make([]bool, (g.Bytes()+g.Unit-1)/g.Unit+2)
+			came[id] = make([]bool, (g.Bytes()+s.unit()-1)/s.unit()+2)
 			var order []int
 			for i := range packets[id] {
 				if r.Float64() >= loss || i == 0 && len(ids) == 1 { // the first one shows the assembler where it starts
@@ -230,7 +238,7 @@ func TestStream(t *testing.T) {
 			if b.ID != ids[i] {
 				t.Fatalf("seed %d: block %d where %d was sent", seed, b.ID, ids[i])
 			}
-			want := lostLines(g, lines[b.ID], func(p int) bool { return came[b.ID][p] && p <= len(packets[b.ID])-2 })
+			want := lostLines(g, s.unit(), lines[b.ID], func(p int) bool { return came[b.ID][p] && p <= len(packets[b.ID])-2 })
 			if b.Pixels == nil {
 				t.Fatalf("seed %d: no memory", seed)
 			}
@@ -259,7 +267,7 @@ func TestLostLines(t *testing.T) {
 		lines, lost int
 		want        []Span
 	}{{4, 2, []Span{{1, 2}}}, {4, 0, []Span{{0, 4}}}, {3, -1, []Span{{3, 4}}}, {4, -1, nil}} {
-		got := lostLines(g, x.lines, func(p int) bool { return p != x.lost })
+		got := lostLines(g, g.Unit, x.lines, func(p int) bool { return p != x.lost })
 		if !slices.Equal(got, x.want) {
 			t.Errorf("%+v: %v", x, got)
 		}
@@ -472,7 +480,7 @@ func TestFormats(t *testing.T) {
 
 // Whatever comes, blocks come in order, bounded in number by what the ids say, and their lines add up.
 func FuzzPackets(f *testing.F) {
-	g := Geometry{Format: Mono8, Width: 7, Height: 5, Unit: 9}
+	g := Geometry{Format: Mono8, Width: 7, Height: 5, Unit: 15}
 	var whole []byte
 	for _, p := range (source{geo: g}).block(1, 5) {
 		whole = append(append(whole, byte(len(p))), p...)
