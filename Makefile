@@ -11,7 +11,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## polyscan, polyscand, conveyor and plcgateway into build/, pure Go
-	CGO_ENABLED=0 $(GO) build -o build/ ./clients/polyscan ./clients/conveyor ./clients/plcgateway ./server/cmd/polyscand
+	CGO_ENABLED=0 $(GO) build -o build/ ./clients/polyscan ./clients/conveyor ./clients/plcgateway ./clients/camera ./server/cmd/polyscand
 
 test: ## all tests
 	$(GO) test ./...

@@ -120,6 +120,22 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "the protocols of cameras import nothing of ours but each other",
+		why:  "packets and features are read without knowing of servers and parts",
+		in:   func(pkg string) bool { return under(pkg, "clients/camera/internal") },
+		deny: func(_, p string, ours bool) bool { return ours && !under(p, "clients/camera/internal") },
+		deep: true,
+		bad: []string{
+			"clients/camera/internal/gvsp clients",
+			"clients/camera/internal/simulator proto/polyscan/v1",
+			"clients/camera/internal/gvcp clients/camera",
+		},
+		good: []string{
+			"clients/camera/internal/simulator clients/camera/internal/gvsp",
+			"clients/camera clients + clients/camera clients/camera/internal/gvcp",
+		},
+	},
+	{
 		name: "kernels imports only kernels/driver of ours",
 		why:  "pooling, budget and deadlines are written once, without a backend or a domain",
 		in:   func(pkg string) bool { return pkg == "kernels" },

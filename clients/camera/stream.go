@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/clients"
@@ -31,6 +32,8 @@ type streamCmd struct {
 	Regions string `short:"r" placeholder:"FILE" predictor:"file" group:"parts"`
 	// Recipe of the server in place of --regions: NAME or NAME@VERSION.
 	Recipe string `placeholder:"NAME" group:"parts"`
+	// Limit on a whole part in place of regions, such as "mean in [90, 140]". May be given more than once.
+	Limit []string `placeholder:"LIMIT" sep:"none" group:"parts"`
 	// Lines of a part (default: the height of the camera's frames or blocks).
 	PartLines int `placeholder:"N" group:"parts"`
 	// Lines from the start of a part to that of the next one (default: those of a part).
@@ -71,9 +74,15 @@ type streamCmd struct {
 }
 
 func (c *streamCmd) check() error {
+	given := 0
+	for _, g := range []bool{c.Regions != "", c.Recipe != "", len(c.Limit) > 0} {
+		if g {
+			given++
+		}
+	}
 	switch {
-	case (c.Regions == "") == (c.Recipe == ""):
-		return usage("give one of --regions FILE and --recipe NAME")
+	case given != 1:
+		return usage("give one of --regions FILE, --recipe NAME and --limit LIMIT")
 	case c.PartLines < 0 || c.PartLines > 1<<20:
 		return usage("--part-lines %d: must be 1 to %d", c.PartLines, 1<<20)
 	case c.Every < 0 || c.Every > 1<<20:
@@ -93,7 +102,13 @@ func (c *streamCmd) check() error {
 }
 
 // inspection is what parts are held to.
-func (c *streamCmd) inspection(e *env) (*polyscanv1.Inspection, error) {
+func (c *streamCmd) inspection(e *env, lay layout) (*polyscanv1.Inspection, error) {
+	if len(c.Limit) > 0 {
+		w, h := float64(lay.geo.Width), float64(lay.partLines)
+		whole := clients.Polygon("part", 0, 0, w, 0, w, h, 0, h)
+		whole.Limits = c.Limit
+		return clients.UseRegions(whole), nil
+	}
 	if c.Recipe != "" {
 		ref, err := clients.ParseRecipeRef(c.Recipe)
 		if err != nil {
@@ -391,15 +406,14 @@ func (s *stream) again(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
+// startTime is how long a server may take until it is there.
+const startTime = 2 * time.Second
+
 // drainTime is how long results may take when the stream has ended.
 const drainTime = 10 * time.Second
 
 func (c *streamCmd) Run(e *env) (err error) {
 	if err := c.check(); err != nil {
-		return err
-	}
-	in, err := c.inspection(e)
-	if err != nil {
 		return err
 	}
 	s := &stream{streamCmd: c, e: e}
@@ -419,6 +433,10 @@ func (c *streamCmd) Run(e *env) (err error) {
 	geo := conn.geo
 	s.lay = layout{geo: geo, partLines: cmp.Or(c.PartLines, geo.Height)}
 	s.lay.every = cmp.Or(c.Every, s.lay.partLines)
+	in, err := c.inspection(e, s.lay)
+	if err != nil {
+		return err
+	}
 	name := cmp.Or(c.Name, streamName(s.info.Name()))
 	in.Name = name
 	l, _ := geo.Format.Layout()
@@ -441,6 +459,13 @@ func (c *streamCmd) Run(e *env) (err error) {
 		return scan, err
 	}
 	scan, err := s.sink.open(context.WithoutCancel(e.ctx))
+	for until := time.Now().Add(startTime); err != nil; scan, err = s.sink.open(context.WithoutCancel(e.ctx)) {
+		// A server that was started together with this program isn't there yet.
+		if x := clients.AsError(err); x == nil || x.Code != codes.Unavailable || time.Now().After(until) || e.ctx.Err() != nil {
+			break
+		}
+		time.Sleep(firstRetry)
+	}
 	if err != nil {
 		if x := clients.AsError(err); x != nil {
 			if text := c.Connection(c.Addr).Explain(x); text != "" {

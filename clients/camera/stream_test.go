@@ -199,7 +199,8 @@ func TestRefused(t *testing.T) {
 	}{
 		{[]string{"stream", addr, "--addr", s.addr, "-r", file}, exitLost, "another program controls it"},
 		{[]string{"stream", silent.LocalAddr().String(), "--addr", s.addr, "-r", file}, exitLost, "doesn't answer"},
-		{[]string{"stream", free, "--addr", s.addr}, exitUsage, "one of --regions FILE and --recipe NAME"},
+		{[]string{"stream", free, "--addr", s.addr}, exitUsage, "one of --regions FILE, --recipe NAME and --limit LIMIT"},
+		{[]string{"stream", free, "--addr", s.addr, "--limit", "meen in [1, 2]"}, exitUsage, "meen"},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--every=-1"}, exitUsage, "--every -1"},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--packet-size", "577"}, exitUsage, "--packet-size 577"},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file + "x"}, exitUsage, "no such file"},
@@ -246,7 +247,7 @@ func TestTable(t *testing.T) {
 		t.Fatalf("%d: %s", code, r.err)
 	}
 	for _, want := range []string{"polyscan T1: 160 x 120 Mono8", "PART ", "T1-0                  PASS", "T1-4                  FAIL",
-		"middle: mean ", "5 parts in ", "4 PASS, 1 FAIL, 0 late", "no packet lost", "last packet to verdict p50"} {
+		"middle: mean ", "5 parts in ", "4 PASS, 1 FAIL, ", "no packet lost", "last packet to verdict p50"} {
 		if !strings.Contains(r.out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, r.out)
 		}

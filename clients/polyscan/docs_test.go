@@ -51,7 +51,7 @@ var remark = regexp.MustCompile(`^<!-- [A-Z].* -->$`)
 var commandLine = regexp.MustCompile(`(?m)^[a-z]`)
 
 // indented finds commands outside of blocks, which nobody would run.
-var indented = regexp.MustCompile(`^(    |\t)(\$ )?(polyscand?|conveyor|plcgateway|go|make|curl|grpcurl) `)
+var indented = regexp.MustCompile(`^(    |\t)(\$ )?(polyscand?|conveyor|plcgateway|camera|go|make|curl|grpcurl) `)
 
 // blocks are the fenced blocks of a page.
 func blocks(text string) ([]block, error) {
@@ -202,7 +202,7 @@ func buildPrograms(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
 	cmd := exec.Command("go", "build", "-o", bin, "./clients/polyscan", "./clients/conveyor", "./clients/plcgateway",
-		"./server/cmd/polyscand")
+		"./clients/camera", "./server/cmd/polyscand")
 	cmd.Dir = top
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -154,11 +154,11 @@ func TestSilent(t *testing.T) {
 
 // Memory is read in pieces, from any address.
 func TestMemory(t *testing.T) {
-	var wrote []byte
+	pieces := make(chan []byte, 8)
 	d := dial(t, fake(t, func(_ int, p Packet) []Packet {
 		addr := binary.BigEndian.Uint32(p.Data)
 		if p.Command == WriteMemCmd {
-			wrote = append(wrote, p.Data[4:]...)
+			pieces <- bytes.Clone(p.Data[4:])
 			return []Packet{{Ack: true, Command: WriteMemAck, ID: p.ID, Data: p.Data[:4]}}
 		}
 		n := binary.BigEndian.Uint32(p.Data[4:])
@@ -189,8 +189,11 @@ func TestMemory(t *testing.T) {
 		t.Error("past the end")
 	}
 	data := bytes.Repeat([]byte{1, 2, 3, 4}, 200)
-	if err := d.WriteMem(t.Context(), 0x100, data); err != nil || !bytes.Equal(wrote, data) {
-		t.Errorf("%v, %d bytes", err, len(wrote))
+	if err := d.WriteMem(t.Context(), 0x100, data); err != nil {
+		t.Error(err)
+	}
+	if wrote := append(<-pieces, <-pieces...); !bytes.Equal(wrote, data) || len(pieces) > 0 {
+		t.Errorf("%d bytes, and %d pieces more", len(wrote), len(pieces))
 	}
 	if err := d.WriteMem(t.Context(), 0x101, data); err == nil {
 		t.Error("an odd address")
