@@ -1,6 +1,7 @@
 package main
 
-// Both sides held to Aravis, and to Wireshark's dissectors. CAMERA_ARAVIS=1 asks for it, as stage camera of .ci/run does;
+// Both sides held to Aravis, and to Wireshark's dissectors. CAMERA_ARAVIS=1 asks for it, as stage camera of .ci/run
+// does;
 // it wants aravis-tools, aravis-tools-cli and tshark, and the right to capture.
 //
 //	CAMERA_ARAVIS=1 go test ./clients/camera -run '^TestAravis' -v
@@ -59,7 +60,8 @@ func startFake(t *testing.T, args ...string) (stop func()) {
 	return nil
 }
 
-// TestAravisCamera receives Aravis' camera. Each block that it counts is a part with a verdict, or one that says what it
+// TestAravisCamera receives Aravis' camera. Each block that it counts is a part with a verdict, or one that says what
+// it
 // lacks: with the loss that it injects, some do.
 func TestAravisCamera(t *testing.T) {
 	needAravis(t)
@@ -72,7 +74,8 @@ func TestAravisCamera(t *testing.T) {
 		args  []string
 	}{
 		{"512 x 512 at full rate", 0, 500, 512, []string{"--set", "AcquisitionFrameRate=1000"}},
-		{"2048 x 1024 at 90 MB/s", 0, 120, 2048, []string{"--set", "Width=2048", "--set", "Height=1024", "--set", "AcquisitionFrameRate=43"}},
+		{"2048 x 1024 at 90 MB/s", 0, 120, 2048, []string{"--set", "Width=2048", "--set", "Height=1024", "--set",
+			"AcquisitionFrameRate=43"}},
 		{"2048 x 2048 in packets of 8000 bytes", 0, 60, 2048, []string{"--set", "Width=2048", "--set", "Height=2048",
 			"--set", "AcquisitionFrameRate=20", "--packet-size", "8000"}},
 		{"loss", 2, 200, 512, []string{"--set", "AcquisitionFrameRate=100"}},
@@ -80,7 +83,8 @@ func TestAravisCamera(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			stop := startFake(t, "-r", fmt.Sprint(x.loss))
 			defer stop()
-			args := []string{"stream", aravisAddr, "--addr", s.addr, "-r", regionsFile(t, 512, 512), "--json", "--count", fmt.Sprint(x.count)}
+			args := []string{"stream", aravisAddr, "--addr", s.addr, "-r", regionsFile(t, 512, 512), "--json",
+				"--count", fmt.Sprint(x.count)}
 			r := start(t, append(args, x.args...)...)
 			if code := r.wait(); code != exitOK && code != exitFail {
 				t.Fatalf("%d: %s", code, r.err)
@@ -170,19 +174,23 @@ func aravis(t *testing.T, name string, args ...string) string {
 func TestAravisTools(t *testing.T) {
 	needAravis(t)
 	cam := simulate(t, func(c *simulator.Config) {
-		c.Addr, c.Serial, c.Width, c.Height, c.Rate, c.Loss = netip.MustParseAddrPort(aravisAddr+":3956"), "ARV26", 512, 512, 50, 0.002
+		c.Addr, c.Serial, c.Width, c.Height, c.Rate, c.Loss = netip.MustParseAddrPort(aravisAddr+":3956"), "ARV26", 512,
+			512, 50, 0.002
 	})
 	if out := aravis(t, "arv-tool-0.8"); !strings.Contains(out, "polyscan-Simulator-ARV26 (127.0.0.1)") {
 		t.Fatalf("arv-tool finds\n%s", out)
 	}
 	out := aravis(t, "arv-tool-0.8", "features")
-	for _, want := range []string{"Integer      : [RW] 'Width'", "Enumeration  : [RO] 'PixelFormat'", "[WO] 'AcquisitionStart'", "'ExposureTime'"} {
+	for _, want := range []string{"Integer      : [RW] 'Width'", "Enumeration  : [RO] 'PixelFormat'",
+		"[WO] 'AcquisitionStart'", "'ExposureTime'"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in arv-tool's features:\n%s", want, out)
 		}
 	}
-	out = aravis(t, "arv-tool-0.8", "control", "Width=256", "ExposureTime=333", "Width", "ExposureTime", "PayloadSize", "GevSCPSPacketSize")
-	for _, want := range []string{"Width = 256 min:1 max:512", "ExposureTime = 333", fmt.Sprint("PayloadSize = ", 256*512), "min:576 max:65532 inc:4"} {
+	out = aravis(t, "arv-tool-0.8", "control", "Width=256", "ExposureTime=333", "Width", "ExposureTime", "PayloadSize",
+		"GevSCPSPacketSize")
+	for _, want := range []string{"Width = 256 min:1 max:512", "ExposureTime = 333", fmt.Sprint("PayloadSize = ",
+		256*512), "min:576 max:65532 inc:4"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in what arv-tool reads:\n%s", want, out)
 		}
@@ -196,9 +204,11 @@ func TestAravisTools(t *testing.T) {
 		n, _ := strconv.Atoi(m[1])
 		return n
 	}
-	t.Logf("arv-camera-test: %d frames, %d failures, %d packets resent; %+v", count("n_completed_buffers"), count("n_failures"),
+	t.Logf("arv-camera-test: %d frames, %d failures, %d packets resent; %+v", count("n_completed_buffers"),
+		count("n_failures"),
 		count("n_resent_packets"), cam.Stats())
-	if count("n_completed_buffers") < 50 || count("n_failures") > count("n_completed_buffers")/5 || count("n_resent_packets") == 0 {
+	if count("n_completed_buffers") < 50 || count("n_failures") > count("n_completed_buffers")/5 ||
+		count("n_resent_packets") == 0 {
 		t.Errorf("arv-camera-test is not satisfied:\n%s", out)
 	}
 }
@@ -228,7 +238,8 @@ func TestAravisDissected(t *testing.T) {
 	stream()
 	stop()
 	cam := simulate(t, func(c *simulator.Config) {
-		c.Addr, c.Width, c.Height, c.Rate, c.Loss, c.Duplicate = netip.MustParseAddrPort(aravisAddr+":3956"), 512, 512, 20, 0.02, 0.02
+		c.Addr, c.Width, c.Height, c.Rate, c.Loss, c.Duplicate = netip.MustParseAddrPort(aravisAddr+":3956"), 512, 512,
+			20, 0.02, 0.02
 	})
 	if r := start(t, "list"); r.wait() != exitOK {
 		t.Fatal(r.err)

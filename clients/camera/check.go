@@ -86,7 +86,8 @@ func hostFindings(root fs.FS, granted int, interfaces []net.Interface) (found []
 
 	f := finding{what: "socket buffer", value: fmt.Sprintf("%d bytes", granted)}
 	if granted < wantBuffer {
-		f.advice = fmt.Sprintf("packets are dropped while this program waits for the processor: sysctl -w net.core.rmem_max=%d", wantBuffer)
+		f.advice = fmt.Sprintf("packets are dropped while this program waits for the processor: "+
+			"sysctl -w net.core.rmem_max=%d", wantBuffer)
 	}
 	found = append(found, f)
 
@@ -103,7 +104,8 @@ func hostFindings(root fs.FS, granted int, interfaces []net.Interface) (found []
 		}
 		f := finding{what: "MTU of " + i.Name, value: fmt.Sprintf("%d bytes", i.MTU)}
 		if i.MTU < 8192 {
-			f.advice = fmt.Sprintf("each packet costs: where camera and switch take jumbo frames, ip link set %s mtu 9000", i.Name)
+			f.advice = fmt.Sprintf("each packet costs: where camera and switch take jumbo frames, "+
+				"ip link set %s mtu 9000", i.Name)
 		}
 		found = append(found, f)
 		for _, name := range []string{"rx_missed_errors", "rx_fifo_errors"} {

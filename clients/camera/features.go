@@ -41,7 +41,8 @@ func (c *listCmd) Run(e *env) error {
 		}
 		rows := []row{}
 		for _, i := range found {
-			rows = append(rows, row{i.Addr.Addr().String(), i.Interface, i.MAC.String(), i.Manufacturer, i.Model, i.Version,
+			rows = append(rows, row{i.Addr.Addr().String(), i.Interface, i.MAC.String(), i.Manufacturer, i.Model,
+				i.Version,
 				i.Serial, i.UserName})
 		}
 		enc := json.NewEncoder(e.stdout)
@@ -113,7 +114,8 @@ func (c *featuresCmd) Run(e *env) (err error) {
 	}
 	reports := []featureReport{}
 	for _, f := range features {
-		r := featureReport{Name: f.Name, Category: f.Category, Kind: f.Kind, Tip: f.Tip, Entries: l.Model.Entries(f.Name)}
+		r := featureReport{Name: f.Name, Category: f.Category, Kind: f.Kind, Tip: f.Tip,
+			Entries: l.Model.Entries(f.Name)}
 		v, err := l.Get(e.ctx, f.Name)
 		switch {
 		case errors.Is(err, gvcp.ErrSilent), e.ctx.Err() != nil:
@@ -144,7 +146,8 @@ func (c *featuresCmd) Run(e *env) (err error) {
 		case r.Settable:
 			set = strings.ToLower(r.Kind)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cli.Printable(r.Name), cli.Printable(value), cli.Printable(set), cli.OneLine(what))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cli.Printable(r.Name), cli.Printable(value), cli.Printable(set),
+			cli.OneLine(what))
 	}
 	return w.Flush()
 }

@@ -91,7 +91,8 @@ func regionsFile(t *testing.T, width, height int) string {
 func simulate(t *testing.T, change func(*simulator.Config)) *simulator.Camera {
 	t.Helper()
 	cfg := simulator.Config{
-		Addr: netip.MustParseAddrPort("127.0.0.1:0"), Serial: "T1", Width: 160, Height: 120, Format: gvsp.Mono8, Rate: 200,
+		Addr: netip.MustParseAddrPort("127.0.0.1:0"), Serial: "T1", Width: 160, Height: 120, Format: gvsp.Mono8,
+		Rate: 200,
 	}
 	change(&cfg)
 	if cfg.Draw == nil {
@@ -187,7 +188,8 @@ func (r *running) rows(t *testing.T) (rows []row) {
 
 func lines(text string) int { return strings.Count(text, "\n") }
 
-// checkRows holds parts of the drawn picture to what each of them has to be: all numbers in order, each with the verdict
+// checkRows holds parts of the drawn picture to what each of them has to be: all numbers in order, each with the
+// verdict
 // of its block where it is whole.
 func checkRows(t *testing.T, rows []row) (incomplete, missing int) {
 	t.Helper()

@@ -80,8 +80,9 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 		return cfg, usage("--jitter %v: must not be negative", c.Jitter)
 	}
 	cfg = simulator.Config{
-		Addr: addr, Serial: c.Serial, Name: c.Name, Lines: c.Lines, Width: c.Width, Height: c.Height, Format: gvsp.Mono8,
-		Rate: c.Rate, Blocks: c.Blocks, Loss: c.Loss, Reorder: c.Reorder, Duplicate: c.Duplicate, Jitter: c.Jitter,
+		Addr: addr, Serial: c.Serial, Name: c.Name, Lines: c.Lines, Width: c.Width, Height: c.Height,
+		Format: gvsp.Mono8,
+		Rate:   c.Rate, Blocks: c.Blocks, Loss: c.Loss, Reorder: c.Reorder, Duplicate: c.Duplicate, Jitter: c.Jitter,
 		Seed: c.Seed, NoResend: c.NoResend, Extended: c.Extended,
 	}
 	if c.Source == "" {
@@ -101,7 +102,9 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 	cfg.Format, cfg.Width = b.format, b.width
 	if !c.Lines {
 		if c.Height != 0 && c.Height != b.height {
-			return cfg, usage("--height %d: the pictures have %d lines; only a line camera's blocks have others", c.Height, b.height)
+			return cfg, usage("--height %d: the pictures have %d lines; only a line camera's blocks have others",
+				c.Height,
+				b.height)
 		}
 		cfg.Height = b.height
 	} else if c.Height == 0 {
@@ -125,8 +128,9 @@ func (c *simulateCmd) Run(e *env) error {
 	<-e.ctx.Done()
 	err = cam.Close()
 	s := cam.Stats()
-	fmt.Fprintf(e.stdout, "%d blocks of %d packets in all; %d lost, %d reordered, %d doubled; %d sent again, %d unavailable\n",
-		s.Blocks, s.Packets, s.Lost, s.Reordered, s.Doubled, s.Resent, s.Unavailable)
+	fmt.Fprintf(e.stdout,
+		"%d blocks of %d packets in all; %d lost, %d reordered, %d doubled; %d sent again, %d unavailable\n", s.Blocks,
+		s.Packets, s.Lost, s.Reordered, s.Doubled, s.Resent, s.Unavailable)
 	return err
 }
 
@@ -203,9 +207,11 @@ func (b *belt) add(name string) error {
 	if err != nil {
 		return err
 	}
-	if g := (gvsp.Geometry{Format: gvsp.RGB8, Width: cfg.Width, Height: cfg.Height, Unit: gvsp.MinPacket}); g.Check() != nil {
-		return g.Check()
-	} else if len(b.lines)+g.Bytes() > maxBelt {
+	g := gvsp.Geometry{Format: gvsp.RGB8, Width: cfg.Width, Height: cfg.Height, Unit: gvsp.MinPacket}
+	if err := g.Check(); err != nil {
+		return err
+	}
+	if len(b.lines)+g.Bytes() > maxBelt {
 		return fmt.Errorf("the pictures are larger than %d bytes together", maxBelt)
 	}
 	if _, err := f.Seek(0, 0); err != nil {
@@ -226,7 +232,8 @@ func (b *belt) add(name string) error {
 	if b.lines == nil {
 		b.format, b.width, b.height = format, r.Dx(), r.Dy()
 	} else if format != b.format || r.Dx() != b.width || r.Dy() != b.height {
-		return fmt.Errorf("%d x %d %v: those before it are %d x %d %v", r.Dx(), r.Dy(), format, b.width, b.height, b.format)
+		return fmt.Errorf("%d x %d %v: those before it are %d x %d %v", r.Dx(), r.Dy(), format, b.width, b.height,
+			b.format)
 	}
 	for y := r.Min.Y; y < r.Max.Y; y++ {
 		for x := r.Min.X; x < r.Max.X; x++ {

@@ -1,7 +1,7 @@
 package main
 
-// From blocks to parts: lines are handed to a line-scan session in the memory that they were assembled in, and each part
-// of the camera ends as a verdict, as incomplete, or as missing with its reason.
+// From blocks to parts: lines are handed to a line-scan session in the memory that they were assembled in, and each
+// part of the camera ends as a verdict, as incomplete, or as missing with its reason.
 
 import (
 	"context"
@@ -104,8 +104,8 @@ var expired = func() context.Context {
 	return ctx
 }()
 
-// Place implements gvsp.Sink: the session's memory where nothing else is under way, else memory of our own, as far as it
-// goes.
+// Place implements gvsp.Sink: the session's memory where nothing else is under way, else memory of our own, as far as
+// it goes.
 func (s *sink) Place() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -566,7 +566,8 @@ func whyFailed(p *polyscanv1.PartResult) string {
 }
 
 // openScan opens a session, with shared memory where transport says so, or where it is auto and the server has some.
-func openScan(ctx context.Context, c *clients.Client, open *polyscanv1.ScanOpen, transport string) (*clients.Scan, bool, error) {
+func openScan(ctx context.Context, c *clients.Client, open *polyscanv1.ScanOpen, transport string) (*clients.Scan, bool,
+	error) {
 	if transport != "tcp" {
 		s, err := c.OpenScan(ctx, proto.CloneOf(open), clients.ScanOptions{SharedMemory: true, Outage: outage})
 		e := clients.AsError(err)

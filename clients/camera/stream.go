@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -92,7 +93,8 @@ func (c *streamCmd) check() error {
 	case c.Budget < time.Microsecond:
 		return usage("--budget %v: must be 1us or more", c.Budget)
 	case c.PacketSize != 0 && (c.PacketSize < gvsp.MinPacket || c.PacketSize > gvsp.MaxPacket || c.PacketSize%4 != 0):
-		return usage("--packet-size %d: must be %d to %d, and a multiple of 4", c.PacketSize, gvsp.MinPacket, gvsp.MaxPacket)
+		return usage("--packet-size %d: must be %d to %d, and a multiple of 4", c.PacketSize, gvsp.MinPacket,
+			gvsp.MaxPacket)
 	case c.SocketBuffer < 1<<16 || c.SocketBuffer > 1<<30:
 		return usage("--socket-buffer %d: must be %d to %d", c.SocketBuffer, 1<<16, 1<<30)
 	case c.Silence < time.Millisecond || c.Silence > time.Minute:
@@ -243,12 +245,13 @@ func (c *connection) geometry(ctx context.Context) error {
 // The largest packets that are tried where nobody says another size: jumbo frames.
 const largestPacket = 9000
 
-// packetSize tells the camera where to stream to and how large its packets are: as large as the network between carries.
+// packetSize tells the camera where to stream to and how large its packets are: as large as the network between
+// carries.
 func (s *stream) packetSize(ctx context.Context, c *connection) (int, error) {
 	to := c.rx.Addr()
 	b := to.Addr().As4()
 	dev := c.link.dev
-	if err := dev.WriteReg(ctx, gvcp.RegStreamAddress, uint32(b[0])<<24|uint32(b[1])<<16|uint32(b[2])<<8|uint32(b[3])); err != nil {
+	if err := dev.WriteReg(ctx, gvcp.RegStreamAddress, binary.BigEndian.Uint32(b[:])); err != nil {
 		return 0, err
 	}
 	if err := dev.WriteReg(ctx, gvcp.RegStreamPort, uint32(to.Port())); err != nil {
@@ -442,8 +445,8 @@ func (c *streamCmd) Run(e *env) (err error) {
 	l, _ := geo.Format.Layout()
 	open := &polyscanv1.ScanOpen{
 		Inspection: in,
-		Layout: &polyscanv1.FrameLayout{Width: uint32(geo.Width), Height: uint32(geo.Height), PixelFormat: pixelFormat(geo.Format),
-			SignificantBits: uint32(l.Bits)},
+		Layout: &polyscanv1.FrameLayout{Width: uint32(geo.Width), Height: uint32(geo.Height),
+			PixelFormat: pixelFormat(geo.Format), SignificantBits: uint32(l.Bits)},
 		PartLines: uint32(s.lay.partLines), LatencyBudget: durationpb.New(c.Budget), CameraId: name,
 		Trigger: &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(s.lay.every)},
 	}
@@ -461,7 +464,8 @@ func (c *streamCmd) Run(e *env) (err error) {
 	scan, err := s.sink.open(context.WithoutCancel(e.ctx))
 	for until := time.Now().Add(startTime); err != nil; scan, err = s.sink.open(context.WithoutCancel(e.ctx)) {
 		// A server that was started together with this program isn't there yet.
-		if x := clients.AsError(err); x == nil || x.Code != codes.Unavailable || time.Now().After(until) || e.ctx.Err() != nil {
+		x := clients.AsError(err)
+		if x == nil || x.Code != codes.Unavailable || time.Now().After(until) || e.ctx.Err() != nil {
 			break
 		}
 		time.Sleep(firstRetry)
@@ -480,7 +484,8 @@ func (c *streamCmd) Run(e *env) (err error) {
 		if shared {
 			way = "in shared memory"
 		}
-		fmt.Fprintf(e.stdout, "%s %s: %d x %d %v, packets of %d bytes, %s to %s (%s)\n\n", s.info.Manufacturer, s.info.Name(),
+		fmt.Fprintf(e.stdout, "%s %s: %d x %d %v, packets of %d bytes, %s to %s (%s)\n\n", s.info.Manufacturer,
+			s.info.Name(),
 			geo.Width, geo.Height, geo.Format, geo.Unit+gvsp.Overhead, way, c.Addr, scan.Backend())
 	}
 

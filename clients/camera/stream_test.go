@@ -24,7 +24,8 @@ func TestStream(t *testing.T) {
 			s := startInspector(t, shared)
 			cam := simulate(t, func(*simulator.Config) {})
 			transport := map[bool]string{false: "tcp", true: "shm"}[shared]
-			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "40",
+			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json",
+				"--count", "40",
 				"--transport", transport)
 			if code := r.wait(); code != exitFail { // some have spots
 				t.Fatalf("%d: %s", code, r.err)
@@ -49,7 +50,8 @@ func TestLoss(t *testing.T) {
 			cam := simulate(t, func(c *simulator.Config) {
 				c.Loss, c.Reorder, c.Duplicate, c.Seed, c.NoResend, c.Extended = 0.01, 0.02, 0.02, 3, !keeps, keeps
 			})
-			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "120",
+			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json",
+				"--count", "120",
 				"--packet-size", "576")
 			if code := r.wait(); code != exitFail {
 				t.Fatalf("%d: %s", code, r.err)
@@ -76,7 +78,8 @@ func TestLines(t *testing.T) {
 		c.Lines, c.Height, c.Rate, c.Format = true, 30, 500, gvsp.Mono16
 		c.Draw = func(block uint64, pixels []byte) { clear(pixels) }
 	})
-	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "30",
+	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count",
+		"30",
 		"--part-lines", "100", "--every", "70")
 	if code := r.wait(); code != exitFail { // black isn't within the limit
 		t.Fatalf("%d: %s", code, r.err)
@@ -120,7 +123,8 @@ func TestAddressChange(t *testing.T) {
 		t.Skip("takes the time until a camera counts as lost")
 	}
 	s := startInspector(t, false)
-	if c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.26.0.1:3956"))); err != nil {
+	if c, err := net.ListenUDP("udp4",
+		net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.26.0.1:3956"))); err != nil {
 		t.Skipf("port %d is taken: %v", gvcp.Port, err)
 	} else {
 		c.Close()
@@ -135,7 +139,10 @@ func TestAddressChange(t *testing.T) {
 	r.out.await(t, "parts", func(s string) bool { return lines(s) >= 5 })
 	cam.Close()
 	at("127.26.0.2:3956")
-	r.err.await(t, "the new address", func(s string) bool { return strings.Contains(s, "streams again, from 127.26.0.2") })
+	r.err.await(t, "the new address", func(s string) bool {
+		return strings.Contains(s,
+			"streams again, from 127.26.0.2")
+	})
 	n := lines(r.out.String())
 	r.out.await(t, "parts after it", func(s string) bool { return lines(s) >= n+5 })
 	r.cancel()
@@ -199,10 +206,12 @@ func TestRefused(t *testing.T) {
 	}{
 		{[]string{"stream", addr, "--addr", s.addr, "-r", file}, exitLost, "another program controls it"},
 		{[]string{"stream", silent.LocalAddr().String(), "--addr", s.addr, "-r", file}, exitLost, "doesn't answer"},
-		{[]string{"stream", free, "--addr", s.addr}, exitUsage, "one of --regions FILE, --recipe NAME and --limit LIMIT"},
+		{[]string{"stream", free, "--addr", s.addr}, exitUsage,
+			"one of --regions FILE, --recipe NAME and --limit LIMIT"},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "meen in [1, 2]"}, exitUsage, "meen"},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--every=-1"}, exitUsage, "--every -1"},
-		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--packet-size", "577"}, exitUsage, "--packet-size 577"},
+		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--packet-size", "577"}, exitUsage,
+			"--packet-size 577"},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file + "x"}, exitUsage, "no such file"},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--set", "Width=0"}, exitUsage, "must be 1 to 160"},
 		{[]string{"stream", free, "--addr", s.addr, "--recipe", "none"}, exitLost, "none"},
@@ -228,10 +237,12 @@ func TestRefused(t *testing.T) {
 
 // Formats that the server has no name for are refused by theirs.
 func TestFormatRefused(t *testing.T) {
-	if err := (gvsp.Geometry{Format: 0x01080009, Width: 4, Height: 4, Unit: 100}).Check(); err == nil || !strings.Contains(err.Error(), "BayerRG8") {
+	if err := (gvsp.Geometry{Format: 0x01080009, Width: 4, Height: 4, Unit: 100}).Check(); err == nil ||
+		!strings.Contains(err.Error(), "BayerRG8") {
 		t.Errorf("%v", err)
 	}
-	for f, bits := range map[gvsp.PixelFormat]int{gvsp.Mono8: 0, gvsp.Mono10: 10, gvsp.Mono16: 16, gvsp.RGB8: 0, gvsp.BGR8: 0, gvsp.RGBa8: 0} {
+	for f, bits := range map[gvsp.PixelFormat]int{gvsp.Mono8: 0, gvsp.Mono10: 10, gvsp.Mono16: 16, gvsp.RGB8: 0,
+		gvsp.BGR8: 0, gvsp.RGBa8: 0} {
 		if l, err := f.Layout(); err != nil || l.Bits != bits || pixelFormat(f) == 0 {
 			t.Errorf("%v: %+v, %v", f, l, err)
 		}
@@ -242,11 +253,13 @@ func TestFormatRefused(t *testing.T) {
 func TestTable(t *testing.T) {
 	s := startInspector(t, false)
 	cam := simulate(t, func(*simulator.Config) {})
-	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--count", "5", "--http", "127.0.0.1:0")
+	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--count", "5",
+		"--http", "127.0.0.1:0")
 	if code := r.wait(); code != exitFail {
 		t.Fatalf("%d: %s", code, r.err)
 	}
-	for _, want := range []string{"polyscan T1: 160 x 120 Mono8", "PART ", "T1-0                  PASS", "T1-4                  FAIL",
+	for _, want := range []string{"polyscan T1: 160 x 120 Mono8", "PART ", "T1-0                  PASS",
+		"T1-4                  FAIL",
 		"middle: mean ", "5 parts in ", "4 PASS, 1 FAIL, ", "no packet lost", "last packet to verdict p50"} {
 		if !strings.Contains(r.out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, r.out)
@@ -263,7 +276,8 @@ func TestMetrics(t *testing.T) {
 	}
 	at := l.Addr().String()
 	l.Close()
-	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--http", at)
+	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--http",
+		at)
 	r.out.await(t, "parts", func(s string) bool { return lines(s) >= 5 })
 	res, err := http.Get("http://" + at + "/metrics")
 	if err != nil {
@@ -273,8 +287,10 @@ func TestMetrics(t *testing.T) {
 	if err := errors.Join(err, res.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`camera_up{camera="T1"} 1`, `camera_parts_total{camera="T1",verdict="FAIL"} `, `camera_packets_total{camera="T1"} `,
-		`camera_packet_events_total{camera="T1",event="lost"} 0`, `camera_verdict_seconds_count{camera="T1"} `, `camera_connections_total{camera="T1"} 1`} {
+	for _, want := range []string{`camera_up{camera="T1"} 1`, `camera_parts_total{camera="T1",verdict="FAIL"} `,
+		`camera_packets_total{camera="T1"} `,
+		`camera_packet_events_total{camera="T1",event="lost"} 0`, `camera_verdict_seconds_count{camera="T1"} `,
+		`camera_connections_total{camera="T1"} 1`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
@@ -288,10 +304,14 @@ func TestFeatures(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"set", addr, "Width=80", "ExposureTime=250.5", "DeviceUserID=belt 3", "AcquisitionMode=SingleFrame", "AcquisitionStop"},
-			[]string{"Width = 80\n", "ExposureTime = 250.5\n", "DeviceUserID = belt 3\n", "AcquisitionMode = SingleFrame\n"}},
-		{[]string{"features", addr}, []string{"PayloadSize           9600 ", "Width                 80           integer", "AcquisitionStart      -            command", "belt 3"}},
-		{[]string{"features", addr, "Width", "--json"}, []string{`"value": "80"`, `"settable": true`, `"category": "ImageFormatControl"`}},
+		{[]string{"set", addr, "Width=80", "ExposureTime=250.5", "DeviceUserID=belt 3", "AcquisitionMode=SingleFrame",
+			"AcquisitionStop"},
+			[]string{"Width = 80\n", "ExposureTime = 250.5\n", "DeviceUserID = belt 3\n",
+				"AcquisitionMode = SingleFrame\n"}},
+		{[]string{"features", addr}, []string{"PayloadSize           9600 ",
+			"Width                 80           integer", "AcquisitionStart      -            command", "belt 3"}},
+		{[]string{"features", addr, "Width", "--json"}, []string{`"value": "80"`, `"settable": true`,
+			`"category": "ImageFormatControl"`}},
 	} {
 		r := start(t, x.args...)
 		if code := r.wait(); code != exitOK {

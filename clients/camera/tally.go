@@ -100,7 +100,8 @@ func (t *tally) add(o outcome) bool {
 	}
 	why := r.Why
 	if r.MissingLines > 0 {
-		why = strings.TrimSuffix(fmt.Sprintf("%d of %d lines did not come: %s", r.MissingLines, t.s.lay.partLines, why), ": ")
+		why = strings.TrimSuffix(fmt.Sprintf("%d of %d lines did not come: %s", r.MissingLines, t.s.lay.partLines, why),
+			": ")
 	}
 	ms := "-"
 	if o.latency > 0 {
@@ -149,7 +150,8 @@ func (t *tally) live(ctx context.Context) (done chan struct{}) {
 			now, elapsed := t.s.stats(), time.Since(at).Seconds()
 			blocks := now.Whole + now.Incomplete + now.Lost - before.Whole - before.Incomplete - before.Lost
 			text := fmt.Sprintf("%.1f MB/s, %.1f blocks/s, %s; %s; %s",
-				float64(now.Bytes-before.Bytes)/elapsed/1e6, float64(blocks)/elapsed, t.verdictText(), t.latencyText(), lossText(now))
+				float64(now.Bytes-before.Bytes)/elapsed/1e6, float64(blocks)/elapsed, t.verdictText(), t.latencyText(),
+				lossText(now))
 			before, at = now, time.Now()
 			t.s.say.Lock()
 			if t.tty {

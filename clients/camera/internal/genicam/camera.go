@@ -410,7 +410,8 @@ func (a *access) pass(n *node, v number) error {
 		return ErrReadOnly
 	}
 	target := a.Model.nodes[p.text]
-	if target != nil && (target.kind == "IntReg" || target.kind == "Integer" || target.kind == "MaskedIntReg") && v.float {
+	if target != nil && (target.kind == "IntReg" || target.kind == "Integer" || target.kind == "MaskedIntReg") &&
+		v.float {
 		v = intOf(int64(math.Round(v.f)))
 	}
 	return a.set(p.text, v)

@@ -332,8 +332,9 @@ var functions = map[string]func(number) number{
 		}
 		return intOf(0)
 	},
-	"SQRT": of(math.Sqrt), "TRUNC": of(math.Trunc), "FLOOR": of(math.Floor), "CEIL": of(math.Ceil), "ROUND": of(math.Round),
-	"SIN": of(math.Sin), "COS": of(math.Cos), "TAN": of(math.Tan), "ASIN": of(math.Asin), "ACOS": of(math.Acos),
+	"SQRT": of(math.Sqrt), "TRUNC": of(math.Trunc), "FLOOR": of(math.Floor), "CEIL": of(math.Ceil),
+	"ROUND": of(math.Round),
+	"SIN":   of(math.Sin), "COS": of(math.Cos), "TAN": of(math.Tan), "ASIN": of(math.Asin), "ACOS": of(math.Acos),
 	"ATAN": of(math.Atan), "LN": of(math.Log), "LG": of(math.Log10), "EXP": of(math.Exp),
 }
 

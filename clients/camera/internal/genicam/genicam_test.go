@@ -147,7 +147,8 @@ func TestFeatures(t *testing.T) {
 	if err := c.Execute(ctx, "Width"); err == nil {
 		t.Error("Width was executed")
 	}
-	for name, want := range map[string]bool{"Width": true, "Size": false, "Mode": true, "Start": true, "Loop": false, "Max": false} {
+	for name, want := range map[string]bool{"Width": true, "Size": false, "Mode": true, "Start": true, "Loop": false,
+		"Max": false} {
 		if got := c.Settable(ctx, name); got != want {
 			t.Errorf("%s can be set: %v", name, got)
 		}
@@ -166,7 +167,8 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "ends early", "<a>": "ends early", "<a></b>": "", "<a/>": "is a <a>",
 		`<!DOCTYPE a [<!ENTITY x "xx">]><RegisterDescription>&x;</RegisterDescription>`: "DOCTYPE",
-		head + "&x;</RegisterDescription>":                                              "entity", deep: "deeper", head + "</RegisterDescription><a/>": "root",
+		head + "&x;</RegisterDescription>":                                              "entity", deep: "deeper",
+		head + "</RegisterDescription><a/>":                                  "root",
 		head + strings.Repeat("<a/>", maxNodes+1) + "</RegisterDescription>": "elements",
 		head + strings.Repeat("x", maxText+1) + "</RegisterDescription>":     "text",
 		head + strings.Repeat("</RegisterDescription>", 2):                   "",
@@ -196,7 +198,8 @@ func TestZip(t *testing.T) {
 	if _, err := Parse(packed("t.txt", description)); err == nil {
 		t.Error("no XML")
 	}
-	if _, err := Parse(packed("bomb.xml", strings.Repeat(" ", MaxBytes+5))); err == nil || !strings.Contains(err.Error(), "at most") {
+	if _, err := Parse(packed("bomb.xml", strings.Repeat(" ", MaxBytes+5))); err == nil ||
+		!strings.Contains(err.Error(), "at most") {
 		t.Errorf("%v", err)
 	}
 }
@@ -216,15 +219,21 @@ func TestFormula(t *testing.T) {
 		mustFail bool
 	}{
 		{"1+2*3", true, 7, false}, {"(1+2)*3", true, 9, false}, {"A/B", true, 3, false}, {"A/B", false, 3.5, false},
-		{"7/2", false, 3.5, false}, {"-A+B", true, -5, false}, {"2**10", true, 1024, false}, {"2**3**2", true, 512, false},
-		{"A>>1&3", true, 3, false}, {"0xFF & ~0xF", true, 0xf0, false}, {"A=7", true, 1, false}, {"A<>7", true, 0, false},
+		{"7/2", false, 3.5, false}, {"-A+B", true, -5, false}, {"2**10", true, 1024, false}, {"2**3**2", true, 512,
+			false},
+		{"A>>1&3", true, 3, false}, {"0xFF & ~0xF", true, 0xf0, false}, {"A=7", true, 1, false}, {"A<>7", true, 0,
+			false},
 		{"A<B||B<A", true, 1, false}, {"A<B&&1/0", true, 0, false}, {"1 ? 2 : 1/0", true, 2, false},
 		{"0 ? 2 : 0 ? 3 : 4", true, 4, false}, {"X.Y*2", true, 6, false}, {"SQRT(16)", false, 4, false},
-		{"abs(-3)", true, 3, false}, {"ROUND(2.345, 2)", false, 2.35, false}, {"TRUNC(-2.5)", false, -2, false}, {"1e3", false, 1000, false},
-		{"1e-3*1000", false, 1, false}, {"PI", false, math.Pi, false}, {"!A", true, 0, false}, {"NEG(A)", true, -7, false},
+		{"abs(-3)", true, 3, false}, {"ROUND(2.345, 2)", false, 2.35, false}, {"TRUNC(-2.5)", false, -2, false}, {"1e3",
+			false, 1000, false},
+		{"1e-3*1000", false, 1, false}, {"PI", false, math.Pi, false}, {"!A", true, 0, false}, {"NEG(A)", true, -7,
+			false},
 		{"0x10-0x1", true, 15, false}, {"A ^ B", true, 5, false}, {"A%B", true, 1, false}, {"5%2.5", false, 0, false},
-		{"1/0", true, 0, true}, {"", true, 0, true}, {"1+", true, 0, true}, {"(1", true, 0, true}, {"1)", true, 0, true},
-		{"C", true, 0, true}, {"1 ? 2", true, 0, true}, {"1 << -1", true, 0, true}, {"$", true, 0, true}, {"1x", true, 0, true},
+		{"1/0", true, 0, true}, {"", true, 0, true}, {"1+", true, 0, true}, {"(1", true, 0, true}, {"1)", true, 0,
+			true},
+		{"C", true, 0, true}, {"1 ? 2", true, 0, true}, {"1 << -1", true, 0, true}, {"$", true, 0, true}, {"1x", true,
+			0, true},
 		{strings.Repeat("(", 100) + "1" + strings.Repeat(")", 100), true, 0, true},
 		{strings.Repeat("-", 100) + "1", true, 0, true}, {strings.Repeat(" ", maxFormula+1), true, 0, true},
 		{strings.Repeat("1**", 100) + "1", true, 0, true},

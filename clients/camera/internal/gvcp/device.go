@@ -114,7 +114,8 @@ func (d *Device) await(ctx context.Context, ack Command) ([]byte, error) {
 		if err != nil {
 			var timeout net.Error
 			if !errors.As(err, &timeout) || !timeout.Timeout() {
-				// Such as a port that nobody listens at. Errors of that kind come at once, and the camera may be on its way.
+				// Such as a port that nobody listens at. Errors of that kind come at once, and the camera may be on
+				// its way.
 				pause := time.NewTimer(time.Until(until))
 				select {
 				case <-pause.C:
@@ -130,7 +131,8 @@ func (d *Device) await(ctx context.Context, ack Command) ([]byte, error) {
 		}
 		if p.Command == PendingAck {
 			if len(p.Data) >= 4 && time.Since(start) < maxPending {
-				until = time.Now().Add(min(time.Duration(binary.BigEndian.Uint16(p.Data[2:]))*time.Millisecond, maxPending))
+				until = time.Now().Add(min(time.Duration(binary.BigEndian.Uint16(p.Data[2:]))*time.Millisecond,
+					maxPending))
 			}
 			continue
 		}
@@ -229,7 +231,8 @@ func (d *Device) Control(ctx context.Context) error {
 	// Cameras that have it fixed say so; theirs is between half a second and some.
 	_ = d.WriteReg(ctx, RegHeartbeat, uint32(heartbeatTime/time.Millisecond))
 	timeout := heartbeatTime
-	if ms, err := d.ReadReg(ctx, RegHeartbeat); err == nil && ms >= 500 && time.Duration(ms)*time.Millisecond < timeout {
+	if ms, err := d.ReadReg(ctx, RegHeartbeat); err == nil && ms >= 500 &&
+		time.Duration(ms)*time.Millisecond < timeout {
 		timeout = time.Duration(ms) * time.Millisecond
 	}
 	beat, stop := context.WithCancel(context.Background())

@@ -18,7 +18,8 @@ func TestPackets(t *testing.T) {
 	if want := []byte{0x42, 1, 0, 0x80, 0, 4, 0x12, 0x34, 0, 0, 0x0a, 0}; !bytes.Equal(b, want) {
 		t.Errorf("% x, want % x", b, want)
 	}
-	if q, err := ParseCommand(b); err != nil || q.Command != ReadRegCmd || q.Flags != FlagAck || q.ID != 0x1234 || !bytes.Equal(q.Data, p.Data) {
+	if q, err := ParseCommand(b); err != nil || q.Command != ReadRegCmd || q.Flags != FlagAck || q.ID != 0x1234 ||
+		!bytes.Equal(q.Data, p.Data) {
 		t.Errorf("%+v, %v", q, err)
 	}
 	a := Packet{Ack: true, Status: StatusAccessDenied, Command: WriteRegAck, ID: 7}.Append(nil)
@@ -48,7 +49,8 @@ func TestPackets(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	for in, want := range map[string]string{"abc\x00def": "abc", " a\x1b[2Jb ": "a[2Jb", "\xff\xfeok": "ok", "größer": "größer"} {
+	for in, want := range map[string]string{"abc\x00def": "abc", " a\x1b[2Jb ": "a[2Jb", "\xff\xfeok": "ok",
+		"größer": "größer"} {
 		if got := Text([]byte(in)); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
@@ -56,7 +58,8 @@ func TestText(t *testing.T) {
 }
 
 func TestBroadcast(t *testing.T) {
-	for in, want := range map[string]string{"192.168.1.20/24": "192.168.1.255", "10.1.2.3/8": "10.255.255.255", "127.0.0.1/32": "127.0.0.1", "172.16.5.4/30": "172.16.5.7"} {
+	for in, want := range map[string]string{"192.168.1.20/24": "192.168.1.255", "10.1.2.3/8": "10.255.255.255",
+		"127.0.0.1/32": "127.0.0.1", "172.16.5.4/30": "172.16.5.7"} {
 		if got := broadcast(netip.MustParsePrefix(in)).String(); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
@@ -116,7 +119,8 @@ func TestRequest(t *testing.T) {
 		case 0:
 			return nil
 		case 1:
-			return []Packet{value(p.ID+1, 1), {Ack: true, Command: WriteRegAck, ID: p.ID}, {Ack: true, Command: PendingAck, ID: p.ID, Data: []byte{0, 0, 3, 232}},
+			return []Packet{value(p.ID+1, 1), {Ack: true, Command: WriteRegAck, ID: p.ID}, {Ack: true,
+				Command: PendingAck, ID: p.ID, Data: []byte{0, 0, 3, 232}},
 				value(p.ID, 77)}
 		case 2:
 			return []Packet{{Ack: true, Status: StatusBusy, Command: ReadRegAck, ID: p.ID}}
@@ -235,7 +239,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(Packet{Ack: true, Command: DiscoveryAck, Data: make([]byte, discoverySize)}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, err := ParseCommand(b); err == nil {
-			if q, err := ParseCommand(p.Append(nil)); err != nil || q.Command != p.Command || !bytes.Equal(q.Data, p.Data) {
+			if q, err := ParseCommand(p.Append(nil)); err != nil || q.Command != p.Command || !bytes.Equal(q.Data,
+				p.Data) {
 				t.Fatalf("%+v became %+v, %v", p, q, err)
 			}
 			if r, err := ParseResend(p); err == nil {

@@ -19,7 +19,7 @@ type Geometry struct {
 
 // Bounds of what a stream may be: what a camera says of itself is held to them before memory is taken.
 const (
-	MaxSide       = 1 << 16
+	largestSide   = 1 << 16
 	MaxBlockBytes = 1 << 30
 )
 
@@ -41,12 +41,13 @@ func (g Geometry) Check() error {
 		return err
 	}
 	switch {
-	case g.Width < 1 || g.Width > MaxSide:
-		return fmt.Errorf("width %d: must be 1 to %d", g.Width, MaxSide)
-	case g.Height < 1 || g.Height > MaxSide:
-		return fmt.Errorf("height %d: must be 1 to %d", g.Height, MaxSide)
+	case g.Width < 1 || g.Width > largestSide:
+		return fmt.Errorf("width %d: must be 1 to %d", g.Width, largestSide)
+	case g.Height < 1 || g.Height > largestSide:
+		return fmt.Errorf("height %d: must be 1 to %d", g.Height, largestSide)
 	case g.Bytes() > MaxBlockBytes:
-		return fmt.Errorf("%d x %d pixels are %d bytes: at most %d are taken", g.Width, g.Height, g.Bytes(), MaxBlockBytes)
+		return fmt.Errorf("%d x %d pixels are %d bytes: at most %d are taken", g.Width, g.Height, g.Bytes(),
+			MaxBlockBytes)
 	case g.Unit < 1 || g.Unit > MaxPacket:
 		return fmt.Errorf("packets of %d bytes: must be 1 to %d", g.Unit, MaxPacket)
 	case g.packets() > packetMask-2:
@@ -87,7 +88,8 @@ type Block struct {
 	ID     uint64
 	// Pixels are the memory that Sink.Place returned; nil where there was none. Lines that are Missing hold anything.
 	Pixels []byte
-	// Missing are the lines that did not come whole, in order. A block of fewer lines than the geometry's lacks the others.
+	// Missing are the lines that did not come whole, in order. A block of fewer lines than the geometry's lacks the
+	// others.
 	Missing []Span
 	// Lines is how many there should be: the geometry's, or fewer where the trailer said so and Short is set.
 	Lines int
@@ -172,7 +174,8 @@ func setBit(set []uint64, i int)   { set[i/64] |= 1 << (i % 64) }
 // trailer is the number of the packet behind the payload that the geometry has, whichever number it came with.
 func (a *Assembler) trailer() int { return a.total + 1 }
 
-// complete reports whether nothing more is needed: the leader and all payload. The trailer of a whole block says nothing.
+// complete reports whether nothing more is needed: the leader and all payload. The trailer of a whole block says
+// nothing.
 func (a *Assembler) complete(d *doing) bool {
 	return d.failed == "" && d.have == d.packets+1 && (d.cut == 0 || d.cutEnd >= d.lines*a.row)
 }
@@ -234,8 +237,8 @@ func (a *Assembler) Flush(why string) {
 	}
 }
 
-// widen says whether ids are extended, which the first packet of a camera tells: headers are longer then, and packets of
-// the same size hold less.
+// widen says whether ids are extended, which the first packet of a camera tells: headers are longer then, and packets
+// of the same size hold less.
 func (a *Assembler) widen(extended bool) {
 	if extended == a.wide {
 		return
@@ -280,7 +283,8 @@ const maxGap = 256
 // Packet takes one in. The bytes aren't kept.
 func (a *Assembler) Packet(now time.Time, b []byte) {
 	p, err := Parse(b)
-	if err != nil || p.Kind != KindLeader && p.Kind != KindPayload && p.Kind != KindTrailer || !p.Extended && p.Block == 0 {
+	known := p.Kind == KindLeader || p.Kind == KindPayload || p.Kind == KindTrailer
+	if err != nil || !known || !p.Extended && p.Block == 0 {
 		a.stats.Malformed++
 		return
 	}

@@ -238,7 +238,10 @@ func TestStream(t *testing.T) {
 			if b.ID != ids[i] {
 				t.Fatalf("seed %d: block %d where %d was sent", seed, b.ID, ids[i])
 			}
-			want := lostLines(g, s.unit(), lines[b.ID], func(p int) bool { return came[b.ID][p] && p <= len(packets[b.ID])-2 })
+			want := lostLines(g, s.unit(), lines[b.ID], func(p int) bool {
+				return came[b.ID][p] &&
+					p <= len(packets[b.ID])-2
+			})
 			if b.Pixels == nil {
 				t.Fatalf("seed %d: no memory", seed)
 			}
@@ -302,9 +305,10 @@ func TestAssemble(t *testing.T) {
 		reason    string
 		malformed uint64
 	}{
-		"whole":    {func(p [][]byte) [][]byte { return p }, 0, "", 0},
-		"chunks":   {leader(func(l *Leader) { l.PayloadType = 0x4001 }), 4, "payload type 0x4001", 0},
-		"format":   {leader(func(l *Leader) { l.Format = 0x01080009 }), 4, "the pixel format is BayerRG8: it was Mono8", 0},
+		"whole":  {func(p [][]byte) [][]byte { return p }, 0, "", 0},
+		"chunks": {leader(func(l *Leader) { l.PayloadType = 0x4001 }), 4, "payload type 0x4001", 0},
+		"format": {leader(func(l *Leader) { l.Format = 0x01080009 }), 4, "the pixel format is BayerRG8: it was Mono8",
+			0},
 		"width":    {leader(func(l *Leader) { l.Width++ }), 4, "17 x 4 pixels: it was 16 x 4", 0},
 		"height":   {leader(func(l *Leader) { l.Height++ }), 4, "16 x 5 pixels", 0},
 		"padding":  {leader(func(l *Leader) { l.PadX = 4 }), 4, "padded", 0},
@@ -360,7 +364,8 @@ func TestAssemble(t *testing.T) {
 				t.Fatalf("%d blocks", len(rec.blocks))
 			}
 			b := rec.blocks[0]
-			if b.MissingLines() != x.missing || !strings.Contains(b.Reason, x.reason) || (b.Reason == "") != (x.reason == "") {
+			if b.MissingLines() != x.missing || !strings.Contains(b.Reason, x.reason) ||
+				(b.Reason == "") != (x.reason == "") {
 				t.Errorf("%d lines missing, %q", b.MissingLines(), b.Reason)
 			}
 			if a.Stats().Malformed != x.malformed {
@@ -383,7 +388,8 @@ func TestCounts(t *testing.T) {
 	a.Packet(now, three[1]) // block 2 is given up
 	a.Packet(now, two[2])
 	st := a.Stats()
-	if st.Duplicate != 2 || st.Late != 1 || st.LostPackets != 1 || st.LostLines != 1 || len(rec.blocks) != 2 || st.Reordered != 0 {
+	if st.Duplicate != 2 || st.Late != 1 || st.LostPackets != 1 || st.LostLines != 1 || len(rec.blocks) != 2 ||
+		st.Reordered != 0 {
 		t.Errorf("%+v", st)
 	}
 	a.Packet(now, three[3])
@@ -454,8 +460,8 @@ func TestGeometry(t *testing.T) {
 		{Geometry{0x0110000c, 1, 1, 1}, "pixel format BayerGR10 isn't taken"},
 		{Geometry{0x01234567, 1, 1, 1}, "0x01234567"},
 		{Geometry{Mono8, 0, 1, 1}, "width 0"},
-		{Geometry{Mono8, 1, MaxSide + 1, 1}, "height 65537"},
-		{Geometry{Mono8, MaxSide, MaxSide, 9000}, "at most"},
+		{Geometry{Mono8, 1, largestSide + 1, 1}, "height 65537"},
+		{Geometry{Mono8, largestSide, largestSide, 9000}, "at most"},
 		{Geometry{Mono8, 1, 1, 0}, "packets of 0"},
 		{Geometry{Mono8, 1 << 15, 1 << 15, 1}, "more than there are numbers"},
 	} {
@@ -534,7 +540,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		q, err := Parse(p.Append(nil))
-		if err != nil || q.Block != p.Block || q.ID != p.ID || q.Kind != p.Kind || q.Status != p.Status || !bytes.Equal(p.Data, q.Data) {
+		if err != nil || q.Block != p.Block || q.ID != p.ID || q.Kind != p.Kind || q.Status != p.Status ||
+			!bytes.Equal(p.Data, q.Data) {
 			t.Fatalf("%+v became %+v, %v", p, q, err)
 		}
 		if l, err := ParseLeader(p.Data); err == nil {

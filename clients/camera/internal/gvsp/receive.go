@@ -96,11 +96,13 @@ func (r *Receiver) Stats() Stats {
 // idle is how long a read waits where nothing is due.
 const idle = 100 * time.Millisecond
 
-// Run receives until the context ends or the socket is closed; both are no error. Blocks that are open are given up then.
+// Run receives until the context ends or the socket is closed; both are no error. Blocks that are open are given up
+// then.
 func (r *Receiver) Run(ctx context.Context) error {
 	messages := make([]ipv4.Message, batchSize)
 	for i := range messages {
-		messages[i].Buffers = [][]byte{make([]byte, r.asm.geo.Unit+extendedSize+1)} // one more, to know what is too long
+		messages[i].Buffers = [][]byte{make([]byte,
+			r.asm.geo.Unit+extendedSize+1)} // one more, to know what is too long
 	}
 	defer context.AfterFunc(ctx, func() { r.conn.SetReadDeadline(time.Unix(1, 0)) })()
 	defer func() {

@@ -24,7 +24,8 @@ func listenBroadcast(local netip.Addr) (conns []*net.UDPConn) {
 	}}
 	for _, a := range append(broadcasts(local), netip.AddrFrom4([4]byte{255, 255, 255, 255})) {
 		// Where it can't be had the camera is still found by its address.
-		if c, err := config.ListenPacket(context.Background(), "udp4", netip.AddrPortFrom(a, gvcp.Port).String()); err == nil {
+		at := netip.AddrPortFrom(a, gvcp.Port).String()
+		if c, err := config.ListenPacket(context.Background(), "udp4", at); err == nil {
 			conns = append(conns, c.(*net.UDPConn))
 		}
 	}

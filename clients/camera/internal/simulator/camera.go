@@ -36,7 +36,8 @@ type Config struct {
 	Draw func(block uint64, pixels []byte)
 	// Blocks is how many it sends after a start; 0: no end.
 	Blocks uint64
-	// Loss, Reorder and Duplicate are the shares of packets to which that happens, 0 to 1; Jitter is how much later than
+	// Loss, Reorder and Duplicate are the shares of packets to which that happens, 0 to 1; Jitter is how much later
+	// than
 	// its time a block may begin. Seed decides which.
 	Loss, Reorder, Duplicate float64
 	Jitter                   time.Duration
@@ -109,7 +110,8 @@ func Start(cfg Config) (*Camera, error) {
 	if c.control, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(cfg.Addr)); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
-	if c.stream, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Addr.Addr(), 0))); err != nil {
+	if c.stream, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Addr.Addr(),
+		0))); err != nil {
 		return nil, errors.Join(fmt.Errorf("simulator: %w", err), c.control.Close())
 	}
 	_ = c.stream.SetWriteBuffer(4 << 20) // less is slower, not wrong
@@ -355,7 +357,9 @@ func (c *Camera) resend(r gvcp.Resend) {
 		p, ok := c.packet(r.Block, uint32(i))
 		if !ok {
 			c.stats.Unavailable++
-			p = gvsp.Packet{Status: gvsp.StatusUnavailable, Block: r.Block, Extended: c.cfg.Extended, Kind: gvsp.KindPayload, ID: uint32(i)}
+			p = gvsp.Packet{Status: gvsp.StatusUnavailable, Block: r.Block, Extended: c.cfg.Extended,
+				Kind: gvsp.KindPayload,
+				ID:   uint32(i)}
 			_, _ = c.stream.WriteToUDPAddrPort(p.Append(nil), to)
 			return // as for the rest
 		}
@@ -385,7 +389,8 @@ func (k *kept) packet(id uint32, extended bool) (p gvsp.Packet, ok bool) {
 	case id == 0:
 		p.Kind, p.Data = gvsp.KindLeader, k.leader.Append(nil)
 	case id == n-1:
-		p.Kind, p.Data = gvsp.KindTrailer, gvsp.Trailer{PayloadType: gvsp.PayloadImage, Height: k.leader.Height}.Append(nil)
+		p.Kind, p.Data = gvsp.KindTrailer, gvsp.Trailer{PayloadType: gvsp.PayloadImage,
+			Height: k.leader.Height}.Append(nil)
 	case id < n:
 		from := int(id-1) * k.unit
 		p.Kind, p.Data = gvsp.KindPayload, k.pixels[from:min(from+k.unit, len(k.pixels))]
