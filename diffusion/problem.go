@@ -181,8 +181,8 @@ type Options struct {
 	Start []float32
 }
 
-// WarrenThreshold stands for what Warren's table 6.1 has for a method, for values from 0 to 1: 0.2 levels of 8 bits with
-// [Naive], 1 with [PyramidCautious] and 50 with [PyramidGreedy].
+// WarrenThreshold stands for what Warren's table 6.1 has for a method, for values from 0 to 1: 0.2 levels of 8 bits
+// with [Naive], 1 with [PyramidCautious] and 50 with [PyramidGreedy].
 const WarrenThreshold = -1
 
 var warrenThresholds = map[Method]float32{Naive: 0.2 / 255, PyramidCautious: 1.0 / 255, PyramidGreedy: 50.0 / 255}

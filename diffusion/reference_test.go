@@ -257,8 +257,8 @@ func TestSlowMethodsSayWhatTheyTake(t *testing.T) {
 	}
 }
 
-// By a threshold a slow method stops where the op does; nothing is known of the error, unless it was to be measured, and
-// no reference takes memory or time.
+// By a threshold a slow method stops where the op does; nothing is known of the error, unless it was to be measured,
+// and no reference takes memory or time.
 func TestThreshold(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	const level = 1.0 / 255

@@ -15,8 +15,8 @@ import (
 // count once.
 //
 // The method: cut the plane into slabs of equal rows. Each run of a slab gives an edge upwards on its left and one
-// downwards on its right. Where two slabs meet, what one has and the other hasn't gives horizontal edges. Every edge has
-// the mask on its right. Following edges from end to start, turning right where two go on, gives the rings.
+// downwards on its right. Where two slabs meet, what one has and the other hasn't gives horizontal edges. Every edge
+// has the mask on its right. Following edges from end to start, turning right where two go on, gives the rings.
 func Outline(mask []Run) []Ring {
 	t := tracer{}
 	for at := 0; at < len(mask); {
@@ -151,9 +151,9 @@ func (t *tracer) rings() []Ring {
 	return out
 }
 
-// follow returns the edge that continues the ring after an edge. At a vertex where pixels touch only with their corners,
-// two edges go on; the right turn stays with the pixel that this edge belongs to. So each edge has one successor and one
-// predecessor, and following them leads back to where one began.
+// follow returns the edge that continues the ring after an edge. At a vertex where pixels touch only with their
+// corners, two edges go on; the right turn stays with the pixel that this edge belongs to. So each edge has one
+// successor and one predecessor, and following them leads back to where one began.
 func (t *tracer) follow(at int) int {
 	e := t.edges[at]
 	i, _ := slices.BinarySearchFunc(t.edges, e, func(other, e traced) int {

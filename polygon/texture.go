@@ -23,8 +23,8 @@ type CooccurrenceSpec struct {
 	// Levels are the grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means
 	// [DefaultLevels].
 	Levels int
-	// Offsets between the pixels of a pair, at most [MaxOffsets], each coordinate up to [MaxReach] and not both 0; none means
-	// [DefaultOffsets]. Limits name their own.
+	// Offsets between the pixels of a pair, at most [MaxOffsets], each coordinate up to [MaxReach] and not both 0; none
+	// means [DefaultOffsets]. Limits name their own.
 	Offsets []Offset
 	// Counts asks for the counts of pairs, too: [TextureValue.Counts].
 	Counts bool
@@ -42,9 +42,9 @@ func DefaultOffsets() []Offset { return []Offset{{1, 0}, {1, 1}, {0, 1}, {-1, 1}
 
 // TextureValue is what the pairs at one offset come to. A pair is two pixels of the region and the frame.
 //
-// The numbers are of the symmetric matrix: P(i, j) is the share of pairs with the levels i and j in either order, so that
-// an offset and its opposite have the same. Contrast, Energy and Correlation are the exact values, correctly rounded;
-// Homogeneity and Entropy are off by less than 2^-49 of themselves, and the same on every processor.
+// The numbers are of the symmetric matrix: P(i, j) is the share of pairs with the levels i and j in either order, so
+// that an offset and its opposite have the same. Contrast, Energy and Correlation are the exact values, correctly
+// rounded; Homogeneity and Entropy are off by less than 2^-49 of themselves, and the same on every processor.
 type TextureValue struct {
 	Offset Offset
 	Levels int
@@ -274,8 +274,8 @@ func (l *Limit) texture(values []TextureValue) (v float64, ok bool) {
 	return v, !math.IsNaN(v)
 }
 
-// refusePairs refuses what line-scans don't have: the partner of a pixel may come with another strip, or has come with one
-// that is gone.
+// refusePairs refuses what line-scans don't have: the partner of a pixel may come with another strip, or has come with
+// one that is gone.
 func (p *plan) refusePairs() error {
 	const why = "pairs of pixels aren't counted in line-scans, whose strips come one by one"
 	if p.listedOffsets > 0 {
@@ -299,8 +299,8 @@ func (p *plan) refusePairs() error {
 	return bad.Err()
 }
 
-// pairOp is the op that counts pairs in rows [y0, y1) of the frame, and how much scratch memory it takes. It is nil where
-// there are none to count.
+// pairOp is the op that counts pairs in rows [y0, y1) of the frame, and how much scratch memory it takes. It is nil
+// where there are none to count.
 func (d *deriver) pairOp(dev *kernels.Device, y0, y1 int) (driver.MaskCooccurrence, int64, error) {
 	op := driver.MaskCooccurrence{
 		Frame: driver.Image{Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.RowBytes(), Format: d.frame.Format},
@@ -322,7 +322,8 @@ func scratchOf(q *kernels.Queue, size int64) (driver.Slice, error) {
 	return b.Slice(), err
 }
 
-// countPairs enqueues op, in bands of rows that take about as long as a chunk may, and the download of its counts to host.
+// countPairs enqueues op, in bands of rows that take about as long as a chunk may, and the download of its counts to
+// host.
 func (d *deriver) countPairs(q *kernels.Queue, op driver.MaskCooccurrence, counts kernels.Buffer[uint32],
 	host []uint32) error {
 	op.Counts = counts.Slice()

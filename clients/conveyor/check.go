@@ -89,8 +89,8 @@ func (c *checker) take(p *polyscanv1.PartResult) *claim {
 	if number != p.GetPartNumber() {
 		c.problem("part at line %d has number %d: want %d", first, p.GetPartNumber(), number)
 	}
-	// The strip with the first line brings the id. Where that was lost, the part has none, even if it is complete because its
-	// regions begin below.
+	// The strip with the first line brings the id. Where that was lost, the part has none, even if it is complete because
+	// its regions begin below.
 	if id := p.GetPartId(); id != partID(c.camera, first) && (id != "" || !c.took(first)) {
 		c.problem("part at line %d has the id %q: want %q", first, id, partID(c.camera, first))
 	}

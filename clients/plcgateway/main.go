@@ -5,7 +5,8 @@
 //	plcgateway map --format st
 //	plcgateway simulate --addr localhost:502
 //
-// The handshake is package internal/station, where verdicts are from internal/source, and protocols are rooms beside them.
+// The handshake is package internal/station, where verdicts are from internal/source, and protocols are rooms beside
+// them.
 package main
 
 import "github.com/polyscan/polyscan/clients/internal/cli"

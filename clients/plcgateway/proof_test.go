@@ -462,9 +462,9 @@ func (p *plant) mbpoll() {
 	}
 }
 
-// BenchmarkLatency measures, without faults, from the verdict at the gateway to libmodbus having read it, and from a part's
-// last line in the camera's memory to that. Answers that waited for a trigger before theirs which was late are left out, and
-// counted: a machine that does more than this has such, and their time is that trigger's deadline.
+// BenchmarkLatency measures, without faults, from the verdict at the gateway to libmodbus having read it, and from a
+// part's last line in the camera's memory to that. Answers that waited for a trigger before theirs which was late are
+// left out, and counted: a machine that does more than this has such, and their time is that trigger's deadline.
 func BenchmarkLatency(b *testing.B) {
 	if os.Getenv("PLC_PROGRAMS") == "" && exec.Command("pkg-config", "--exists", "libmodbus").Run() != nil {
 		b.Skip("no libmodbus here")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What plcgateway timeline makes of a log: a part's line and its end are one timeline, also where other lines stand between
-// them; a gateway that was killed wrote no end; an end alone, of a trigger that came again, is none.
+// What plcgateway timeline makes of a log: a part's line and its end are one timeline, also where other lines stand
+// between them; a gateway that was killed wrote no end; an end alone, of a trigger that came again, is none.
 func TestTimeline(t *testing.T) {
 	const at = "2026-01-02T10:00:00."
 	part := func(trigger, sequence, name string) string {

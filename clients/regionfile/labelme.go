@@ -10,9 +10,9 @@ package regionfile
 //   - line, linestrip, point and points have no area and are skipped with a warning; other types, too.
 //
 // Shapes of one label and one group_id are one object to LabelMe, and one region here: the union of the shapes, as
-// rings of one direction under the non-zero rule. Masks of a group are one mask; with other shapes, the rings around its
-// pixels. (Where a single ring crosses itself, its parts of the minority
-// direction don't take part in the union with others.)
+// rings of one direction under the non-zero rule. Masks of a group are one mask; with other shapes, the rings around
+// its pixels. (Where a single ring crosses itself, its parts of the minority direction don't take part in the union
+// with others.)
 
 import (
 	"bytes"

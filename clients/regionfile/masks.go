@@ -21,8 +21,8 @@ type Run [3]int32
 // row by row.
 //
 // Time is O(n log n) and memory O(n) in the number n of column pieces that the runs consist of, however many pixels
-// they cover, and linear in the rows' runs that come out: equal neighbouring columns, and the full columns inside a long
-// run, count once. The pieces of one mask are limited to Options.MaxVertices, and so are the runs of a file.
+// they cover, and linear in the rows' runs that come out: equal neighbouring columns, and the full columns inside a
+// long run, count once. The pieces of one mask are limited to Options.MaxVertices, and so are the runs of a file.
 //
 // The method: cut the plane into slabs of equal columns. Where two slabs meet, what one has and the other hasn't gives
 // vertical edges. The edges that a row crosses are the ends of its runs.
@@ -200,8 +200,8 @@ func (t *turner) rows() ([]Run, *Error) {
 	}
 }
 
-// maskImage reads a PNG as regions: one for each label, as [polygon.LabelRuns] has them. They are called by it, "label-7"
-// or "label-#ff0080", and a single one "mask".
+// maskImage reads a PNG as regions: one for each label, as [polygon.LabelRuns] has them. They are called by it,
+// "label-7" or "label-#ff0080", and a single one "mask".
 func (b *builder) maskImage(data []byte) *Error {
 	cfg, err := png.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
@@ -256,8 +256,8 @@ func (b *builder) maskImage(data []byte) *Error {
 }
 
 // Photographs, which people pass by mistake, are images of more than photographLabels labels that have more than a run
-// for photographRuns pixels. Those of testdata have 232 values or more, and a run for 1.05 to 1.8 pixels; labels of their
-// regions have one for 105 to 166.
+// for photographRuns pixels. Those of testdata have 232 values or more, and a run for 1.05 to 1.8 pixels; labels of
+// their regions have one for 105 to 166.
 const (
 	photographLabels = 32
 	photographRuns   = 4

@@ -17,8 +17,8 @@ type Pairs struct {
 	FromRow, ToRow int // of the first pixels
 }
 
-// Cooccurrence is what [driver.MaskCooccurrence] must write for the regions of p, of which rows [row0, row0+rows) are in
-// the frame.
+// Cooccurrence is what [driver.MaskCooccurrence] must write for the regions of p, of which rows [row0, row0+rows) are
+// in the frame.
 func (p *Problem) Cooccurrence(pairs Pairs, row0, rows int) []uint32 {
 	nc, n := int(p.Format.Channels), pairs.Levels
 	out := make([]uint32, p.Count*nc*len(pairs.Offsets)*n*n)

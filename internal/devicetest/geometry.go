@@ -51,8 +51,8 @@ func addBoth(m *driver.MaskRegions, rings ...ring) {
 	m.Regions = append(m.Regions, r)
 }
 
-// addRuns appends a region of runs: the pixels of an image of a size, with its corner at (x0, y0), of which in says that
-// they are inside.
+// addRuns appends a region of runs: the pixels of an image of a size, with its corner at (x0, y0), of which in says
+// that they are inside.
 func addRuns(m *driver.MaskRegions, x0, y0, width, height int, in func(x, y int) bool) {
 	first := len(m.Runs)
 	for y := range height {

@@ -71,8 +71,8 @@ func (g *lattice) beside(i int, which uint8) [4]int {
 // around lists the pixels that i takes from.
 func (g *lattice) around(i int) [4]int { return g.beside(i, g.open[i]) }
 
-// operator fills in the lattice, and returns how many pixels are void. walls is whether flags may close edges. stack has
-// room for all pixels.
+// operator fills in the lattice, and returns how many pixels are void. walls is whether flags may close edges. stack
+// has room for all pixels.
 func (g *lattice) operator(flags []byte, stack []int32, walls bool) (void int, err error) {
 	if !walls {
 		return g.openOperator(flags)

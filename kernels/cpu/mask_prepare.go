@@ -13,7 +13,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// maskPrepareBytes takes time linear in the number of edges, and logarithmic in that of runs. The methods need the same.
+// maskPrepareBytes takes time linear in the number of edges, and logarithmic in that of runs. The methods need the
+// same.
 func maskPrepareBytes(op *driver.MaskPrepare) (int64, error) {
 	var spans int64
 	for i := range op.Regions.Regions {

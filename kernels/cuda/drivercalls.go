@@ -17,8 +17,8 @@ package cuda
 #include <cuda.h>
 
 // The binding's Launch takes parameters of 8 bytes; ours are structs. The driver copies the buffer before it returns.
-// early lets the kernel begin while the one before it in the stream ends, and wait for that itself. together has all blocks on the GPU at
-// once, of a kernel with a single parameter.
+// early lets the kernel begin while the one before it in the stream ends, and wait for that itself. together has all
+// blocks on the GPU at once, of a kernel with a single parameter.
 static CUresult polyscan_launch(CUfunction f, unsigned gx, unsigned gy, unsigned threads, unsigned shared, CUstream s,
                                 int early, int together, void *params, size_t bytes) {
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
@@ -34,7 +34,8 @@ static CUresult polyscan_launch(CUfunction f, unsigned gx, unsigned gy, unsigned
 	return cuLaunchKernel(f, gx, gy, 1, threads, 1, 1, shared, s, NULL, extra);
 }
 
-// Asks for an event for so many nanoseconds, then sleeps until it has come. A loop in Go would allocate an error a turn.
+// Asks for an event for so many nanoseconds, then sleeps until it has come. A loop in Go would allocate an error a
+// turn.
 static CUresult polyscan_await(CUevent e, long long spin) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);

@@ -1,7 +1,7 @@
 //go:build cuda
 
-// MaskRaster: one region goes from its edges to pixels, by the method that it was prepared with; several, and one that has
-// runs, are written from their items over a cleared image.
+// MaskRaster: one region goes from its edges to pixels, by the method that it was prepared with; several, and one that
+// has runs, are written from their items over a cleared image.
 
 package cuda
 

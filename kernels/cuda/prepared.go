@@ -80,8 +80,8 @@ func (h *header) parts() (parts, error) {
 
 func alignUp(n int64) int64 { return (n + driver.Align - 1) &^ (driver.Align - 1) }
 
-// scan computes the header for regions, without its sum, in time linear in the number of edges and runs. Where table is not
-// nil it has an element for each region, which scan writes.
+// scan computes the header for regions, without its sum, in time linear in the number of edges and runs. Where table is
+// not nil it has an element for each region, which scan writes.
 func scan(r driver.MaskRegions, width, height int, method driver.Method, table []preparedRegion) (header, error) {
 	switch {
 	case len(r.Regions) > math.MaxInt32:

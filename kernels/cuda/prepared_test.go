@@ -122,8 +122,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// checkRunItems: the items of regions of runs that the host writes are those that a kernel would, in their slots, however
-// small the memory is that they are made in.
+// checkRunItems: the items of regions of runs that the host writes are those that a kernel would, in their slots,
+// however small the memory is that they are made in.
 func checkRunItems(t *testing.T, name string, s *set, p *devicetest.Problem) {
 	t.Helper()
 	want := make([]item, s.head.Items)

@@ -293,8 +293,8 @@ func guard(name string, f func() error) (err error) {
 	return f()
 }
 
-// enqueue runs a task, or hands it to the worker where it copies too many bytes on the host, or the worker has not ended
-// what it was given before.
+// enqueue runs a task, or hands it to the worker where it copies too many bytes on the host, or the worker has not
+// ended what it was given before.
 func (s *stream) enqueue(hostBytes int64, t task) error {
 	if s.isClosed() {
 		return errClosed

@@ -19,22 +19,23 @@ const (
 )
 
 // MaskCooccurrence counts pairs of pixels by their grey levels, for regions [First, First+Count) of a prepared set: the
-// grey-level co-occurrence matrices of each region. A pair is a pixel of rows [FromRow, ToRow) and the pixel at an offset
-// from it, both inside the region and inside the frame.
+// grey-level co-occurrence matrices of each region. A pair is a pixel of rows [FromRow, ToRow) and the pixel at an
+// offset from it, both inside the region and inside the frame.
 //
 // The level of a sample v of a format with Bits bits is v*Levels >> Bits, and Levels-1 at most: Levels intervals of
 // equal width, as close as integers can be, and one for each value where Levels is 1 << Bits.
 //
-// Frame holds rows [Row0, Row0+Frame.Height) of the image that the regions were prepared for, and has its width. FromRow
-// and ToRow count from the top of that image, and may reach beyond the frame.
+// Frame holds rows [Row0, Row0+Frame.Height) of the image that the regions were prepared for, and has its width.
+// FromRow and ToRow count from the top of that image, and may reach beyond the frame.
 //
 // Counts receives Count*Channels*len(Offsets)*Levels*Levels uint32: of each region its channels in the order R, G, B,
-// A, of each channel its offsets as given, of each offset a row for each level of the first pixel with a column for each
-// level of the second. With Accumulate counts are added to what is there, so that a region can be counted in bands of
-// rows; else they are overwritten. Counts are exact, and do not depend on the backend or the order of pixels.
+// A, of each channel its offsets as given, of each offset a row for each level of the first pixel with a column for
+// each level of the second. With Accumulate counts are added to what is there, so that a region can be counted in bands
+// of rows; else they are overwritten. Counts are exact, and do not depend on the backend or the order of pixels.
 //
-// Scratch has at least Device.Scratch bytes. Only the backend can read Prepared: it fails the op where First+Count exceeds
-// the regions there, or Frame and Row0 are not rows of the image it was prepared for. That holds for a Count of 0, too.
+// Scratch has at least Device.Scratch bytes. Only the backend can read Prepared: it fails the op where First+Count
+// exceeds the regions there, or Frame and Row0 are not rows of the image it was prepared for. That holds for a Count of
+// 0, too.
 //
 // Time grows with the pixels of the regions times Offsets and channels, and with Counts.
 //

@@ -1,5 +1,5 @@
-// Package console holds the files of the console, the page in the browser: its sources in src, and what build.sh makes of
-// them in dist, which is committed so that a build needs nothing but Go.
+// Package console holds the files of the console, the page in the browser: its sources in src, and what build.sh makes
+// of them in dist, which is committed so that a build needs nothing but Go.
 package console
 
 import (

@@ -218,7 +218,8 @@ func TestRecipeByMouse(t *testing.T) {
 	e.axe("recipe")
 }
 
-// limitLine is where the upper line of the limit is: what the page draws in the colour of failures, farthest to the right.
+// limitLine is where the upper line of the limit is: what the page draws in the colour of failures, farthest to the
+// right.
 func (e editor) limitLine(left, top, width float64) float64 {
 	e.t.Helper()
 	x := eval[float64](e.tab, `(() => { const c = document.querySelector(".ends .histogram"), g = c.getContext("2d");

@@ -337,8 +337,8 @@ func TestTableWidth(t *testing.T) {
 	}
 }
 
-// More connections than there may be, half of them within a frame, some that read nothing: the PLC that asks is served, and
-// what others hold is bounded.
+// More connections than there may be, half of them within a frame, some that read nothing: the PLC that asks is served,
+// and what others hold is bounded.
 func TestConnections(t *testing.T) {
 	st, _ := newStation(t, "s1")
 	s, addr := start(t, HighFirst, st)

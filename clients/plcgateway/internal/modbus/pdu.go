@@ -218,7 +218,8 @@ func (u *unit) writeWords(from netip.Addr, address int, data []byte) byte {
 
 func owner(from netip.Addr) string { return "modbus " + from.Unmap().String() }
 
-// write changes the image of a PLC, and carries out what that asks for. A PLC that becomes the holder begins with zeros.
+// write changes the image of a PLC, and carries out what that asks for. A PLC that becomes the holder begins with
+// zeros.
 func (u *unit) write(from netip.Addr, change func(*[holdings]uint16)) byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()

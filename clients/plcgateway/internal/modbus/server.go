@@ -19,8 +19,8 @@ import (
 // Bounds of a server.
 const (
 	// MaxConnections are served at a time. One more takes the place of the one that has asked nothing for longest, as the
-	// implementation guide of Modbus TCP has it: dead connections must not keep a PLC out. Those that have written go last,
-	// so that a flood of others does not end the one of a holder.
+	// implementation guide of Modbus TCP has it: dead connections must not keep a PLC out. Those that have written go
+	// last, so that a flood of others does not end the one of a holder.
 	MaxConnections = 128
 	// writeTimeout is how long a client may take no answer.
 	writeTimeout = time.Second
@@ -62,8 +62,8 @@ type Stats struct {
 // NewServer makes a server without stations.
 func NewServer() *Server { return &Server{conns: map[*conn]struct{}{}} }
 
-// Add makes a station a unit, from 1 to 247. It must not be called while the server serves. The only station there is can be
-// reached as units 0 and 255, too, which many PLCs use for what is no gateway of a serial line.
+// Add makes a station a unit, from 1 to 247. It must not be called while the server serves. The only station there is
+// can be reached as units 0 and 255, too, which many PLCs use for what is no gateway of a serial line.
 func (s *Server) Add(id uint8, st *station.Station, order WordOrder) error {
 	switch {
 	case id < 1 || id > 247:

@@ -19,8 +19,8 @@ import (
 )
 
 // TestFaults triggers for a while, as a PLC would by Sparkplug, while connections are cut, the way is held up and
-// everything is sent twice or not at all. Of each trigger there is one answer, or the link was lost in between; a PASS is
-// of a good part, and of the part that was triggered; no part is inspected twice.
+// everything is sent twice or not at all. Of each trigger there is one answer, or the link was lost in between; a PASS
+// is of a good part, and of the part that was triggered; no part is inspected twice.
 func TestFaults(t *testing.T) {
 	rounds := 2
 	if !testing.Short() {

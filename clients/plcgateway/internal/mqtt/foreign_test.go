@@ -1,8 +1,8 @@
 package mqtt
 
-// Code of others on the other side: mosquitto as the broker, its clients, and the reference implementation's payloads for
-// Node.js. CI's stage plc has them; elsewhere the test needs POLYSCAN_SPARKPLUG_NODE, a folder in which "npm ci" was run
-// beside testdata/node/package.json, and mosquitto.
+// Code of others on the other side: mosquitto as the broker, its clients, and the reference implementation's payloads
+// for Node.js. CI's stage plc has them; elsewhere the test needs POLYSCAN_SPARKPLUG_NODE, a folder in which "npm ci"
+// was run beside testdata/node/package.json, and mosquitto.
 
 import (
 	"bufio"

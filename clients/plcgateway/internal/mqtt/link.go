@@ -293,8 +293,8 @@ const (
 
 func pointer[T any](v T) *T { return &v }
 
-// conn writes each packet whole and within a deadline, and bounds the packets that it reads: the client library asks for
-// as much memory as the first bytes of a packet tell.
+// conn writes each packet whole and within a deadline, and bounds the packets that it reads: the client library asks
+// for as much memory as the first bytes of a packet tell.
 type conn struct {
 	net.Conn
 

@@ -247,8 +247,8 @@ func (p *plain) received(now time.Time, topic string, payload []byte) ([]message
 	return p.look(now), nil
 }
 
-// parseCommand reads an object of what changes. It is taken whole or not at all: a member that isn't known, is there twice
-// or has another type is an error, since a trigger whose id could not be read is no trigger.
+// parseCommand reads an object of what changes. It is taken whole or not at all: a member that isn't known, is there
+// twice or has another type is an error, since a trigger whose id could not be read is no trigger.
 func parseCommand(payload []byte) (func(*station.Outputs), error) {
 	if len(payload) > maxCommand {
 		return nil, fmt.Errorf("command: %d bytes, at most %d", len(payload), maxCommand)

@@ -17,8 +17,8 @@ import (
 	"github.com/gopcua/opcua/uapolicy"
 )
 
-// A channel is a secure channel. Its receiving half belongs to the connection's goroutine, its sending half to who holds
-// the connection's writeMu.
+// A channel is a secure channel. Its receiving half belongs to the connection's goroutine, its sending half to who
+// holds the connection's writeMu.
 type channel struct {
 	id     uint32
 	policy string
@@ -254,8 +254,8 @@ func unseal(alg *uapolicy.EncryptionAlgorithm, b []byte, head, block int, encryp
 	return b[head:end], nil
 }
 
-// sealed returns a chunk with its size, signed and encrypted. b is header and clear body; block and plain are the lengths
-// of a block as ciphertext and as plaintext.
+// sealed returns a chunk with its size, signed and encrypted. b is header and clear body; block and plain are the
+// lengths of a block as ciphertext and as plaintext.
 func sealed(alg *uapolicy.EncryptionAlgorithm, b []byte, head int, encrypted, extra bool) ([]byte, error) {
 	signature := 0
 	if alg != nil {
@@ -331,7 +331,8 @@ func (ch *channel) sealOpen(request uint32, body []byte, alg *uapolicy.Encryptio
 	return sealed(alg, buf.Bytes(), head, alg != nil, alg != nil && alg.RemoteSignatureLength() > 256)
 }
 
-// seal makes the chunks of a message, of which the client takes chunks of at most size bytes, and most of them, 0 for any.
+// seal makes the chunks of a message, of which the client takes chunks of at most size bytes, and most of them, 0 for
+// any.
 func (ch *channel) seal(request uint32, body []byte, size, most uint32) ([]byte, error) {
 	t := ch.sending.Load()
 	encrypted := ch.mode == ua.MessageSecurityModeSignAndEncrypt

@@ -1,9 +1,9 @@
 // Package opcua serves stations over OPC UA as the vision systems of OPC 40100-1 (Machine Vision).
 //
-// Encoding and algorithms are github.com/gopcua/opcua's (packages ua and uapolicy). The server is this package's own: that
-// module's server has neither method calls nor events, checks no certificate, renews no security token, and can be
-// filled up by a client that does not finish its messages; its decoder allocates what a length field says. So the layers
-// here are, from the wire up:
+// Encoding and algorithms are github.com/gopcua/opcua's (packages ua and uapolicy). The server is this package's own:
+// that module's server has neither method calls nor events, checks no certificate, renews no security token, and can be
+// filled up by a client that does not finish its messages; its decoder allocates what a length field says. So the
+// layers here are, from the wire up:
 //
 //	transport.go     connections, hello, chunks
 //	channel.go       secure channels: policies, tokens, sequence numbers

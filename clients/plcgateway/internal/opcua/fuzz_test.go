@@ -59,8 +59,8 @@ func requestHeader(token []byte) *ua.RequestHeader {
 	return h
 }
 
-// messageBytes is a chunk of a message; channel and token are those of the channel that openBytes opens on a fresh server
-// whose ids begin at first.
+// messageBytes is a chunk of a message; channel and token are those of the channel that openBytes opens on a fresh
+// server whose ids begin at first.
 func messageBytes(kind string, first, sequence uint32, body []byte) []byte {
 	b := make([]byte, symmetricHead+8, symmetricHead+8+len(body))
 	copy(b, kind)

@@ -1,8 +1,8 @@
 package opcua
 
-// Before package ua decodes a message, the guard walks it. The decoder allocates arrays of whatever length a message says
-// and follows variants inside variants without end; the guard lets only those messages through whose arrays are really
-// there and whose nesting is bounded. It follows the decoder's reading exactly, so what it accepts decodes.
+// Before package ua decodes a message, the guard walks it. The decoder allocates arrays of whatever length a message
+// says and follows variants inside variants without end; the guard lets only those messages through whose arrays are
+// really there and whose nesting is bounded. It follows the decoder's reading exactly, so what it accepts decodes.
 
 import (
 	"encoding/binary"
@@ -35,8 +35,8 @@ var (
 	typeGUID      = reflect.TypeFor[ua.GUID]()
 )
 
-// inside are the structures that a request may carry in an extension object, by the id of their binary encoding. A type of
-// this package decodes itself and is bounded by its bytes; its entry is nil.
+// inside are the structures that a request may carry in an extension object, by the id of their binary encoding. A type
+// of this package decodes itself and is bounded by its bytes; its entry is nil.
 var inside = map[nodeID]reflect.Type{
 	num(0, 321): reflect.TypeFor[ua.AnonymousIdentityToken](),
 	num(0, 324): reflect.TypeFor[ua.UserNameIdentityToken](),

@@ -2,8 +2,9 @@ package opcua
 
 import "time"
 
-// What one client, and all of them, can take. Together they bound memory at about 150 MB: 64 connections with a message of
-// 1 MiB each, and 32 sessions with 2048 notifications of half a kilobyte, twice, for those that may be asked for again.
+// What one client, and all of them, can take. Together they bound memory at about 150 MB: 64 connections with a message
+// of 1 MiB each, and 32 sessions with 2048 notifications of half a kilobyte, twice, for those that may be asked for
+// again.
 const (
 	maxConnections = 64
 	maxSessions    = 32

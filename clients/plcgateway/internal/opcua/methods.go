@@ -156,8 +156,8 @@ func (v *vision) note(s *session, what string, code station.Code, args []*ua.Var
 	v.srv.log.Info("opcua: a command", attrs...)
 }
 
-// startSingle is StartSingleJob. MeasId is the trigger's id, a number; without one the gateway takes the next. The job's id
-// is the trigger's.
+// startSingle is StartSingleJob. MeasId is the trigger's id, a number; without one the gateway takes the next. The
+// job's id is the trigger's.
 func (v *vision) startSingle(s *session, a []*ua.Variant) ([]any, error) {
 	id, part, code, err := v.startArguments(s, a)
 	if err == nil && code == station.NoError {
@@ -205,8 +205,8 @@ func (v *vision) startContinuous(s *session, a []*ua.Variant) ([]any, error) {
 	return []any{structure(job), failure(code)}, nil
 }
 
-// startArguments reads MeasId, PartId, RecipeId, ProductId and Parameters, and makes the recipe that they name the one that
-// judges.
+// startArguments reads MeasId, PartId, RecipeId, ProductId and Parameters, and makes the recipe that they name the one
+// that judges.
 func (v *vision) startArguments(s *session, a []*ua.Variant) (id uint32, part string, code station.Code, err error) {
 	meas, err := argument[measID](a[0])
 	if err != nil {

@@ -66,8 +66,8 @@ func runNode(t *testing.T, into any, asked func(), script string, args ...string
 	}
 }
 
-// TestNodeset compares the server's nodes with node-opcua's copies of the nodesets. What of OPC 40100-1 is optional and not
-// there must be in the table of docs/plc-opcua.md.
+// TestNodeset compares the server's nodes with node-opcua's copies of the nodesets. What of OPC 40100-1 is optional and
+// not there must be in the table of docs/plc-opcua.md.
 func TestNodeset(t *testing.T) {
 	s := serve(t, Config{Policies: []string{"None"}, Anonymous: true}, "127.0.0.1:0", newStation(t, time.Minute))
 	var got struct {

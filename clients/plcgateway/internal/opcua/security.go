@@ -24,8 +24,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Trust is a folder with the certificates that are accepted, DER or PEM: clients' own, and authorities' that issued theirs.
-// It is read again at each new channel, so that a certificate is trusted, or no longer, without a restart.
+// Trust is a folder with the certificates that are accepted, DER or PEM: clients' own, and authorities' that issued
+// theirs. It is read again at each new channel, so that a certificate is trusted, or no longer, without a restart.
 type Trust struct{ Folder string }
 
 const maxTrusted = 1000 // files that are read
@@ -96,8 +96,8 @@ func readCertificates(folder string) ([]*x509.Certificate, error) {
 }
 
 // LoadIdentity reads the server's certificate (DER or PEM) and its RSA key (PEM). Where neither file is there, it makes
-// both, for applicationURI and hosts, valid for ten years: an OPC UA client is shown the certificate once, and trusts it
-// from then on.
+// both, for applicationURI and hosts, valid for ten years: an OPC UA client is shown the certificate once, and trusts
+// it from then on.
 func LoadIdentity(certFile, keyFile, applicationURI string, hosts []string) (cert []byte, key *rsa.PrivateKey,
 	err error) {
 	cert, certErr := os.ReadFile(certFile)

@@ -119,8 +119,8 @@ type node struct {
 	declaration nodeID // of a method of an instance: the type's
 	notifier    byte
 
-	// Of variables, under space.mu. read takes the value from elsewhere; write is for those with access 2, and runs without
-	// locks of the space.
+	// Of variables, under space.mu. read takes the value from elsewhere; write is for those with access 2, and runs
+	// without locks of the space.
 	value *ua.DataValue
 	read  func() *ua.DataValue
 	write func(*session, *ua.Variant) ua.StatusCode

@@ -7,8 +7,8 @@ import (
 	"github.com/gopcua/opcua/ua"
 )
 
-// The structures of OPC 40100-1. Those with optional fields begin with a mask of which are there; a field that is empty is
-// not. Package ua has no such structures, so these encode themselves.
+// The structures of OPC 40100-1. Those with optional fields begin with a mask of which are there; a field that is empty
+// is not. Package ua has no such structures, so these encode themselves.
 
 // binaryID is the base of the ids of recipes and configurations.
 type binaryID struct {

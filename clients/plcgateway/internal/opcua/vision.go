@@ -206,7 +206,8 @@ var causes = map[station.Command]string{
 	station.SingleJob: "method", station.Continuous: "method",
 }
 
-// handshake adds what OPC 40100-1 has no place for: the words of the handshake, as every protocol of the gateway has them.
+// handshake adds what OPC 40100-1 has no place for: the words of the handshake, as every protocol of the gateway has
+// them.
 func (v *vision) handshake() {
 	sp := v.srv.space
 	id := str(3, v.cfg.Name+"/Handshake")

@@ -10,8 +10,8 @@
 // [Keep] ago) or comes after. An id that two parts had within that time belongs to neither.
 //
 // A trigger without a name gets the first verdict of its stream that comes after it. That is right as long as the order
-// is known: each part of a stream has a verdict, and their numbers have no gap. A trigger that ended without its part is
-// remembered, and the part that comes for it later is skipped. Where verdicts were lost, or the stream is another one while
-// triggers wait, the order is not known any more: triggers without a name are then answered REJECT other part until the
-// PLC sends a reset.
+// is known: each part of a stream has a verdict, and their numbers have no gap. A trigger that ended without its part
+// is remembered, and the part that comes for it later is skipped. Where verdicts were lost, or the stream is another
+// one while triggers wait, the order is not known any more: triggers without a name are then answered REJECT other part
+// until the PLC sends a reset.
 package source

@@ -25,8 +25,8 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// The pace of the watch. Triggers have to be rejected 200 ms after the server was last heard; four heartbeats may be missed
-// or delayed until then, as a busy machine does.
+// The pace of the watch. Triggers have to be rejected 200 ms after the server was last heard; four heartbeats may be
+// missed or delayed until then, as a busy machine does.
 const (
 	heartbeat = 40 * time.Millisecond
 	silence   = 180 * time.Millisecond

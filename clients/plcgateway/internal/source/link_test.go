@@ -63,8 +63,8 @@ func (m *monitor) Watch(_ *polyscanv1.WatchRequest, out grpc.ServerStreamingServ
 }
 
 // A server that says nothing any more, over a connection that stands: what runs is answered REJECT server lost, and no
-// later than 200 ms after the last word, as is a trigger that comes behind it, at once. When the server is heard again, the
-// next part is judged.
+// later than 200 ms after the last word, as is a trigger that comes behind it, at once. When the server is heard again,
+// the next part is judged.
 func TestServerLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &monitor{verdicts: make(chan *polyscanv1.WatchVerdict)}

@@ -97,8 +97,8 @@ func (p *parts) ended(j *station.Job) {
 	}
 }
 
-// skipped is of a trigger without a part's name that nobody inspects. Where it was accepted, its part is owed. Where it was
-// refused, nobody knows whether there is a part, or whether the trigger comes again.
+// skipped is of a trigger without a part's name that nobody inspects. Where it was accepted, its part is owed. Where it
+// was refused, nobody knows whether there is a part, or whether the trigger comes again.
 func (p *parts) skipped(id uint32, accepted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

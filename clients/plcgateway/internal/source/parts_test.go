@@ -20,9 +20,9 @@ func (s stub) Reset()                                                { s.reset()
 func (s stub) Skipped(id uint32, accepted bool)                      { s.skipped(id, accepted) }
 
 // TestParts plays a script: "t5" triggers 5 without a name, "t5=B" for part B, "v3:B+" is verdict number 3 about B, a
-// PASS, "-" a FAIL; "r5" is a trigger that is refused; "late" waits for deadlines, "gap" loses verdicts, "reset", "stop" and
-// "ack" are the PLC's, "down" and "up" the server's. Then come the answers: "5+B" is PASS for trigger 5, about B, "5!late" a
-// REJECT.
+// PASS, "-" a FAIL; "r5" is a trigger that is refused; "late" waits for deadlines, "gap" loses verdicts, "reset",
+// "stop" and "ack" are the PLC's, "down" and "up" the server's. Then come the answers: "5+B" is PASS for trigger 5,
+// about B, "5!late" a REJECT.
 func TestParts(t *testing.T) {
 	for name, tc := range map[string]struct{ script, want string }{
 		"in order":            {"t1 v0:A+ t2 v1:B-", "1+A 2-B"},

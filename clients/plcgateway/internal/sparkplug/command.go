@@ -140,8 +140,8 @@ func called(m *sparkplugv1.Metric) string {
 	return fmt.Sprintf("%.100q of alias %d", *m.Name, *m.Alias)
 }
 
-// read returns a metric's value in the declared type. Integers may come in the field for 32 bits or in that for 64: hosts
-// differ. They must fit, and nothing else is converted.
+// read returns a metric's value in the declared type. Integers may come in the field for 32 bits or in that for 64:
+// hosts differ. They must fit, and nothing else is converted.
 func read(declared Metric, m *sparkplugv1.Metric) (Value, error) {
 	var integer uint64
 	whole := false

@@ -1,10 +1,10 @@
 // Package sparkplug is the edge node's side of Sparkplug B 3.0 without a network: topics, payloads, births with their
-// sequence numbers and aliases, commands, and the state of the primary host. Whoever owns a connection hands over what it
-// received and sends what it gets. Nothing here blocks, reads a clock, or is safe for concurrent use.
+// sequence numbers and aliases, commands, and the state of the primary host. Whoever owns a connection hands over what
+// it received and sends what it gets. Nothing here blocks, reads a clock, or is safe for concurrent use.
 //
-// An edge node has devices, and a device has metrics that are declared once. Each declared metric has an alias for as long
-// as the process lives: births carry name and alias, data and commands the alias alone. Data is reported by exception: a
-// metric travels when its value is another than the last that was sent.
+// An edge node has devices, and a device has metrics that are declared once. Each declared metric has an alias for as
+// long as the process lives: births carry name and alias, data and commands the alias alone. Data is reported by
+// exception: a metric travels when its value is another than the last that was sent.
 package sparkplug
 
 import (
@@ -152,8 +152,8 @@ func (n *Node) topic(kind string, i int) string {
 	return t
 }
 
-// Will begins a connection: it returns the NDEATH that the broker publishes when the connection ends, which is the will of
-// the CONNECT packet with QoS 1, not retained. Each call takes the next bdSeq. Nothing but births may follow.
+// Will begins a connection: it returns the NDEATH that the broker publishes when the connection ends, which is the will
+// of the CONNECT packet with QoS 1, not retained. Each call takes the next bdSeq. Nothing but births may follow.
 func (n *Node) Will() Message {
 	if n.connected {
 		n.bdSeq++
@@ -174,8 +174,8 @@ func (n *Node) bdSeqMetric(at *uint64) *sparkplugv1.Metric {
 func (n *Node) Born() bool { return n.born }
 
 // Birth returns the births of the node and its devices: NBIRTH, then the DBIRTHs. values has those of the node at 0 and
-// those of the i-th device at i+1, in the order of their declaration. A value of another type than declared is a mistake
-// of the caller's, and panics.
+// those of the i-th device at i+1, in the order of their declaration. A value of another type than declared is a
+// mistake of the caller's, and panics.
 func (n *Node) Birth(at time.Time, values [][]Value) []Message {
 	n.seq, n.born = 0, true
 	now := millis(at)
@@ -197,8 +197,8 @@ func (n *Node) Birth(at time.Time, values [][]Value) []Message {
 	return out
 }
 
-// Data returns what has changed of a device since its birth or the last data, with its groups, and false where nothing has. Device 0 is
-// the node, i+1 the i-th device. It must not be called before Birth.
+// Data returns what has changed of a device since its birth or the last data, with its groups, and false where nothing
+// has. Device 0 is the node, i+1 the i-th device. It must not be called before Birth.
 func (n *Node) Data(at time.Time, i int, values []Value) (Message, bool) {
 	now := millis(at)
 	d := n.devices[i]
@@ -248,8 +248,8 @@ func (n *Node) message(kind string, i int, now uint64, ms []*sparkplugv1.Metric)
 }
 
 // metric is the j-th one of d without its name. Its data type is told in data as well as in births: the specification
-// advises against the two bytes, but readers exist that find no value without them, such as the reference implementation
-// for Node.js.
+// advises against the two bytes, but readers exist that find no value without them, such as the reference
+// implementation for Node.js.
 func (d *device) metric(j int, v Value, at *uint64) *sparkplugv1.Metric {
 	declared := d.Metrics[j]
 	m := &sparkplugv1.Metric{

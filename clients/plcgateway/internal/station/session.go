@@ -26,8 +26,8 @@ func (e *HeldError) Error() string {
 }
 
 // Acquire makes owner the holder. An owner is the protocol and who speaks it, such as "modbus 10.0.0.5"; the one that
-// holds the station already gets its session again. Another one is refused with a *HeldError while the holder's heartbeat
-// is not stale. A new holder begins preoperational, with its heartbeat taken as fresh.
+// holds the station already gets its session again. Another one is refused with a *HeldError while the holder's
+// heartbeat is not stale. A new holder begins preoperational, with its heartbeat taken as fresh.
 func (s *Station) Acquire(owner string) (*Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +98,8 @@ func (s *Station) heard(now time.Time) {
 // Enable lets triggers in, or keeps them out. What runs and waits is not touched.
 func (c *Session) Enable(on bool) { c.hold(func(s *Station, _ time.Time) { s.enabled = on }) }
 
-// Trigger starts an inspection of a part, or of the next one where part is empty. The error is a Code. The trigger ack bit
-// stays until TriggerOff.
+// Trigger starts an inspection of a part, or of the next one where part is empty. The error is a Code. The trigger ack
+// bit stays until TriggerOff.
 func (c *Session) Trigger(id uint32, part string) (Disposition, error) {
 	defer c.station.inTurn()()
 	var d Disposition

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ordered is a source that relies on the order of parts. told is what it heard, in order: an id, negative where the trigger
-// was refused, 100 and more where it is to be inspected, 0 for a reset.
+// ordered is a source that relies on the order of parts. told is what it heard, in order: an id, negative where the
+// trigger was refused, 100 and more where it is to be inspected, 0 for a reset.
 type ordered struct {
 	fake
 	told []int
@@ -31,8 +31,8 @@ func (o *ordered) Skipped(id uint32, accepted bool) {
 	}
 }
 
-// A part comes whether its trigger was inspected or not: without knowing of it, a source would give its verdict to the next
-// trigger.
+// A part comes whether its trigger was inspected or not: without knowing of it, a source would give its verdict to the
+// next trigger.
 func TestSkipped(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		o := &ordered{fake: fake{jobs: make(chan *Job, 64)}}

@@ -428,8 +428,8 @@ func (s *Station) trigger(id uint32, part string, now time.Time) (Disposition, *
 	}
 	if e := s.byID[id]; e != nil && code == NoError {
 		// Only the holder that triggered can ask again, about the same part, and not about an answer that it acknowledged
-		// before it was silent or reset. Anything else, such as a PLC that counts from 1 again, means another part: it gets neither
-		// the answer of before nor, as it may have meant that part, an inspection of the next one.
+		// before it was silent or reset. Anything else, such as a PLC that counts from 1 again, means another part: it gets
+		// neither the answer of before nor, as it may have meant that part, an inspection of the next one.
 		if e.part == part && e.holder == s.session && (e.queued || e.epoch == s.epoch) {
 			return s.repeat(e, now)
 		}

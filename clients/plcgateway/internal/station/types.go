@@ -83,7 +83,8 @@ type Outcome struct {
 	Detail string
 }
 
-// Steps is the timeline of a part, from the camera's line to the PLC's acknowledgement. A time that is zero is not known.
+// Steps is the timeline of a part, from the camera's line to the PLC's acknowledgement. A time that is zero is not
+// known.
 type Steps struct {
 	Exposed   time.Time // the last line, by the camera's clock
 	LastLine  time.Time // the server had it, by the server's clock

@@ -4,8 +4,8 @@ package station
 
 import "fmt"
 
-// Verdict is a word that has eight bits other than each of the others and than the complement of each, so that neither a
-// stuck word nor a bus full of zeros or ones is one.
+// Verdict is a word that has eight bits other than each of the others and than the complement of each, so that neither
+// a stuck word nor a bus full of zeros or ones is one.
 type Verdict uint16
 
 // Verdicts.
