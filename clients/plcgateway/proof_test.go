@@ -341,6 +341,7 @@ func (p *plant) drive(count int64, rate int, how string) {
 			last = text[2:]
 		case strings.HasPrefix(text, "V "):
 			p.violations = append(p.violations, fmt.Sprintf("PLC %d: %s", p.life, text[2:]))
+			p.signal("plc", syscall.SIGKILL) // this has failed
 		case strings.HasPrefix(text, "R "):
 			var id uint32
 			var ns int64
