@@ -8,6 +8,7 @@ package budget
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
@@ -47,7 +48,8 @@ type Budget struct {
 	// Messages is what large messages may take of Cap, small ones half as much again, and urgent ones twice as much.
 	Messages int64
 
-	used [numKinds]atomic.Int64
+	used      [numKinds]atomic.Int64
+	admitting sync.Mutex
 }
 
 // New makes a budget; half of it is for messages.
@@ -81,15 +83,17 @@ func (b *Budget) Admit(k Kind, n int64, urgent bool) bool {
 // smallMessages is what large and small messages may take, and what they become.
 func (b *Budget) smallMessages() int64 { return b.Messages / 2 * 3 }
 
-// admit is Admit where messages may take so much. Within what is for large ones, all that is out counts.
+// admit is Admit where messages may take so much. Within what is for large ones, all that is out counts. One looks at a
+// time: what another one is refused doesn't count for a moment, or a strip would be refused for it.
 func (b *Budget) admit(k Kind, n, most int64) bool {
-	b.used[k].Add(n)
-	messages := b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() + b.used[RegionSets].Load()
-	ok := messages <= most && (most > b.Messages || b.Out() <= max(b.Cap, b.Messages))
-	if !ok {
-		b.used[k].Add(-n)
+	b.admitting.Lock()
+	defer b.admitting.Unlock()
+	messages := n + b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() + b.used[RegionSets].Load()
+	if messages > most || most <= b.Messages && n+b.Out() > max(b.Cap, b.Messages) {
+		return false
 	}
-	return ok
+	b.used[k].Add(n)
+	return true
 }
 
 // Used is how much is out for a kind.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,6 +169,43 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
+}
+
+// What is refused counts at no time: a strip finds its room while large messages are refused beside it.
+func TestRefusalsDontCount(t *testing.T) {
+	b := New(64 << 20)
+	if !b.Admit(Received, b.Messages, false) {
+		t.Fatal("no room")
+	}
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if b.Admit(Expected, b.Messages, false) {
+					t.Error("there was room for a large message")
+					return
+				}
+			}
+		})
+	}
+	for i := range 20_000 {
+		if !b.Admit(Expected, 1000, true) {
+			t.Errorf("strip %d was refused", i)
+			break
+		}
+		b.Count(Expected, -1000)
+		if i%100 == 0 {
+			runtime.Gosched()
+		}
+	}
+	close(stop)
+	all.Wait()
 }
 
 // A call holds what it has read last, until it ends; what comes then is not counted.
