@@ -173,7 +173,7 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 	select {
 	case <-a.stopped:
 		a.problem("the server was killed at a resident set of %d MB: %t; the bound is %d MB", a.peak.Load()/1e6,
-			a.killed.Load(), int64(memoryBound)/1e6)
+			a.killed.Load(), a.bound/1e6)
 		return a.problems, true
 	default:
 	}
@@ -181,8 +181,8 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 		a.problem("%d kB of log in %v", grown/1000, *attackTime)
 	}
 	peak := a.peak.Load()
-	if peak > memoryBound {
-		a.problem("a resident set of %d MB; the bound is %d MB", peak/1e6, int64(memoryBound)/1e6)
+	if peak > a.bound {
+		a.problem("a resident set of %d MB; the bound is %d MB", peak/1e6, a.bound/1e6)
 	}
 	times := interactiveTimes
 	if c.batch {

@@ -15,8 +15,7 @@ import (
 )
 
 var floodAttacks = []attack{
-	{row: 16, name: "calls that are reset at once", run: resets,
-		red: "a burst of resets takes the CPU until its connections are closed"},
+	{row: 16, name: "calls that are reset at once", run: resets},
 	{row: 16, name: "silent connections to the socket of shared memory", apart: true, run: silentConnections},
 	{row: 16, name: "recipes that are put and deleted", apart: true, run: deletedRecipes},
 }

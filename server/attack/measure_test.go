@@ -224,7 +224,7 @@ func TestProbeSeesAttack(t *testing.T) {
 // A process that takes memory and time is seen doing so.
 func TestMeasuresProcess(t *testing.T) {
 	p := start(t)
-	if n := p.resident(); n < 8<<20 || n > memoryBound {
+	if n := p.resident(); n < 8<<20 || n > p.bound {
 		t.Errorf("an idle server has a resident set of %d bytes", n)
 	}
 	before := p.cpu()
