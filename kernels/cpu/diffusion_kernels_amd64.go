@@ -20,12 +20,10 @@ func nodeResidualsAVX2(dst, x, b *nodeValues, sink *float32, rows *graphRow, edg
 //go:noescape
 func sweepRowAVX2(dst, up, x, down, inv *float32, n int)
 
+// n is a multiple of 16. The pixels left and right of the rows and the 16 after those are read, too.
+//
 //go:noescape
-func sweepWaveAVX512(x *[rowSlots][ringRow]float32, masks *[passSweeps + 1][ringRow / 16]uint16,
-	weights *[ringRow]float32, slot, equations, sweeps, n int)
-
-//go:noescape
-func equationsAVX512(mask *[ringRow / 16]uint16, inv *[ringRow]float32)
+func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
 
 //go:noescape
 func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
@@ -60,19 +58,15 @@ func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n i
 	}
 }
 
-// sweepsInWaves reports whether there is sweepWave for images without walls.
-func sweepsInWaves() bool { return simd >= levelAVX512 }
+// sweepsInPairs reports whether there is sweepPairs for images without walls.
+func sweepsInPairs() bool { return simd >= levelAVX512 }
 
-// sweepWave replaces rows as sweepRow does, each by one sweep more than the one before and a row above it. The first is
-// in the slot; all have rows above and below. masks say which pixels have an equation, from that of the first row on
-// backwards, and weights what they take of the differences. The pixels left and right of a row are copies of its first
-// and last then.
-func sweepWave(r *sweepRows, weights *[ringRow]float32, slot, equations, sweeps, n int) {
-	sweepWaveAVX512(&r.x, &r.masks, weights, slot, equations, sweeps, n)
+// sweepPairs replaces rows y and y+1 after t-1 sweeps as sweepRow does, then the rows above each as they are after t,
+// and so on, so many times. All have rows above and below. The difference between the two is computed once, and so is
+// the one between neighbours within a row. The pixels left and right of a row are copies of its first and last then.
+func sweepPairs(r *sweepRows, y, t, sweeps, n int) {
+	sweepPairsAVX512(&r.x, &r.inv, (y-t+rowSlots)%rowSlots, y%invSlots, sweeps, n)
 }
-
-// equationMask says which pixels of a row have an equation.
-func equationMask(mask *[ringRow / 16]uint16, inv *[ringRow]float32) { equationsAVX512(mask, inv) }
 
 // apartBySIMD is apartByGo for as many values as it returns.
 func apartBySIMD(sums, most *[apartLanes]float32, a, b []float32) int {

@@ -126,63 +126,84 @@ loop:
 	VZEROUPPER
 	RET
 
-// func sweepWaveAVX512(x *[rowSlots][ringRow]float32, masks *[passSweeps+1][ringRow/16]uint16, weights *[ringRow]float32, slot, equations, sweeps, n int)
-TEXT ·sweepWaveAVX512(SB), NOSPLIT, $0-56
+// NEXTSLOT sets b to the slot after a.
+#define NEXTSLOT(a, b, found) \
+	LEAQ 1(a), b             \
+	CMPQ b, $const_rowSlots  \
+	JLT found                \
+	XORQ b, b                \
+found:
+
+// func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
+TEXT ·sweepPairsAVX512(SB), NOSPLIT, $0-48
 	MOVQ x+0(FP), R8
 	ADDQ $(4*const_ringPad), R8
-	MOVQ masks+8(FP), R9
-	MOVQ weights+16(FP), R10
-	MOVQ slot+24(FP), R11
-	MOVQ equations+32(FP), R12
-	MOVQ sweeps+40(FP), R13
-	MOVQ n+48(FP), CX
+	MOVQ inv+8(FP), R9
+	MOVQ slot+16(FP), R11
+	MOVQ equations+24(FP), R12
+	MOVQ sweeps+32(FP), R13
+	MOVQ n+40(FP), CX
 
-row:
-	LEAQ 1(R11), SI
-	LEAQ 2(R11), BX
-	CMPQ SI, $const_rowSlots
-	JLT below
-	SUBQ $const_rowSlots, SI
-
-below:
-	CMPQ BX, $const_rowSlots
+	// The row above, which becomes the first one; the two, of which the first becomes the second; the row below.
+pair:
+	NEXTSLOT(R11, SI, first)
+	NEXTSLOT(SI, BX, second)
+	NEXTSLOT(BX, DX, below)
+	LEAQ 1(R12), R14
+	CMPQ R14, $const_invSlots
 	JLT found
-	SUBQ $const_rowSlots, BX
+	XORQ R14, R14
 
 found:
 	IMUL3Q $(4*const_ringRow), R11, DI
 	IMUL3Q $(4*const_ringRow), SI, SI
 	IMUL3Q $(4*const_ringRow), BX, BX
-	IMUL3Q $(const_ringRow/8), R12, DX
+	IMUL3Q $(4*const_ringRow), DX, DX
+	IMUL3Q $(4*const_ringRow), R12, R10
+	IMUL3Q $(4*const_ringRow), R14, R14
 	ADDQ R8, DI
 	ADDQ R8, SI
 	ADDQ R8, BX
-	ADDQ R9, DX
+	ADDQ R8, DX
+	ADDQ R9, R10
+	ADDQ R9, R14
 	XORQ AX, AX
-	VMOVUPS -64(SI), Z6
 	VMOVUPS (SI), Z0
+	VMOVUPS (BX), Z1
+	VSUBPS -4(SI), Z0, Z2
+	VSUBPS -4(BX), Z1, Z3
+	VALIGND $1, Z2, Z2, Z2 // the difference on the left is where the one of the last vector would be
+	VALIGND $1, Z3, Z3, Z3
 
-	// The pixels beside those at AX come of whole vectors: loads that cross lines of the cache take twice as long.
+	// The pixels on the right come of whole vectors: loads that cross lines of the cache take twice as long.
 loop:
-	VMOVUPS 64(SI)(AX*4), Z7
-	VALIGND $1, Z0, Z7, Z1
-	VALIGND $15, Z6, Z0, Z2
-	VMOVUPS (BX)(AX*4), Z3
-	VMOVUPS (DI)(AX*4), Z4
-	VSUBPS Z0, Z1, Z1
-	VSUBPS Z0, Z2, Z2
-	VSUBPS Z0, Z3, Z3
-	VSUBPS Z0, Z4, Z4
-	KMOVW (DX), K1
-	VADDPS Z2, Z1, Z1
-	VADDPS Z3, Z1, Z1
-	VADDPS Z4, Z1, Z1
-	VMULPS (R10)(AX*4), Z1, Z1
-	VMOVAPS Z0, Z6
-	VADDPS Z1, Z0, K1, Z0
-	VMOVUPS Z0, (DI)(AX*4)
-	VMOVAPS Z7, Z0
-	ADDQ $2, DX
+	VMOVUPS 64(SI)(AX*4), Z4
+	VMOVUPS 64(BX)(AX*4), Z5
+	VALIGND $1, Z0, Z4, Z6
+	VALIGND $1, Z1, Z5, Z7
+	VSUBPS Z0, Z6, Z6
+	VSUBPS Z1, Z7, Z7
+	VALIGND $15, Z2, Z6, Z8
+	VALIGND $15, Z3, Z7, Z9
+	VMOVAPS Z6, Z2
+	VMOVAPS Z7, Z3
+	VSUBPS (DI)(AX*4), Z0, Z10
+	VSUBPS (DX)(AX*4), Z1, Z11
+	VSUBPS Z0, Z1, Z12
+	VSUBPS Z8, Z6, Z6
+	VSUBPS Z9, Z7, Z7
+	VADDPS Z12, Z6, Z6
+	VSUBPS Z11, Z7, Z7
+	VSUBPS Z10, Z6, Z6
+	VSUBPS Z12, Z7, Z7
+	VMULPS (R10)(AX*4), Z6, Z6
+	VMULPS (R14)(AX*4), Z7, Z7
+	VADDPS Z6, Z0, Z6
+	VADDPS Z7, Z1, Z7
+	VMOVUPS Z6, (DI)(AX*4)
+	VMOVUPS Z7, (SI)(AX*4)
+	VMOVAPS Z4, Z0
+	VMOVAPS Z5, Z1
 	ADDQ $16, AX
 	CMPQ AX, CX
 	JL loop
@@ -190,6 +211,10 @@ loop:
 	MOVL AX, -4(DI)
 	MOVL -4(DI)(CX*4), AX
 	MOVL AX, (DI)(CX*4)
+	MOVL (SI), AX
+	MOVL AX, -4(SI)
+	MOVL -4(SI)(CX*4), AX
+	MOVL AX, (SI)(CX*4)
 	SUBQ $2, R11
 	JGE slotted
 	ADDQ $const_rowSlots, R11
@@ -197,29 +222,11 @@ loop:
 slotted:
 	DECQ R12
 	JGE equated
-	ADDQ $(const_passSweeps+1), R12
+	ADDQ $const_invSlots, R12
 
 equated:
 	DECQ R13
-	JNZ row
-	VZEROUPPER
-	RET
-
-// func equationsAVX512(mask *[ringRow/16]uint16, inv *[ringRow]float32)
-TEXT ·equationsAVX512(SB), NOSPLIT, $0-16
-	MOVQ mask+0(FP), DI
-	MOVQ inv+8(FP), SI
-	XORQ AX, AX
-
-loop:
-	VMOVUPS (SI), Z0
-	VPTESTMD Z0, Z0, K1
-	KMOVW K1, BX
-	MOVW BX, (DI)(AX*2)
-	ADDQ $64, SI
-	INCQ AX
-	CMPQ AX, $(const_ringRow/16)
-	JL loop
+	JNZ pair
 	VZEROUPPER
 	RET
 

@@ -12,11 +12,10 @@ func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n i
 	sweepRowGo(dst, up, x, down, inv, open, n, walls)
 }
 
-func sweepsInWaves() bool { return false }
+func sweepsInPairs() bool { return false }
 
-// Nobody calls these then.
-func sweepWave(*sweepRows, *[ringRow]float32, int, int, int, int) {}
-func equationMask(*[ringRow / 16]uint16, *[ringRow]float32)       {}
+// Nobody calls it then.
+func sweepPairs(*sweepRows, int, int, int, int) {}
 
 func apartBySIMD(sums, most *[apartLanes]float32, a, b []float32) int { return 0 }
 

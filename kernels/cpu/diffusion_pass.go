@@ -21,6 +21,7 @@ const (
 	ringPad    = 16
 	ringRow    = tileColumns + 2*passSweeps + 2*ringPad
 	rowSlots   = 2*passSweeps + 3
+	invSlots   = passSweeps + 2
 	// rowsAhead is how many rows early the memory of an image is asked for: it takes some 100 ns to come, and a row some
 	// 300 ns to pass through all sweeps.
 	rowsAhead = 2
@@ -32,13 +33,10 @@ type sweepRows struct {
 	// x has row y after t sweeps at y-t, where the row above it was before the last of them, which nothing needs any
 	// more.
 	x    [rowSlots][ringRow]float32
-	inv  [passSweeps + 1][ringRow]float32 // row y of the level at y; what is behind a row has no equation
-	open [passSweeps + 1][ringRow]uint8
+	inv  [invSlots][ringRow]float32 // row y of the level at y; what is behind a row has no equation
+	open [invSlots][ringRow]uint8
 
-	// For sweepWave instead: a bit for each pixel that has an equation, and inv of the pixels of a row that have, by how
-	// many of the rows above and below there are.
-	masks   [passSweeps + 1][ringRow / 16]uint16
-	weights [3][ringRow]float32
+	last [ringRow]float32 // with pairs of rows, the first of a pair before its last sweep
 }
 
 func (r *sweepRows) row(y, t int) *[ringRow]float32 { return &r.x[(y-t+rowSlots)%rowSlots] }
@@ -110,59 +108,56 @@ func (p *pass) part(c, x0, x1, y0, y1 int) (change pieceChange) {
 	bottom := min(y1+passSweeps, h) // of the rows that are read
 	at := ringPad + x0 - a
 	var changes lanes
-	waves := sweepsInWaves() && !l.walls
-	if waves {
-		rows.weigh(a, n, w)
+	step := 1
+	if sweepsInPairs() && !l.walls {
+		step = 2
 	}
-	for top := max(y0-passSweeps, 0); top < bottom+passSweeps && top < y1+passSweeps; top++ {
-		if top < bottom {
-			first := rows.row(top, 0)
-			equations := top % len(rows.inv)
+	for top := max(y0-passSweeps, 0); top < y1+passSweeps; top += step {
+		for y := top; y < min(top+step, bottom); y++ {
+			first, equations := rows.row(y, 0), y%invSlots
 			inv := &rows.inv[equations]
-			if waves {
-				inv = &rows.inv[0]
-			}
-			copy(first[ringPad:], from[top*w+a:][:n])
-			clear(inv[copy(inv[:], l.inv[top*w+a:][:n]):])
-			if waves {
-				equationMask(&rows.masks[equations], inv)
-			}
+			copy(first[ringPad:], from[y*w+a:][:n])
+			clear(inv[copy(inv[:], l.inv[y*w+a:][:n]):])
 			if l.walls {
-				copy(rows.open[top%len(rows.open)][:], l.open[top*w+a:][:n])
+				copy(rows.open[equations][:], l.open[y*w+a:][:n])
 			}
-			if p.keep && top >= y0 && top < y1 {
-				copy(old[top*w+x0:][:x1-x0], from[top*w+x0:])
+			if p.keep && y >= y0 && y < y1 {
+				copy(old[y*w+x0:][:x1-x0], from[y*w+x0:])
 			}
-			if next := top + rowsAhead; next < bottom {
+			if next := y + rowsAhead; next < bottom {
 				fetch(from[next*w+a:][:n])
 				fetch(l.inv[next*w+a:][:n])
 			}
 			first[ringPad-1], first[ringPad+n] = first[ringPad], first[ringPad+n-1]
 		}
-		if y := top - passSweeps + rowsAhead; y >= y0 && y < y1 {
-			fetch(to[y*w+x0:][:x1-x0])
+		for y := top - passSweeps + rowsAhead; y < top-passSweeps+rowsAhead+step; y++ {
+			if y >= y0 && y < y1 {
+				fetch(to[y*w+x0:][:x1-x0])
+			}
 		}
-		least, last := max(1, top-h+1), min(passSweeps, top, (top-y0+passSweeps)/2)
-		if waves {
-			rows.waves(top, least, last, n, h)
+		lowest := top + step - 1
+		least, last := max(1, top-h+1), min(passSweeps, lowest, (lowest-y0+passSweeps)/2)
+		if step == 2 {
+			p.sweepPairs(rows, top, least, last, a, n)
 		} else {
 			p.sweepEach(rows, top, least, last, a, n)
 		}
-		if last < passSweeps {
-			continue
-		}
-		y := top - passSweeps
-		row, before := rows.row(y, passSweeps)[at:][:x1-x0], rows.row(y, passSweeps-1)[at:]
-		switch {
-		case p.global:
-			changes.add(row, before)
-			if y%passSweeps == 0 { // before lanes of float32 grow large
-				changes.into(&change)
+		for y := max(top-passSweeps, y0); y < min(lowest-passSweeps+1, y1); y++ {
+			row, before := rows.row(y, passSweeps)[at:][:x1-x0], rows.row(y, passSweeps-1)[at:]
+			if y < lowest-passSweeps { // the other of its pair took the place
+				before = rows.last[at:]
 			}
-		case p.compare:
-			changes.add(row, old[y*w+x0:])
+			switch {
+			case p.global:
+				changes.add(row, before)
+				if y%passSweeps == 0 { // before lanes of float32 grow large
+					changes.into(&change)
+				}
+			case p.compare:
+				changes.add(row, old[y*w+x0:])
+			}
+			copy(to[y*w+x0:], row)
 		}
-		copy(to[y*w+x0:], row)
 	}
 	changes.into(&change)
 	return change
@@ -170,81 +165,57 @@ func (p *pass) part(c, x0, x1, y0, y1 int) (change pieceChange) {
 
 // sweepEach computes row top-t after t sweeps, for t from least to last, where pixels from a on are n of a row.
 func (p *pass) sweepEach(rows *sweepRows, top, least, last, a, n int) {
-	l := p.level
-	// Row top-t after t sweeps is in this slot, where the row above it was before, and the rows that it is made of
-	// besides are in the next two.
-	slot, equations := (top-2*least+2*rowSlots)%rowSlots, (top-least+len(rows.inv))%len(rows.inv)
 	for t := least; t <= last; t++ {
-		y := top - t
-		same, below := slot+1, slot+2
-		if same >= rowSlots {
-			same -= rowSlots
-		}
-		if below >= rowSlots {
-			below -= rowSlots
-		}
-		dst, x, up, down := &rows.x[slot], &rows.x[same], &rows.x[slot], &rows.x[below]
-		if y == 0 {
-			up = x
-		}
-		if y == l.h-1 {
-			down = x
-		}
-		sweepRow(dst, up, x, down, &rows.inv[equations], &rows.open[equations], n, l.walls)
-		if a == 0 {
-			dst[ringPad-1] = dst[ringPad]
-		}
-		if a+n == l.w {
-			dst[ringPad+n] = dst[ringPad+n-1]
-		}
-		if slot -= 2; slot < 0 {
-			slot += rowSlots
-		}
-		if equations--; equations < 0 {
-			equations += len(rows.inv)
-		}
+		p.sweepOne(rows, top-t, t, a, n)
 	}
 }
 
-// waves is sweepEach by waves of rows in an image of height h.
-func (r *sweepRows) waves(top, least, last, n, h int) {
+// sweepOne computes row y after t sweeps. It is where the row above it was before, and the rows that it is made of
+// besides are in the next two slots.
+func (p *pass) sweepOne(rows *sweepRows, y, t, a, n int) {
+	l := p.level
+	dst, x, down := rows.row(y, t), rows.row(y, t-1), rows.row(y+1, t-1)
+	up := dst
+	if y == 0 {
+		up = x
+	}
+	if y == l.h-1 {
+		down = x
+	}
+	sweepRow(dst, up, x, down, &rows.inv[y%invSlots], &rows.open[y%invSlots], n, l.walls)
+	if a == 0 {
+		dst[ringPad-1] = dst[ringPad]
+	}
+	if a+n == l.w {
+		dst[ringPad+n] = dst[ringPad+n-1]
+	}
+}
+
+// sweepPairs computes rows top-t and top-t+1 after t sweeps, for t from least to last. Rows of the image's border,
+// which have no row above or below them, go one by one.
+func (p *pass) sweepPairs(rows *sweepRows, top, least, last, a, n int) {
+	h := p.level.h
 	for t := least; t <= last; {
-		until, besides := last, len(r.weights)-1
-		slot := (top - 2*t + 2*rowSlots) % rowSlots
-		x := &r.x[(slot+1)%rowSlots]
-		switch y := top - t; {
-		case y == 0 || y == h-1: // by itself: what it has no other row for is the same, and is in no one's way there
-			until = t
-			if y == 0 {
-				r.x[slot] = *x
-				besides--
-			}
-			if y == h-1 {
-				r.x[(slot+2)%rowSlots] = *x
-				besides--
-			}
-		case last == top:
-			until--
+		y := top - t
+		if t == passSweeps && y >= 0 {
+			rows.last = *rows.row(y, t-1)
 		}
-		sweepWave(r, &r.weights[besides], slot, (top-t)%len(r.masks), until-t+1, n)
-		t = until + 1
-	}
-}
-
-// weigh sets the weights of the n pixels of a row from a on, of w.
-func (r *sweepRows) weigh(a, n, w int) {
-	for besides := range r.weights {
-		row := r.weights[besides][:n]
-		for i := range row {
-			neighbours := besides
-			if a+i > 0 {
-				neighbours++
+		if y > 0 && y+1 < h-1 {
+			until := min(last, passSweeps-1, top-1)
+			if t == passSweeps {
+				until = t
 			}
-			if a+i < w-1 {
-				neighbours++
-			}
-			row[i] = [5]float32{0, 1, 1 / 2., 1 / 3., 1 / 4.}[neighbours]
+			sweepPairs(rows, y, t, until-t+1, n)
+			t = until + 1
+			continue
 		}
+		if y >= 0 {
+			p.sweepOne(rows, y, t, a, n)
+		}
+		if y+1 < h {
+			p.sweepOne(rows, y+1, t, a, n)
+		}
+		t++
 	}
 }
 
