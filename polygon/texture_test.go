@@ -408,3 +408,73 @@ func TestBadTextures(t *testing.T) {
 		}
 	}
 }
+
+// sameTexture says whether two are the same, bit for bit.
+func sameTexture(a, b TextureValue) bool {
+	for n, v := range a.numbers() {
+		if math.Float64bits(*v) != math.Float64bits(*b.numbers()[n]) {
+			return false
+		}
+	}
+	return a.Offset == b.Offset && a.Levels == b.Levels && a.Pairs == b.Pairs && slices.Equal(a.Counts, b.Counts)
+}
+
+// TestTexturesInBatches: regions in several batches, a frame so large that it is counted in bands of rows, and prepared
+// regions give the numbers that each region gives alone.
+func TestTexturesInBatches(t *testing.T) {
+	dev := openCPU(t, kernels.Config{MemoryBytes: 64 << 20})
+	const width, height = 1600, 900
+	f := kernels.Picture{Width: width, Height: height, Format: driver.Gray8, Data: [][]byte{make([]byte, width*height)}}
+	rng := testseed.New(t, 3, 3)
+	for i := range f.Data[0] {
+		f.Data[0][i] = byte(rng.IntN(256))
+	}
+	rect := func(x0, y0, x1, y1 float64) Region {
+		return Region{Rings: []Ring{{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}}}
+	}
+	regions := []Region{rect(0, 0, width, height)}
+	for range 90 {
+		x, y := float64(rng.IntN(width)), float64(rng.IntN(height))
+		regions = append(regions, rect(x, y, x+float64(rng.IntN(60)), y+float64(rng.IntN(60))))
+	}
+	r := Reductions{Cooccurrence: &CooccurrenceSpec{Levels: 256, Counts: true, Offsets: []Offset{{1, 0}, {-2, 31}}}}
+	set := mustSet(t, regions...)
+	all, err := Reduce(context.Background(), dev, set, f, r, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared, err := set.Prepare(context.Background(), dev, width, height, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prepared.Close()
+	again, err := prepared.Reduce(context.Background(), f, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range regions {
+		got := all.Regions[i].Channels[0].Textures
+		if !slices.EqualFunc(got, again.Regions[i].Channels[0].Textures, sameTexture) {
+			t.Fatalf("region %d: prepared regions give others", i)
+		}
+		one, err := Reduce(context.Background(), dev, mustSet(t, regions[i]), f, r, driver.MethodDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(got, one.Regions[0].Channels[0].Textures, sameTexture) {
+			t.Fatalf("region %d: alone it has others", i)
+		}
+	}
+	// The frame as a whole, from the definition.
+	for k, o := range r.Cooccurrence.Offsets {
+		want := make([]uint32, 256*256)
+		for y := range height - o.DY {
+			for x := max(-o.DX, 0); x < width-max(o.DX, 0); x++ {
+				want[int(f.Data[0][y*width+x])*256+int(f.Data[0][(y+o.DY)*width+x+o.DX])]++
+			}
+		}
+		if !slices.Equal(all.Regions[0].Channels[0].Textures[k].Counts, want) {
+			t.Errorf("the frame at %v: other counts", o)
+		}
+	}
+}

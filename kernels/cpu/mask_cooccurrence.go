@@ -8,6 +8,7 @@ package cpu
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sort"
 	"sync"
@@ -16,12 +17,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-const (
-	// pairTables are counted into in turn, so that neighbours of one value don't wait for each other's counter.
-	pairTables = 4
-	// pairCells bounds the counters that a worker has, in uint32: 1 MiB. Offsets beyond take another pass.
-	pairCells = 1 << 18
-)
+// pairCells bounds the counters that a worker has, in uint32: 1 MiB. Offsets beyond take another pass.
+const pairCells = 1 << 18
 
 // pairScratch is what a worker needs: levels of two rows, and counters, which are zero between uses.
 type pairScratch struct {
@@ -31,8 +28,9 @@ type pairScratch struct {
 
 // levelRow holds the levels of the pixels of a region in one row, at the columns' own places from x0 on.
 type levelRow struct {
-	levels []uint16
+	levels []byte
 	y      int // -1 where it holds none
+	own    []byte
 }
 
 // pairing is an op in progress.
@@ -42,7 +40,9 @@ type pairing struct {
 	frame    []byte
 	counts   []uint32
 	order    []int // of offsets, by DY: each row of partners is read once
-	level    []uint16
+	level    []byte
+	shift    uint // by how much the samples are their levels, where rows of the frame serve as they are
+	raw      bool
 	channels int
 	cells    int // of an offset
 
@@ -91,15 +91,20 @@ func (p *pairing) open() (err error) {
 		p.order[i] = i
 	}
 	slices.SortStableFunc(p.order, func(a, b int) int { return int(p.Offsets[a].DY) - int(p.Offsets[b].DY) })
-	p.level = levelsOf(im.Format, p.Levels)
+	// Gray bytes are shifted right where that makes their level.
+	if p.raw = im.Format.PixelBytes() == 1 && p.Levels&(p.Levels-1) == 0; p.raw {
+		p.shift = uint(9 - bits.Len(uint(p.Levels)))
+	} else {
+		p.level = levelsOf(im.Format, p.Levels)
+	}
 	return nil
 }
 
 // levelsOf is the level of each value of the bytes of a sample.
-func levelsOf(f driver.PixelFormat, levels int) []uint16 {
-	t := make([]uint16, 1<<(8*f.SampleBytes))
+func levelsOf(f driver.PixelFormat, levels int) []byte {
+	t := make([]byte, 1<<(8*f.SampleBytes))
 	for v := range t {
-		t[v] = uint16(min(v*levels>>f.Bits, levels-1))
+		t[v] = byte(min(v*levels>>f.Bits, levels-1))
 	}
 	return t
 }
@@ -172,15 +177,15 @@ func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
 	if len(s.tables) < pairTables*n {
 		s.tables = make([]uint32, pairTables*n)
 	}
-	s.base.reset(int(e.X1 - e.X0))
-	s.partner.reset(int(e.X1 - e.X0))
+	s.base.reset()
+	s.partner.reset()
 	// Rows where nothing was counted yet leave the counters zero, whatever ends this.
 	defer func() {
 		if err != nil {
 			clear(s.tables)
 		}
 	}()
-	x0 := int(e.X0)
+	x0, x1 := int(e.X0), int(e.X1)
 	for at := search(spans, t.from); at < len(spans); {
 		y := int(spans[at].Y)
 		if y >= t.to {
@@ -190,7 +195,7 @@ func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
 		at += len(row)
 		if s.partner.y == y {
 			s.base, s.partner = s.partner, s.base
-		} else if err := p.fill(&s.base, row, y, x0, t.channel); err != nil {
+		} else if err := p.fill(&s.base, row, y, x0, x1, t.channel); err != nil {
 			return err
 		}
 		pairs := 0
@@ -207,14 +212,14 @@ func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
 					continue
 				}
 				if to = &s.partner; to.y != y2 {
-					if err := p.fill(to, other, y2, x0, t.channel); err != nil {
+					if err := p.fill(to, other, y2, x0, x1, t.channel); err != nil {
 						return err
 					}
 				}
 			}
 			pairs += meet(row, other, int32(o.DX), func(a, b int32) {
 				first, second := s.base.levels[a-e.X0:b-e.X0], to.levels[int(a-e.X0)+int(o.DX):]
-				countPairs(s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells], first, second, p.Levels)
+				countPairs(s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells], first, second, p.Levels, p.shift)
 			})
 		}
 		if sc.pace.spend(pairs + 50) {
@@ -231,54 +236,42 @@ func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
 	return nil
 }
 
-// addTables adds counters to counts, and sets them to zero.
-func addTables(to, tables []uint32) {
-	n := len(to)
-	a, b, c, d := tables[:n], tables[n:2*n], tables[2*n:3*n], tables[3*n:4*n]
-	for i := range to {
-		to[i] += a[i] + b[i] + c[i] + d[i]
-	}
-	clear(tables)
-}
+func (r *levelRow) reset() { r.y, r.levels = -1, nil }
 
-func (r *levelRow) reset(width int) {
-	r.y = -1
-	if cap(r.levels) < width {
-		r.levels = make([]uint16, width)
-	}
-	r.levels = r.levels[:width]
-}
-
-// fill finds the levels of the pixels of spans, which are those of a region in row y, from column x0 on.
-func (p *pairing) fill(r *levelRow, spans []span, y, x0, channel int) error {
+// fill finds the levels of the pixels of spans, which are those of a region in row y, between columns x0 and x1.
+func (p *pairing) fill(r *levelRow, spans []span, y, x0, x1, channel int) error {
 	f := p.Frame.Format
 	pixel := f.PixelBytes()
-	line := p.frame[(y-p.Row0)*p.Frame.Stride:]
 	for _, sp := range spans {
-		a, b := int(sp.X0), int(sp.X1)
-		if a < x0 || b-x0 > len(r.levels) || a > b {
+		if int(sp.X0) < x0 || int(sp.X1) > x1 || sp.X0 > sp.X1 {
 			return errCorrupt
 		}
-		to, from := r.levels[a-x0:b-x0], line[a*pixel:]
+	}
+	line := p.frame[(y-p.Row0)*p.Frame.Stride:]
+	r.y = y
+	if p.raw {
+		r.levels = line[x0:x1]
+		return nil
+	}
+	if len(r.own) < x1-x0 {
+		r.own = make([]byte, x1-x0)
+	}
+	r.levels = r.own[:x1-x0]
+	for _, sp := range spans {
+		to, from := r.levels[int(sp.X0)-x0:int(sp.X1)-x0], line[int(sp.X0)*pixel:]
 		switch {
 		case f.SampleBytes == 2:
 			for i := range to {
 				to[i] = p.level[binary.LittleEndian.Uint16(from[2*i:])]
 			}
-		case pixel == 1:
-			from, level := from[:len(to)], (*[256]uint16)(p.level)
-			for i, v := range from {
-				to[i] = level[v]
-			}
 		default:
-			level := (*[256]uint16)(p.level)
+			level := (*[256]byte)(p.level)
 			from = from[f.Order[channel]:]
 			for i := range to {
 				to[i] = level[from[i*pixel]]
 			}
 		}
 	}
-	r.y = y
 	return nil
 }
 

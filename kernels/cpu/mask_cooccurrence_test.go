@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -17,15 +18,15 @@ func TestCountPairs(t *testing.T) {
 	rng := seed.New(t, 3, 7)
 	for _, levels := range []int{driver.MinPairLevels, 3, 64, 255, driver.MaxPairLevels} {
 		for _, n := range []int{0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 1000} {
-			first, second := make([]uint16, n), make([]uint16, n+3)
+			first, second := make([]byte, n), make([]byte, n+3)
 			for i := range second {
-				second[i] = uint16(rng.IntN(levels))
+				second[i] = byte(rng.IntN(levels))
 			}
 			for i := range first {
-				first[i] = uint16(levels - 1 - rng.IntN(levels)*rng.IntN(2))
+				first[i] = byte(levels - 1 - rng.IntN(levels)*rng.IntN(2))
 			}
 			tables := make([]uint32, pairTables*levels*levels)
-			countPairs(tables, first, second, levels)
+			countPairs(tables, first, second, levels, 0)
 			got, want := make([]uint32, levels*levels), make([]uint32, levels*levels)
 			for i := range first {
 				want[int(first[i])*levels+int(second[i])]++
@@ -42,6 +43,26 @@ func TestCountPairs(t *testing.T) {
 					t.Fatalf("counter %d is left at %d", i, v)
 				}
 			}
+		}
+	}
+}
+
+// TestCountShiftedPairs: levels that are the upper bits of samples.
+func TestCountShiftedPairs(t *testing.T) {
+	rng := seed.New(t, 5, 7)
+	for shift := range uint(8) {
+		levels := 256 >> shift
+		first, second := make([]byte, 43), make([]byte, 43)
+		want := make([]uint32, levels*levels)
+		for i := range first {
+			first[i], second[i] = byte(rng.Uint32()), byte(rng.Uint32())
+			want[int(first[i]>>shift)*levels+int(second[i]>>shift)]++
+		}
+		tables, got := make([]uint32, pairTables*levels*levels), make([]uint32, levels*levels)
+		countPairs(tables, first, second, levels, shift)
+		addTables(got, tables)
+		if !slices.Equal(got, want) {
+			t.Errorf("shifted by %d: other counts", shift)
 		}
 	}
 }

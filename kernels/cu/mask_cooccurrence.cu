@@ -98,16 +98,70 @@ __device__ __forceinline__ void count_items(const PairArgs &g, u32 region, u64 s
     }
 }
 
+// The word at an aligned address, 0 where no byte of it is the frame's.
+__device__ __forceinline__ u32 frame_word(const PairArgs &g, const unsigned char *p) {
+    return p + 4 > g.frame && p < g.frame_end ? __ldg((const u32 *)p) : 0;
+}
+
+// Four pixels of one byte from any address on.
+__device__ __forceinline__ u32 four_pixels(const PairArgs &g, const unsigned char *p) {
+    const u32 off = (u32)(u64)p & 3;
+    const unsigned char *at = p - off;
+    const u32 lo = frame_word(g, at), hi = off ? frame_word(g, at + 4) : 0;
+    return __funnelshift_r(lo, hi, off * 8);
+}
+
+// Bits i to i+3 of a row of a bitmap; those outside of it are 0.
+__device__ __forceinline__ u32 four_bits(const u32 *row, int words, int i) {
+    const int w = i >> 5;
+    const u32 lo = w >= 0 && w < words ? row[w] : 0, hi = w + 1 >= 0 && w + 1 < words ? row[w + 1] : 0;
+    return __funnelshift_r(lo, hi, i & 31) & 15;
+}
+
+// count_items for pixels of one byte: four at a time by a lane.
+__device__ __forceinline__ void count_bytes(const PairArgs &g, u32 region, u64 start, u64 end, u64 step, u32 *table) {
+    const Bitmap map(g, region);
+    const Item *items = g.p.items + g.p.regions[region].item0;
+    const u32 levels = g.levels, cells = levels * levels;
+    for (u64 i = start + (threadIdx.x >> 5) * step; i < end; i += step * (PAIR_THREADS / 32)) {
+        const Item it = items[i];
+        const int y = item_y(it), x0 = item_x(it), x1 = x0 + item_n(it);
+        if (y < map.y0 || y >= map.y1 || y < g.from_row || y >= g.to_row) continue;
+        const unsigned char *row = g.frame + (u64)(y - g.row0) * g.stride;
+        const int from = x0 - (int)((u64)(row + x0) & 3); // so that the first pixels are a word
+        for (int x = from + 4 * (int)lane_id(); x < x1; x += 128) {
+            const u32 first = frame_word(g, row + x);
+            const u32 counted = 15u >> max(x + 4 - x1, 0) & 15u << max(x0 - x, 0);
+            u32 a[4];
+#pragma unroll
+            for (int p = 0; p < 4; p++) a[p] = ((first >> 8 * p & 255) * levels >> 8) * levels;
+#pragma unroll 1
+            for (u32 k = 0; k < g.offsets; k++) {
+                const int x2 = x + g.dx[k], y2 = y + g.dy[k];
+                if (y2 < map.y0 || y2 >= map.y1) continue;
+                const u32 both = counted & four_bits(map.row(y2), map.row_words, x2 - map.x0);
+                if (!both) continue;
+                const u32 second = four_pixels(g, row + ((i64)g.dy[k] * (i64)g.stride + g.dx[k] + x));
+                u32 *t = table + k * cells;
+#pragma unroll
+                for (int p = 0; p < 4; p++)
+                    if (both >> p & 1) atomicAdd(&t[a[p] + ((second >> 8 * p & 255) * levels >> 8)], 1u);
+            }
+        }
+    }
+}
+
 // A block's part of one region: items start + k * step < end.
-template <int BYTES, bool SHARED>
+template <int BYTES, bool SHARED, bool GRAY>
 __device__ __forceinline__ void count_run(const PairArgs &g, u32 r, u64 start, u64 end, u64 step, u32 *table) {
     const u32 n = g.offsets * g.levels * g.levels;
     u32 *out = g.counts + (((u64)(g.out + r) * g.channels + g.channel) * g.all_offsets + g.offset0) * g.levels * g.levels;
-    if (!SHARED || (end - start) / step < PAIR_ITEMS) {
-        count_items<BYTES>(g, g.first + r, start, end, step, out);
-        return;
-    }
-    count_items<BYTES>(g, g.first + r, start, end, step, table);
+    const bool direct = !SHARED || (end - start) / step < PAIR_ITEMS;
+    if (GRAY)
+        count_bytes(g, g.first + r, start, end, step, direct ? out : table);
+    else
+        count_items<BYTES>(g, g.first + r, start, end, step, direct ? out : table);
+    if (direct) return;
     __syncthreads();
     for (u32 k = threadIdx.x; k < n; k += PAIR_THREADS) {
         const u32 v = table[k];
@@ -118,7 +172,7 @@ __device__ __forceinline__ void count_run(const PairArgs &g, u32 r, u64 start, u
     __syncthreads();
 }
 
-template <int BYTES, bool SHARED> __device__ __forceinline__ void count_pairs(const PairArgs &g) {
+template <int BYTES, bool SHARED, bool GRAY> __device__ __forceinline__ void count_pairs(const PairArgs &g) {
     extern __shared__ __align__(16) u32 table[];
     if (SHARED) {
         for (u32 k = threadIdx.x; k < g.offsets * g.levels * g.levels; k += PAIR_THREADS) table[k] = 0;
@@ -128,7 +182,7 @@ template <int BYTES, bool SHARED> __device__ __forceinline__ void count_pairs(co
     const u64 *prefix = g.p.prefix + g.first;
     const u64 p0 = prefix[0], total = prefix[g.count] - p0;
     if (g.count == 1) { // item by item, so that blocks have as many of each length
-        count_run<BYTES, SHARED>(g, 0, blockIdx.x, total, gridDim.x, table);
+        count_run<BYTES, SHARED, GRAY>(g, 0, blockIdx.x, total, gridDim.x, table);
         return;
     }
     const u64 each = total / gridDim.x;
@@ -139,16 +193,17 @@ template <int BYTES, bool SHARED> __device__ __forceinline__ void count_pairs(co
     for (u32 r = region_of(prefix, g.count, i); i < end; r++) {
         const u64 from = prefix[r], to = prefix[r + 1], stop = to < end ? to : end;
         if (from == to) continue;
-        count_run<BYTES, SHARED>(g, r, i - from, stop - from, 1, table);
+        count_run<BYTES, SHARED, GRAY>(g, r, i - from, stop - from, 1, table);
         i = stop;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(PAIR_THREADS) mask_cooccurrence_8(PairArgs g) { count_pairs<1, true>(g); }
-extern "C" __global__ void __launch_bounds__(PAIR_THREADS) mask_cooccurrence_16(PairArgs g) { count_pairs<2, true>(g); }
-extern "C" __global__ void __launch_bounds__(PAIR_THREADS) mask_cooccurrence_8_global(PairArgs g) {
-    count_pairs<1, false>(g);
-}
-extern "C" __global__ void __launch_bounds__(PAIR_THREADS) mask_cooccurrence_16_global(PairArgs g) {
-    count_pairs<2, false>(g);
-}
+#define PAIRS(name, bytes, shared, gray) \
+    extern "C" __global__ void __launch_bounds__(PAIR_THREADS, PAIR_BLOCKS) name(PairArgs g) { count_pairs<bytes, shared, gray>(g); }
+
+PAIRS(mask_cooccurrence_gray8, 1, true, true)
+PAIRS(mask_cooccurrence_8, 1, true, false)
+PAIRS(mask_cooccurrence_16, 2, true, false)
+PAIRS(mask_cooccurrence_gray8_global, 1, false, true)
+PAIRS(mask_cooccurrence_8_global, 1, false, false)
+PAIRS(mask_cooccurrence_16_global, 2, false, false)

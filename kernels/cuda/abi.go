@@ -147,11 +147,12 @@ const (
 	meshDiagramBytes         = 32
 	packImageBytes           = 32
 	packThreads              = 256
-	pairArgsBytes            = 296
+	pairArgsBytes            = 304
+	pairBlocks               = 3
 	pairItems                = 16
 	pairMarkThreads          = 256
 	pairShared               = 114688
-	pairThreads              = 1024
+	pairThreads              = 512
 	pastUpdates              = 64
 	pointSlots               = 6
 	prefixThreads            = 1024
@@ -543,6 +544,7 @@ type packImage struct {
 type pairArgs struct {
 	P          view
 	Frame      uint64
+	FrameEnd   uint64
 	Counts     uint64
 	Bits       uint64
 	Stride     uint64
@@ -1297,98 +1299,100 @@ const (
 	islandsFind              kernelFor[islandsFindParams]            = 82
 	islandsSettle            kernelFor[islandsSettleParams]          = 83
 	cooccurrenceMark         kernelFor[pairArgs]                     = 84
-	cooccurrence8            kernelFor[pairArgs]                     = 85
-	cooccurrence16           kernelFor[pairArgs]                     = 86
-	cooccurrence8Global      kernelFor[pairArgs]                     = 87
-	cooccurrence16Global     kernelFor[pairArgs]                     = 88
-	prepareRowSpans          kernelFor[view]                         = 89
-	preparePrefix            kernelFor[view]                         = 90
-	prepareNaive             kernelFor[view]                         = 91
-	prepareTiled             kernelFor[view]                         = 92
-	prepareEdgeFiltered      kernelFor[view]                         = 93
-	prepareTiledEdgeFiltered kernelFor[view]                         = 94
-	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 95
-	rasterItems              kernelFor[rasterItemsParams]            = 96
-	rasterNaive              kernelFor[rasterRowSpansParams]         = 97
-	rasterTiled              kernelFor[rasterRowSpansParams]         = 98
-	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 99
-	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 100
-	reduceClear              kernelFor[reduceClearParams]            = 101
-	reduceGray8              kernelFor[reduceArgs]                   = 102
-	reduceGray8M             kernelFor[reduceArgs]                   = 103
-	reduceGray8H             kernelFor[reduceArgs]                   = 104
-	reduceGray8HM            kernelFor[reduceArgs]                   = 105
-	reduceGray16             kernelFor[reduceArgs]                   = 106
-	reduceGray16M            kernelFor[reduceArgs]                   = 107
-	reduceGray16H            kernelFor[reduceArgs]                   = 108
-	reduceGray16HM           kernelFor[reduceArgs]                   = 109
-	reduceAny8               kernelFor[reduceArgs]                   = 110
-	reduceAny8M              kernelFor[reduceArgs]                   = 111
-	reduceAny8H              kernelFor[reduceArgs]                   = 112
-	reduceAny8HM             kernelFor[reduceArgs]                   = 113
-	reduceGray8Each          kernelFor[reduceArgs]                   = 114
-	reduceGray8MEach         kernelFor[reduceArgs]                   = 115
-	reduceGray8HEach         kernelFor[reduceArgs]                   = 116
-	reduceGray8HMEach        kernelFor[reduceArgs]                   = 117
-	reduceGray16Each         kernelFor[reduceArgs]                   = 118
-	reduceGray16MEach        kernelFor[reduceArgs]                   = 119
-	reduceGray16HEach        kernelFor[reduceArgs]                   = 120
-	reduceGray16HMEach       kernelFor[reduceArgs]                   = 121
-	reduceAny8Each           kernelFor[reduceArgs]                   = 122
-	reduceAny8MEach          kernelFor[reduceArgs]                   = 123
-	reduceAny8HEach          kernelFor[reduceArgs]                   = 124
-	reduceAny8HMEach         kernelFor[reduceArgs]                   = 125
-	reduceWideH              kernelFor[reduceArgs]                   = 126
-	reduceWideHM             kernelFor[reduceArgs]                   = 127
-	reduceGlobalH            kernelFor[reduceArgs]                   = 128
-	reduceGlobalHM           kernelFor[reduceArgs]                   = 129
-	packUnpack               kernelFor[packUnpackParams]             = 130
-	packPack                 kernelFor[packPackParams]               = 131
-	selectClear              kernelFor[selection]                    = 132
-	selectKeys               kernelFor[selection]                    = 133
-	selectPrevious           kernelFor[selection]                    = 134
-	selectCells              kernelFor[selection]                    = 135
-	selectDistance           kernelFor[selection]                    = 136
-	selectRefine             kernelFor[selection]                    = 137
-	selectMark               kernelFor[selection]                    = 138
-	selectCount              kernelFor[selection]                    = 139
-	selectWrite              kernelFor[selection]                    = 140
-	shadePrepare             kernelFor[shading]                      = 141
-	shadeTriangles8          kernelFor[shading]                      = 142
-	shadeTriangles16         kernelFor[shading]                      = 143
-	shadeTriangles32         kernelFor[shading]                      = 144
-	shadeTasks               kernelFor[shading]                      = 145
-	shadeScan                kernelFor[shading]                      = 146
-	shadeList                kernelFor[shading]                      = 147
-	shadeSumTiles            kernelFor[shading]                      = 148
-	shadeColors              kernelFor[shading]                      = 149
-	shadePaintTiles          kernelFor[shading]                      = 150
-	triangulateBounds        kernelFor[delaunayArgs]                 = 151
-	triangulateKeys          kernelFor[delaunayArgs]                 = 152
-	triangulateSort          kernelFor[triangulateSortParams]        = 153
-	triangulateUnique        kernelFor[delaunayArgs]                 = 154
-	triangulateBoxes         kernelFor[delaunayArgs]                 = 155
-	triangulateTree          kernelFor[delaunayArgs]                 = 156
-	triangulateStars         kernelFor[delaunayArgs]                 = 157
-	triangulateSlabs         kernelFor[delaunayArgs]                 = 158
-	triangulateFar           kernelFor[delaunayArgs]                 = 159
-	triangulateEmit          kernelFor[delaunayArgs]                 = 160
-	voronoiMark              kernelFor[voronoiArgs]                  = 161
-	voronoiRank              kernelFor[voronoiArgs]                  = 162
-	voronoiLeast             kernelFor[voronoiArgs]                  = 163
-	voronoiHard              kernelFor[voronoiArgs]                  = 164
-	voronoiHardWide          kernelFor[voronoiArgs]                  = 165
-	voronoiTiles             kernelFor[voronoiArgs]                  = 166
-	voronoiTilesWide         kernelFor[voronoiArgs]                  = 167
-	voronoiFew               kernelFor[voronoiArgs]                  = 168
-	voronoiFewWide           kernelFor[voronoiArgs]                  = 169
-	voronoiStrips            kernelFor[voronoiArgs]                  = 170
-	voronoiColumns           kernelFor[voronoiArgs]                  = 171
-	voronoiRows              kernelFor[voronoiArgs]                  = 172
-	voronoiRowsWide          kernelFor[voronoiArgs]                  = 173
-	voronoiBrute             kernelFor[voronoiArgs]                  = 174
-	voronoiSeed              kernelFor[voronoiArgs]                  = 175
-	voronoiJump              kernelFor[voronoiArgs]                  = 176
+	cooccurrenceGray8        kernelFor[pairArgs]                     = 85
+	cooccurrence8            kernelFor[pairArgs]                     = 86
+	cooccurrence16           kernelFor[pairArgs]                     = 87
+	cooccurrenceGray8Global  kernelFor[pairArgs]                     = 88
+	cooccurrence8Global      kernelFor[pairArgs]                     = 89
+	cooccurrence16Global     kernelFor[pairArgs]                     = 90
+	prepareRowSpans          kernelFor[view]                         = 91
+	preparePrefix            kernelFor[view]                         = 92
+	prepareNaive             kernelFor[view]                         = 93
+	prepareTiled             kernelFor[view]                         = 94
+	prepareEdgeFiltered      kernelFor[view]                         = 95
+	prepareTiledEdgeFiltered kernelFor[view]                         = 96
+	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 97
+	rasterItems              kernelFor[rasterItemsParams]            = 98
+	rasterNaive              kernelFor[rasterRowSpansParams]         = 99
+	rasterTiled              kernelFor[rasterRowSpansParams]         = 100
+	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 101
+	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 102
+	reduceClear              kernelFor[reduceClearParams]            = 103
+	reduceGray8              kernelFor[reduceArgs]                   = 104
+	reduceGray8M             kernelFor[reduceArgs]                   = 105
+	reduceGray8H             kernelFor[reduceArgs]                   = 106
+	reduceGray8HM            kernelFor[reduceArgs]                   = 107
+	reduceGray16             kernelFor[reduceArgs]                   = 108
+	reduceGray16M            kernelFor[reduceArgs]                   = 109
+	reduceGray16H            kernelFor[reduceArgs]                   = 110
+	reduceGray16HM           kernelFor[reduceArgs]                   = 111
+	reduceAny8               kernelFor[reduceArgs]                   = 112
+	reduceAny8M              kernelFor[reduceArgs]                   = 113
+	reduceAny8H              kernelFor[reduceArgs]                   = 114
+	reduceAny8HM             kernelFor[reduceArgs]                   = 115
+	reduceGray8Each          kernelFor[reduceArgs]                   = 116
+	reduceGray8MEach         kernelFor[reduceArgs]                   = 117
+	reduceGray8HEach         kernelFor[reduceArgs]                   = 118
+	reduceGray8HMEach        kernelFor[reduceArgs]                   = 119
+	reduceGray16Each         kernelFor[reduceArgs]                   = 120
+	reduceGray16MEach        kernelFor[reduceArgs]                   = 121
+	reduceGray16HEach        kernelFor[reduceArgs]                   = 122
+	reduceGray16HMEach       kernelFor[reduceArgs]                   = 123
+	reduceAny8Each           kernelFor[reduceArgs]                   = 124
+	reduceAny8MEach          kernelFor[reduceArgs]                   = 125
+	reduceAny8HEach          kernelFor[reduceArgs]                   = 126
+	reduceAny8HMEach         kernelFor[reduceArgs]                   = 127
+	reduceWideH              kernelFor[reduceArgs]                   = 128
+	reduceWideHM             kernelFor[reduceArgs]                   = 129
+	reduceGlobalH            kernelFor[reduceArgs]                   = 130
+	reduceGlobalHM           kernelFor[reduceArgs]                   = 131
+	packUnpack               kernelFor[packUnpackParams]             = 132
+	packPack                 kernelFor[packPackParams]               = 133
+	selectClear              kernelFor[selection]                    = 134
+	selectKeys               kernelFor[selection]                    = 135
+	selectPrevious           kernelFor[selection]                    = 136
+	selectCells              kernelFor[selection]                    = 137
+	selectDistance           kernelFor[selection]                    = 138
+	selectRefine             kernelFor[selection]                    = 139
+	selectMark               kernelFor[selection]                    = 140
+	selectCount              kernelFor[selection]                    = 141
+	selectWrite              kernelFor[selection]                    = 142
+	shadePrepare             kernelFor[shading]                      = 143
+	shadeTriangles8          kernelFor[shading]                      = 144
+	shadeTriangles16         kernelFor[shading]                      = 145
+	shadeTriangles32         kernelFor[shading]                      = 146
+	shadeTasks               kernelFor[shading]                      = 147
+	shadeScan                kernelFor[shading]                      = 148
+	shadeList                kernelFor[shading]                      = 149
+	shadeSumTiles            kernelFor[shading]                      = 150
+	shadeColors              kernelFor[shading]                      = 151
+	shadePaintTiles          kernelFor[shading]                      = 152
+	triangulateBounds        kernelFor[delaunayArgs]                 = 153
+	triangulateKeys          kernelFor[delaunayArgs]                 = 154
+	triangulateSort          kernelFor[triangulateSortParams]        = 155
+	triangulateUnique        kernelFor[delaunayArgs]                 = 156
+	triangulateBoxes         kernelFor[delaunayArgs]                 = 157
+	triangulateTree          kernelFor[delaunayArgs]                 = 158
+	triangulateStars         kernelFor[delaunayArgs]                 = 159
+	triangulateSlabs         kernelFor[delaunayArgs]                 = 160
+	triangulateFar           kernelFor[delaunayArgs]                 = 161
+	triangulateEmit          kernelFor[delaunayArgs]                 = 162
+	voronoiMark              kernelFor[voronoiArgs]                  = 163
+	voronoiRank              kernelFor[voronoiArgs]                  = 164
+	voronoiLeast             kernelFor[voronoiArgs]                  = 165
+	voronoiHard              kernelFor[voronoiArgs]                  = 166
+	voronoiHardWide          kernelFor[voronoiArgs]                  = 167
+	voronoiTiles             kernelFor[voronoiArgs]                  = 168
+	voronoiTilesWide         kernelFor[voronoiArgs]                  = 169
+	voronoiFew               kernelFor[voronoiArgs]                  = 170
+	voronoiFewWide           kernelFor[voronoiArgs]                  = 171
+	voronoiStrips            kernelFor[voronoiArgs]                  = 172
+	voronoiColumns           kernelFor[voronoiArgs]                  = 173
+	voronoiRows              kernelFor[voronoiArgs]                  = 174
+	voronoiRowsWide          kernelFor[voronoiArgs]                  = 175
+	voronoiBrute             kernelFor[voronoiArgs]                  = 176
+	voronoiSeed              kernelFor[voronoiArgs]                  = 177
+	voronoiJump              kernelFor[voronoiArgs]                  = 178
 )
 
 // kernelNames are the files and names of kernels.
@@ -1478,8 +1482,10 @@ var kernelNames = [...]kernelName{
 	{"islands", "islands_find"},
 	{"islands", "islands_settle"},
 	{"mask_cooccurrence", "mask_cooccurrence_mark"},
+	{"mask_cooccurrence", "mask_cooccurrence_gray8"},
 	{"mask_cooccurrence", "mask_cooccurrence_8"},
 	{"mask_cooccurrence", "mask_cooccurrence_16"},
+	{"mask_cooccurrence", "mask_cooccurrence_gray8_global"},
 	{"mask_cooccurrence", "mask_cooccurrence_8_global"},
 	{"mask_cooccurrence", "mask_cooccurrence_16_global"},
 	{"mask_prepare", "mask_prepare_row_spans"},

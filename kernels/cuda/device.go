@@ -168,7 +168,7 @@ func (d *device) load() error {
 			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
 		}
 	}
-	for _, k := range []kernelFor[pairArgs]{cooccurrence8, cooccurrence16} {
+	for _, k := range []kernelFor[pairArgs]{cooccurrenceGray8, cooccurrence8, cooccurrence16} {
 		if d.pairShared, code = reserveShared(d.kernels[k], most); code != 0 {
 			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
 		}

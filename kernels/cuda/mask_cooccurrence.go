@@ -45,7 +45,7 @@ func (s *stream) maskCooccurrence(op *driver.MaskCooccurrence) error {
 	}
 	bottom := op.Row0 + im.Height
 	args := pairArgs{
-		P: p.view(), Frame: at(im.Data), Counts: at(op.Counts), Bits: at(op.Scratch), Stride: uint64(im.Stride),
+		P: p.view(), Frame: at(im.Data), FrameEnd: at(im.Data) + uint64(im.Data.Len), Counts: at(op.Counts), Bits: at(op.Scratch), Stride: uint64(im.Stride),
 		Row0: int32(op.Row0), Rows: int32(im.Height), FromRow: int32(min(op.FromRow, bottom)), ToRow: int32(min(op.ToRow, bottom)),
 		Pixel: uint32(im.Format.PixelBytes()), SampleBits: uint32(im.Format.Bits), Levels: uint32(op.Levels),
 		Channels: uint32(im.Format.Channels), AllOffsets: uint32(len(op.Offsets)),
@@ -90,15 +90,18 @@ func (s *stream) countPairs(op *driver.MaskCooccurrence, args *pairArgs, items u
 		return err
 	}
 	cells := op.Levels * op.Levels * 4
-	k, step := cooccurrence8, min(pairShared, s.dev.pairShared)/cells
+	k, step := cooccurrenceGray8, min(pairShared, s.dev.pairShared)/cells
 	if step == 0 {
-		k, step = cooccurrence8Global, driver.MaxPairOffsets
+		k, step = cooccurrenceGray8Global, driver.MaxPairOffsets
 		cells = 0
 	}
-	if op.Frame.Format.SampleBytes == 2 {
-		k++
+	switch f := op.Frame.Format; {
+	case f.SampleBytes == 2:
+		k += cooccurrence16 - cooccurrenceGray8
+	case f.Channels > 1:
+		k += cooccurrence8 - cooccurrenceGray8
 	}
-	blocks = int(min(uint64(2*units), items/(pairThreads/32)+1))
+	blocks = int(min(uint64(pairBlocks*units), items/(pairThreads/32)+1))
 	for c, at := range op.Frame.Format.Order[:op.Frame.Format.Channels] {
 		args.Channel, args.At = uint32(c), uint32(at)
 		for first := 0; first < len(op.Offsets); first += step {

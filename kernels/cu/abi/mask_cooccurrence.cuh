@@ -5,7 +5,7 @@
 
 struct PairArgs {
     View p;
-    const unsigned char *frame;
+    const unsigned char *frame, *frame_end; // words with a byte in between may be read
     u32 *counts;
     u32 *bits; // which pixels are inside, of each region of the launch
     u64 stride, slot; // slot: words of bits that each region has
@@ -20,7 +20,9 @@ struct PairArgs {
 };
 
 KERNEL(mask_cooccurrence_mark, PairArgs g);
+KERNEL(mask_cooccurrence_gray8, PairArgs g);
 KERNEL(mask_cooccurrence_8, PairArgs g);
 KERNEL(mask_cooccurrence_16, PairArgs g);
+KERNEL(mask_cooccurrence_gray8_global, PairArgs g);
 KERNEL(mask_cooccurrence_8_global, PairArgs g);
 KERNEL(mask_cooccurrence_16_global, PairArgs g);

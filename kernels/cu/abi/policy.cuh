@@ -44,7 +44,8 @@
 
 // ---- mask_cooccurrence
 
-#define PAIR_THREADS 1024
+#define PAIR_THREADS 512
+#define PAIR_BLOCKS 3         // of a multiprocessor
 #define PAIR_MARK_THREADS 256 // a warp an item
 // Shared memory for counters of a block, so that two blocks of 1024 threads fit on a multiprocessor of 227 KB.
 #define PAIR_SHARED (112 * 1024)
