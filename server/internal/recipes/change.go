@@ -165,5 +165,21 @@ func reductions(m *pb.Recipe) string {
 	if h := r.GetHistogram(); h.GetBins() > 0 {
 		words = append(words, fmt.Sprintf("%d bins in [%g, %g)", h.GetBins(), h.GetLower(), h.GetUpper()))
 	}
+	if c := r.GetCooccurrence(); c != nil {
+		text := "textures of neighbours"
+		if len(c.GetOffsets()) > 0 {
+			text = "textures at"
+			for _, o := range c.GetOffsets() {
+				text += fmt.Sprintf(" (%d,%d)", o.GetDx(), o.GetDy())
+			}
+		}
+		if n := c.GetLevels(); n > 0 {
+			text += fmt.Sprintf(" in %d levels", n)
+		}
+		if c.GetCounts() {
+			text += " with counts"
+		}
+		words = append(words, text)
+	}
 	return strings.Join(words, ", ")
 }

@@ -223,14 +223,17 @@ func (s *Service) frame(ctx context.Context, m method, n int, req request, in *f
 	return apierr.About(which, err)
 }
 
-// reduce computes a result with nothing in it but verdicts and what limits measured.
-func (s *Service) reduce(ctx context.Context, set *polygon.Set, f *frames.Frame, later bool) (*polygon.Result, error) {
+// reduce computes a result with nothing in it but verdicts and what limits measured, by the limits of set, which are of
+// those regions. Limits on textures see the levels of the recipe, as they will when it is used.
+func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *frames.Frame, later bool) (*polygon.Result,
+	error) {
 	dev, err := s.Host.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer dev.End()
 	return polygon.Reduce(ctx, dev.Device, set, f.Picture, polygon.Reductions{
-		Statistics: polygon.Count, Output: polygon.Output{Later: later},
+		Output:       polygon.Output{Later: later, Fields: polygon.FieldCount | polygon.FieldLimits},
+		Cooccurrence: wire.ReductionsOf(of.recipe.GetReductions()).Cooccurrence,
 	}, 0)
 }

@@ -162,7 +162,7 @@ func (t *teach) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 	if err := t.mem.keep(int64(8*n + 2*judgedBytes)); err != nil {
 		return err
 	}
-	res, err := t.service.reduce(ctx, t.measured, f, false)
+	res, err := t.service.reduce(ctx, t.what, t.measured, f, false)
 	if err != nil {
 		return t.what.paths.Translate(err)
 	}

@@ -61,7 +61,7 @@ func (t *try) open(ctx context.Context, req request) (err error) {
 const judgedBytes = 400
 
 func (t *try) frame(ctx context.Context, j *judged, f *frames.Frame) error {
-	res, err := t.service.reduce(ctx, t.what.set, f, t.past != nil)
+	res, err := t.service.reduce(ctx, t.what, t.what.set, f, t.past != nil)
 	if err != nil {
 		return t.what.paths.Translate(err)
 	}
@@ -79,7 +79,7 @@ func (t *try) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 	}
 	res.Release()
 	if t.beside != nil {
-		if res, err = t.service.reduce(ctx, t.beside.set, f, t.pastBeside != nil); err != nil {
+		if res, err = t.service.reduce(ctx, t.beside, t.beside.set, f, t.pastBeside != nil); err != nil {
 			return t.beside.paths.Translate(err)
 		}
 		t.pastBeside.Judge(t.frames, res)
