@@ -148,11 +148,11 @@ const (
 	packImageBytes           = 32
 	packThreads              = 256
 	pairArgsBytes            = 304
-	pairBlocks               = 3
+	pairBlocks               = 1
 	pairItems                = 16
 	pairMarkThreads          = 256
 	pairShared               = 114688
-	pairThreads              = 512
+	pairThreads              = 1024
 	pastUpdates              = 64
 	pointSlots               = 6
 	prefixThreads            = 1024
