@@ -17,7 +17,8 @@ func TestTexturesOfRecipes(t *testing.T) {
 	s := start(t, Config{})
 	c := clients.New(s.connectCleanly(t))
 	pixels := randomBytes(40 * 30)
-	recipe := &pb.Recipe{Name: "weave", RegionSet: &pb.RegionSet{Regions: []*pb.Region{rect("a", 1, 1, 30, 20, "contrast(1,0) < 1")}},
+	recipe := &pb.Recipe{Name: "weave",
+		RegionSet:  &pb.RegionSet{Regions: []*pb.Region{rect("a", 1, 1, 30, 20, "contrast(1,0) < 1")}},
 		Reductions: &pb.Reductions{Cooccurrence: &pb.CooccurrenceSpec{Levels: 2, Offsets: []*pb.PixelOffset{{Dx: 1}, {Dy: 3}}}}}
 	if _, err := c.PutRecipe(t.Context(), recipe, nil); err != nil {
 		t.Fatal(err)
