@@ -4,10 +4,12 @@ package main
 // part of the camera ends as a verdict, as incomplete, or as missing with its reason.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +30,7 @@ type part struct {
 	came   int    // lines of it that did
 	reason string
 	last   time.Time // when the last packet of its lines came
+	out    *outcome  // nil while it isn't known; then it waits for what becomes of the part's other lines
 }
 
 // outcome is what a part came to.
@@ -68,6 +71,8 @@ type sink struct {
 	report func(outcome)
 	notify func(format string, args ...any)
 	cancel context.CancelCauseFunc // of the stream, for an error that stays
+
+	reporting sync.Mutex // held while outcomes go out, so that they do in order
 
 	mu      sync.Mutex
 	changed chan struct{} // wakes the goroutine that sends
@@ -150,6 +155,7 @@ func (s *sink) Block(b *gvsp.Block) {
 		if err := s.send(expired, s.scan, nil, b.Lines, b.Last); err != nil {
 			s.drop(s.scan)
 		}
+		wake(s.changed) // results may have waited for these lines
 		return
 	}
 	if inPlace { // its lines go out in pieces, or the session ended
@@ -244,40 +250,62 @@ func (s *sink) send(ctx context.Context, scan *clients.Scan, pixels []byte, line
 	return err
 }
 
-// settle reports parts at the front of which no line came, and which can't get a result.
+// settle reports the parts at the front of which all is known: a result, and what became of each line; or that no line
+// came. The server's verdict is of the lines that its regions need; a part that lacks others is incomplete all the same.
 func (s *sink) settle() {
-	s.mu.Lock()
-	var gone []outcome
-	for len(s.pending) > 0 {
-		p := s.pending[0]
-		if p.number < s.base || p.came > 0 || p.lost < s.lay.partLines {
-			break
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	for {
+		s.mu.Lock()
+		if len(s.pending) == 0 {
+			s.mu.Unlock()
+			return
 		}
-		gone = append(gone, outcome{part: p, verdict: verdictMissing})
+		p := s.pending[0]
+		over := p.number < s.base // its session has ended
+		known := p.came+p.lost >= s.lay.partLines
+		switch {
+		case p.out == nil && known && p.came == 0:
+			p.out = &outcome{verdict: verdictMissing}
+		case p.out == nil || !known && !over:
+			s.mu.Unlock()
+			return
+		}
 		s.pending = s.pending[1:]
-	}
-	s.mu.Unlock()
-	for _, o := range gone {
+		s.mu.Unlock()
+		o := *p.out
+		p.out = nil
+		if !known {
+			p.lost = s.lay.partLines - p.came
+			p.reason = cmp.Or(p.reason, "the stream ended")
+		}
+		if o.verdict != verdictMissing && p.lost > 0 {
+			o.verdict = verdictIncomplete
+		} else if o.verdict == "FAIL" {
+			p.reason = o.reason
+		}
+		o.part = p
 		s.report(o)
 	}
 }
 
-// missing reports what is pending before a part as missing.
+// missing says that parts before one get no result any more, and why.
 func (s *sink) missing(before uint64, why string) {
 	s.mu.Lock()
-	var gone []outcome
-	for len(s.pending) > 0 && s.pending[0].number < before {
-		p := s.pending[0]
-		s.pending = s.pending[1:]
-		if p.reason == "" || p.came > 0 {
-			p.reason = why
+	for i := range s.pending {
+		p := &s.pending[i]
+		if p.number >= before {
+			break
 		}
-		gone = append(gone, outcome{part: p, verdict: verdictMissing})
+		if p.out == nil {
+			p.out = &outcome{verdict: verdictMissing}
+			if p.reason == "" || p.came > 0 {
+				p.reason = why
+			}
+		}
 	}
 	s.mu.Unlock()
-	for _, o := range gone {
-		s.report(o)
-	}
+	s.settle()
 }
 
 // drop forgets a session that ended. s.mu is held.
@@ -527,16 +555,15 @@ func (s *sink) receive(scan *clients.Scan) error {
 // result is the outcome of a part.
 func (s *sink) result(number uint64, u *clients.ScanUpdate) {
 	s.mu.Lock()
-	if len(s.pending) == 0 || s.pending[0].number != number {
+	i := slices.IndexFunc(s.pending, func(p part) bool { return p.out == nil })
+	if i < 0 || s.pending[i].number != number {
 		s.mu.Unlock()
 		s.cancel(fmt.Errorf("the server gave a result for part %d, which it was not sent", number))
 		return
 	}
-	o := outcome{part: s.pending[0], result: u.Part}
-	s.pending = s.pending[1:]
-	s.mu.Unlock()
-	if !o.last.IsZero() {
-		o.latency = u.At.Sub(o.last)
+	o := &outcome{result: u.Part}
+	if last := s.pending[i].last; !last.IsZero() {
+		o.latency = u.At.Sub(last)
 	}
 	switch v := u.Part.GetVerdict(); {
 	case u.Part.GetError() != nil:
@@ -550,7 +577,9 @@ func (s *sink) result(number uint64, u *clients.ScanUpdate) {
 	default:
 		o.verdict = verdictNone
 	}
-	s.report(o)
+	s.pending[i].out = o
+	s.mu.Unlock()
+	s.settle()
 }
 
 // whyFailed is the first limit that failed.

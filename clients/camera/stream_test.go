@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +69,34 @@ func TestLoss(t *testing.T) {
 				t.Errorf("%d incomplete, %+v", incomplete, stats)
 			}
 		})
+	}
+}
+
+// A part that lacks lines which no region needs is incomplete, too.
+func TestLossElsewhere(t *testing.T) {
+	s := startInspector(t, false)
+	cam := simulate(t, func(c *simulator.Config) { c.Loss, c.Seed, c.NoResend = 0.01, 3, true })
+	file := filepath.Join(t.TempDir(), "top.json")
+	top := `[{"name": "top", "rings": [[[0, 0], [160, 0], [160, 1], [0, 1]]], "limits": ["mean in [1, 255]"]}]`
+	if err := os.WriteFile(file, []byte(top), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", file, "--json", "--count", "100",
+		"--packet-size", "576")
+	if code := r.wait(); code != exitFail {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+	rows, incomplete := r.rows(t), 0
+	for i, x := range rows {
+		if x.Number != uint64(i) || (x.MissingLines == 0) != (x.Verdict == "PASS") {
+			t.Fatalf("%+v", x)
+		}
+		if x.Verdict == verdictIncomplete {
+			incomplete++
+		}
+	}
+	if len(rows) != 100 || incomplete < 15 {
+		t.Errorf("%d rows, %d of which are incomplete", len(rows), incomplete)
 	}
 }
 
