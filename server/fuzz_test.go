@@ -169,6 +169,13 @@ func (d *decisions) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value {
 			return protoreflect.ValueOfUint32(0)
 		}
 		return protoreflect.ValueOfUint32(uint32(b) % 33)
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(b%2 == 1)
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		if bad {
+			return protoreflect.ValueOfInt32(math.MinInt32 + int32(b))
+		}
+		return protoreflect.ValueOfInt32(int32(b) - 8)
 	case protoreflect.Fixed32Kind:
 		if bad {
 			return protoreflect.ValueOfUint32(math.MaxUint32 - uint32(b))
