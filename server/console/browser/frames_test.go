@@ -2,13 +2,20 @@ package browser
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"image"
+	"image/color"
+	"image/color/palette"
+	"image/draw"
 	"image/png"
 	"maps"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -117,9 +124,6 @@ func TestRecipeExports(t *testing.T) {
 		if got := limits(file); !maps.Equal(got, wantLimits) {
 			t.Errorf("%s: limits %v, want %v", c.format, got, wantLimits)
 		}
-		if c.format == "svg" {
-			continue
-		}
 		e.regions(written(t, "one.json", "["+star+"]"), 1)
 		e.regions(file, len(want))
 		if got := s.counts(t, board, e.exported("polyscan", "regions.json")); !maps.Equal(got, want) {
@@ -132,6 +136,204 @@ func TestRecipeExports(t *testing.T) {
 		e.press("Export regions")
 		e.has(".message.error", "has no holes, and ring <1> has some")
 	}
+}
+
+// Each format that the command line reads is read by the page, which finds the same regions: names, rings to the last
+// vertex, fill rules and limits. What of a file gives no region is said, and what can't be read.
+func TestRecipeImports(t *testing.T) {
+	s := serve(t, "")
+	e := s.editor(t, "")
+	e.keepSaved()
+	e.frame(testdata("board.png"))
+	var mask bytes.Buffer // a ring of pixels that meets a pixel at its corner
+	m := image.NewGray(image.Rect(0, 0, 7, 6))
+	for _, p := range [][2]int{{0, 0}, {1, 0}, {2, 0}, {0, 1}, {2, 1}, {0, 2}, {1, 2}, {2, 2}, {3, 3}, {6, 5}} {
+		m.SetGray(p[0], p[1], color.Gray{Y: 1})
+	}
+	if err := png.Encode(&mask, m); err != nil {
+		t.Fatal(err)
+	}
+	labelMe := fmt.Sprintf(`{"shapes": [{"label": "grown", "shape_type": "mask", "group_id": 3, "points": [[11, 20], [17, 25]],
+		"mask": %[1]q}, {"label": "grown", "group_id": 3, "points": [[40, 40], [40, 60], [60, 60]], "flags": {"mean < 9": true}},
+		{"label": "two", "shape_type": "mask", "group_id": 4, "points": [[0.5, 1.5], [8, 9]], "mask": %[1]q},
+		{"label": "two", "shape_type": "mask", "group_id": 4, "points": [[2, 3], [8, 8]], "mask": %[1]q}]}`,
+		base64.StdEncoding.EncodeToString(mask.Bytes()))
+	coco := fmt.Sprintf(`{"images": [{"id": 1, "file_name": "board.png"}], "categories": [{"id": 1, "name": "c"}], "annotations": [
+		{"id": 1, "image_id": 1, "category_id": 1, "segmentation": {"size": [5, 4], "counts": [6, 2, 2, 3, 2, 5]}},
+		{"id": 2, "image_id": 1, "category_id": 1, "segmentation": {"size": [60, 80], "counts": %q}},
+		{"id": 3, "image_id": 1, "category_id": 1, "segmentation": [[1, 1, 9, 1, 9, 9], [5, 5, 5, 12, 12, 12]]}]}`,
+		compressed(61, 4, 56, 6, 54, 70, 4549))
+	svg := `<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" xmlns:inkscape="http://www.inkscape.org/namespaces/inkscape" width="400" height="300"
+	viewBox="-10 5 200 100" preserveAspectRatio="xMinYMax slice" fill-rule="evenodd">
+	<title>Many shapes</title>
+	<g transform="translate(10,20) rotate(30) scale(1.5 -.75)skewX(10)">
+		<path id="p1" d="M10 10 L 40,10 40 40 10 40zm5 5h20v20h-20z"/>
+		<path id="p2" style="fill-rule: nonzero" d="M60 0c5-10 15-10 20 0s15 10 20 0q5 -20 10 0t10 0A 10 5 20 0 1 90 20a5 5 0 1,0-9,3.5.5.5e1 2 10-1-2z"/>
+	</g>
+	<rect x="3" y="7" width="30" height="20" rx="4"><title> A  rounded
+		one </title></rect>
+	<rect x="50" y="7" width="30px" height="20" inkscape:label="labelled" id="r2" transform="matrix(1 0.1 -0.2 1 3 4)"/>
+	<circle cx="100" cy="50" r="0.3" id="tiny"/><ellipse cx="100" cy="50" rx="30" ry="11.5" id="wide" fill-rule="inherit"/>
+	<svg x="20" y="30" width="50" height="40" viewBox="0 0 10 10"><polygon id="inner" points="1,1 9 1,9-1 5,5e0"/></svg>
+	<polyline points="0 0 10 0 10 10"/><g display="none"><circle r="9"/></g><g visibility="hidden"><circle r="9"/></g>
+	<defs><circle r="50"/></defs><text x="3">words</text><path d="M0 0 10 0"/>
+</svg>`
+	type file struct {
+		path string
+		says string
+	}
+	// labels is a file of areas of few values, the larger ones of 16 bits.
+	labels := func(name string, m draw.Image) string {
+		var b bytes.Buffer
+		for i := 0; name != "one.png" && i < m.Bounds().Dx()*m.Bounds().Dy(); i++ {
+			x, y := i%m.Bounds().Dx(), i/m.Bounds().Dx()
+			v := [5]uint16{0, 3, 300, 65535, 2}[(x/11+y/7*y/9)%5]
+			switch m := m.(type) {
+			case *image.Paletted:
+				m.SetColorIndex(x, y, uint8(v)%uint8(len(m.Palette)))
+			case *image.Gray:
+				m.SetGray(x, y, color.Gray{uint8(v)})
+			case *image.Gray16:
+				m.SetGray16(x, y, color.Gray16{v})
+			default:
+				m.Set(x, y, color.NRGBA{uint8(v), uint8(v >> 8), uint8(x / 25), 255})
+			}
+		}
+		if err := png.Encode(&b, m); err != nil {
+			t.Fatal(err)
+		}
+		return written(t, name, b.String())
+	}
+	from := func(name string) string { return testdata("../clients/regionfile/testdata/" + name) }
+	for _, f := range []file{
+		{from("regions.json"), ""}, {from("recipe.json"), ""}, {from("labelme.json"), "scale (line) was left out"},
+		{from("parts.geojson"), "(Point) was left out"}, {from("inkscape.svg"), "<line> was left out"},
+		{from("illustrator.svg"), ""},
+		{written(t, "masks.json", labelMe), ""}, {written(t, "runs.json", coco), ""},
+		{written(t, "many.svg", svg), "<text> was left out"}, {labels("gray.png", image.NewGray(image.Rect(0, 0, 90, 31))), ""},
+		{labels("gray16.png", image.NewGray16(image.Rect(0, 0, 33, 40))), ""}, {labels("one.png", m), ""},
+		{labels("colours.png", image.NewNRGBA(image.Rect(0, 0, 50, 40))), ""},
+		{labels("palette.png", image.NewPaletted(image.Rect(0, 0, 45, 40), palette.Plan9)), ""},
+		{labels("small palette.png", image.NewPaletted(image.Rect(0, 0, 45, 40), palette.Plan9[:3])), ""},
+	} {
+		want, err := s.regionsOf(t, f.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.regions(written(t, "one.json", "["+star+"]"), 1)
+		e.files("#import", f.path)
+		e.await(fmt.Sprintf(`document.querySelectorAll(".list .regions button").length === %d &&
+			document.querySelector(".list .regions button .name").textContent !== "star"`, len(want)))
+		if f.says != "" {
+			e.has(".message", f.says)
+		}
+		e.do(`document.getElementById("recipe-name").value = ""`)
+		got, err := s.regionsOf(t, e.exported("polyscan", "regions.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := differ(got, want); why != "" {
+			t.Errorf("%s: %s", filepath.Base(f.path), why)
+		}
+	}
+	for content, says := range map[string]string{
+		`<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0 L 5"/></svg>`:                         `<path>: “M0 0 L 5” can't be read`,
+		`<svg xmlns="http://www.w3.org/2000/svg"><rect id="a" width="3mm" height="9"/></svg>`:        `<rect id="a">: width is 3mm`,
+		`<svg xmlns="http://www.w3.org/2000/svg"><rect style="x: 3" width="3" height="9"/></svg>`:    `x in a style`,
+		`<svg xmlns="http://www.w3.org/2000/svg"><circle r="3" transform="turn(3)"/></svg>`:          `“turn(3)” can't be read`,
+		`<svg xmlns="http://www.w3.org/2000/svg"><circle r="1e8"/></svg>`:                            `further than 4,194,304`,
+		`<svg xmlns="http://www.w3.org/2000/svg"><circle`:                                            `no XML that the browser reads`,
+		`<svg xmlns="http://www.w3.org/2000/svg"><text>no shape</text></svg>`:                        `no shape with an area`,
+		`<html xmlns="http://www.w3.org/1999/xhtml"/>`:                                               `no regions file`,
+		`{"annotations": [{"image_id": 1, "segmentation": {"size": [5, 4], "counts": [6, 2, 99]}}]}`: `no regions file`,
+	} {
+		e.files("#import", written(t, "bad.svg", content))
+		e.has(".message.error", says)
+	}
+}
+
+// compressed are run lengths as COCO's string has them.
+func compressed(runs ...int) string {
+	var s []byte
+	for i, v := range runs {
+		if i > 2 {
+			v -= runs[i-2]
+		}
+		for more := true; more; {
+			c := v & 31
+			v >>= 5
+			if more = v != 0 && v != -1 || v == 0 && c&16 != 0 || v == -1 && c&16 == 0; more {
+				c |= 32
+			}
+			s = append(s, byte(c+48))
+		}
+	}
+	return string(s)
+}
+
+// found is a region as the command line prints it.
+type found struct {
+	Name   string
+	Rings  [][][2]float64
+	Mask   [][3]int
+	Fill   string
+	Limits []string
+}
+
+// regionsOf is what the command line finds in a file.
+func (s *served) regionsOf(t *testing.T, file string) ([]found, error) {
+	t.Helper()
+	var says bytes.Buffer
+	cmd := exec.Command(filepath.Join(programs, "polyscan"), "regions", file)
+	cmd.Stderr = &says
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", file, err, says.Bytes())
+	}
+	var f struct{ Regions []found }
+	if err := json.Unmarshal(out, &f); err != nil {
+		return nil, err
+	}
+	return f.Regions, nil
+}
+
+// differ is how regions differ by more than the last digits of vertices; "" where they don't.
+func differ(got, want []found) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d regions, want %d", len(got), len(want))
+	}
+	for i, g := range got {
+		w := want[i]
+		if g.Name != w.Name || !slices.Equal(g.Limits, w.Limits) || !slices.Equal(g.Mask, w.Mask) || len(g.Rings) != len(w.Rings) ||
+			(g.Fill == "evenodd") != (w.Fill == "evenodd") {
+			return fmt.Sprintf("region %d: %s, %d rings, %v, %q, %q; want %s, %d rings, %v, %q, %q", i, g.Name, len(g.Rings), g.Mask,
+				g.Fill, g.Limits, w.Name, len(w.Rings), w.Mask, w.Fill, w.Limits)
+		}
+		for k, ring := range g.Rings {
+			if len(ring) != len(w.Rings[k]) {
+				return fmt.Sprintf("%s: ring %d has %d vertices, want %d", g.Name, k, len(ring), len(w.Rings[k]))
+			}
+			for n, p := range ring {
+				if q := w.Rings[k][n]; math.Hypot(p[0]-q[0], p[1]-q[1]) > 1e-6 {
+					return fmt.Sprintf("%s: vertex %d of ring %d is %v, want %v", g.Name, n, k, p, q)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// A limit that names another region is told of the chosen region, too.
+func TestRecipeNamesAnother(t *testing.T) {
+	s := serve(t, "")
+	e := s.editor(t, "")
+	e.frame(testdata("board.png"))
+	e.regions(written(t, "two.json", `[{"name":"a","rings":[[[400,272],[544,272],[544,416],[400,416]]],
+		"limits":["mean - \"a ref\".mean in [-255, 255]"]},{"name":"a ref","rings":[[[10,10],[60,10],[60,60],[10,60]]]}]`), 2)
+	e.await(`document.querySelector(".limitrow .mark").textContent.includes("PASS")`)
+	e.await(`document.querySelector(".message").hidden`)
+	e.verdict("pass")
 }
 
 // What is drawn is cut out of a region whose edges it crosses, by keys and exactly: of one whose rings cross

@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -507,6 +508,109 @@ func TestStudioDrawOver(t *testing.T) {
 		t.Errorf("the first point moved from %v to %v", c.Points[0], p)
 	}
 	e.axeAll("studio-draw-over")
+}
+
+// The server finds the curves of a picture: they are drawn, and can be dragged, undone and saved as others can, and the
+// command line finds the same ones. A search is stopped, and what it was told wrongly is said.
+func TestStudioExtract(t *testing.T) {
+	s := serve(t, "")
+	e := s.studio(t, "curves")
+	e.await(`document.querySelector("section[aria-label='Curves of a picture'] button").disabled`)
+	e.files("#template", testdata("metal.png"))
+	e.await(`!document.getElementById("template-opacity").disabled`)
+	n := e.pictures("picture")
+	e.press("Find its curves")
+	e.await(`document.querySelectorAll("select[size] option").length > 0`)
+	e.settled(n)
+	drawing, picture := e.like(s, "extracted")
+	type file struct {
+		Curves []struct {
+			Points      [][2]float64
+			Left, Right [][]float64
+		}
+		Pixels [][]float64
+	}
+	var got, want, moved, undone file
+	parse := func(data []byte, into *file) {
+		t.Helper()
+		if err := json.Unmarshal(data, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parse(drawing, &got)
+	out := filepath.Join(t.TempDir(), "metal.json")
+	s.polyscan(t, "extract", testdata("metal.png"), "-o", out, "--addr", s.grpc)
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse(data, &want)
+	if len(got.Curves) == 0 || !reflect.DeepEqual(got.Curves, want.Curves) || len(got.Pixels) != len(want.Pixels) {
+		t.Errorf("%d curves and %d pixels, the command line has %d and %d", len(got.Curves), len(got.Pixels),
+			len(want.Curves), len(want.Pixels))
+	}
+	e.has(".right", fmt.Sprintf("%d curve", len(want.Curves)))
+
+	// The first curve is chosen, and moved by the keys.
+	n = e.pictures("picture")
+	e.do(`document.querySelector(".editor svg").focus()`)
+	for range 3 {
+		e.keys(kb.ArrowRight)
+	}
+	e.settled(n)
+	drawing, after := e.like(s, "moved")
+	parse(drawing, &moved)
+	if got.Curves[0].Points[0][0]+3 != moved.Curves[0].Points[0][0] {
+		t.Errorf("the first point is at %v, and was at %v", moved.Curves[0].Points[0], got.Curves[0].Points[0])
+	}
+	if levels, _ := farthest(picture, after); levels < 4 {
+		t.Errorf("the picture changed by %d levels", levels)
+	}
+	for range 4 { // three moves, and the search
+		e.press("Undo")
+	}
+	e.await(`document.querySelectorAll("select[size] option").length === 0`)
+	n = e.pictures("picture")
+	e.press("Redo")
+	e.settled(n)
+	drawing, _ = e.like(s, "done again")
+	parse(drawing, &undone)
+	if !reflect.DeepEqual(undone, got) {
+		t.Error("done again it is another drawing")
+	}
+	e.axeAll("studio-extract")
+
+	e.do(`document.getElementById("extract-threshold").value = "5000"`)
+	e.press("Find its curves")
+	e.has(".message.error", "options.threshold = 5000: must be 0.1 to 1000")
+}
+
+// A search for curves that takes long is stopped by who began it.
+func TestStudioExtractStopped(t *testing.T) {
+	s := serve(t, "")
+	e := s.studio(t, "curves")
+	m := image.NewNRGBA(image.Rect(0, 0, 1500, 1500))
+	for i := range m.Pix {
+		m.Pix[i] = uint8(i * i >> 9)
+		if i%4 == 3 {
+			m.Pix[i] = 255
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	e.files("#template", written(t, "noise.png", b.String()))
+	e.await(`!document.getElementById("template-opacity").disabled`)
+	e.do(`document.getElementById("extract-threshold").value = "0.1", document.getElementById("extract-pixels").value = "100"`)
+	e.press("Find its curves")
+	e.await(`document.querySelector("[data-extracting]")`)
+	e.press("Stop")
+	e.await(`!document.querySelector("[data-extracting]")`)
+	e.has("[role=status]", "Stopped. The drawing is as it was.")
+	if n := eval[int](e.tab, `document.querySelectorAll("select[size] option").length`); n != 0 {
+		t.Errorf("%d curves", n)
+	}
 }
 
 // A part that was kept is opened in each tab that takes frames.

@@ -14,7 +14,7 @@ import { boundsOf, withBounds } from "../limits";
 import { frameOf, Line } from "../line";
 import { badge, setBadge } from "../marks";
 import type { Page } from "../page";
-import { ends, read, write, type Format } from "../recipe/files";
+import { ends, readFile, write, type Format } from "../recipe/files";
 import { fileFrame, send, type Labelled } from "../recipe/labelled";
 import { LimitPlot } from "../recipe/limitplot";
 import { differences, fromRegions, Model, toRegionSet, type Shape } from "../recipe/model";
@@ -161,7 +161,7 @@ class Editor {
       if (file.files?.[0]) void this.load(file.files[0]);
       file.value = "";
     });
-    const regions = h("input", { type: "file", id: "import", class: "unseen", tabindex: -1, accept: ".json,.geojson", "aria-label": t.import });
+    const regions = h("input", { type: "file", id: "import", class: "unseen", tabindex: -1, accept: ".json,.geojson,.svg,.png", "aria-label": t.import });
     regions.addEventListener("change", () => {
       if (regions.files?.[0]) void this.import(regions.files[0]);
       regions.value = "";
@@ -315,7 +315,10 @@ class Editor {
     const signal = this.abort.signal;
     const shape = model.shape;
     if (shape) {
-      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: toRegionSet([shape], model.scale) }, reductions: { statistics: shown } } }, { signal });
+      // With the regions that its limits and its reference name.
+      const others = model.shapes.filter((s) => s !== shape && (s.name === shape.reference?.region || shape.limits.some((l) => l.includes(`"${s.name}"`))));
+      const set = toRegionSet([shape, ...others.map((s) => ({ ...s, limits: [], reference: undefined }))], model.scale);
+      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, reductions: { statistics: shown } } }, { signal });
       if (this.model.shape === shape || this.model.shape?.name === shape.name) this.detail = one.result?.regions[0];
       if (moving && this.detail) this.stage.marks[model.chosen] = markOf(this.detail);
       performance.mark("numbers", { detail: revision });
@@ -499,7 +502,7 @@ class Editor {
   private async import(file: File): Promise<void> {
     this.tell("");
     try {
-      const r = read(await file.text(), this.frameName);
+      const r = await readFile(file, this.frameName);
       this.model.edit(() => {
         this.model.shapes = r.shapes;
         this.model.scale = r.scale ?? this.model.scale;
@@ -507,6 +510,7 @@ class Editor {
         this.model.vertex = null;
       });
       if (!this.recipeName.value && namePattern.test(r.name)) this.recipeName.value = r.name;
+      if (r.warnings?.length) this.tell(t.leftOut(r.warnings[0]!, r.warnings.length - 1));
       this.showSave();
     } catch (err) {
       this.fail(err);

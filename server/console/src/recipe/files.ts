@@ -1,10 +1,11 @@
-// Regions files that the page reads and writes: those of clients/regionfile, but for SVG, and for masks in other formats
-// than polyscan's own, which it doesn't read. polyscan regions FILE converts these.
+// Regions files that the page reads and writes: those of clients/regionfile.
 
 import { text } from "../text";
-import { circle, rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
+import { labelImage, outline, pngMask, runLengths, union as unionOf } from "./mask";
+import { rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
 import { simple } from "./outline";
 import { squares } from "./stage";
+import { readSvg, round } from "./svg";
 
 /** Drawn is the frame that regions were drawn on, where there is one. */
 export interface Drawn {
@@ -33,6 +34,7 @@ interface LabelMe {
   shape_type?: string | null;
   flags?: Record<string, boolean> | null;
   group_id?: number | null;
+  mask?: string | null;
 }
 
 interface Attributes {
@@ -46,7 +48,7 @@ interface Coco {
     id?: number | string;
     image_id?: number | string;
     category_id?: number | string;
-    segmentation?: number[][] | Record<string, unknown> | null;
+    segmentation?: number[][] | { size?: unknown; counts?: unknown } | null;
     bbox?: [number, number, number, number];
     attributes?: Attributes | null;
   }[];
@@ -81,11 +83,41 @@ function limitsOf(a: Attributes | null | undefined): string[] {
   return typeof l === "string" ? l.split(";").map((s) => s.trim()).filter(Boolean) : l;
 }
 
+/** evenOdd reads the name of a fill rule. */
+function evenOdd(fill: string | undefined): boolean {
+  const name = (fill ?? "").toLowerCase().replace(/[-_]/g, "");
+  if (!["", "nonzero", "evenodd"].includes(name)) throw unreadable();
+  return name === "evenodd";
+}
+
 // The direction of a ring, clockwise on the screen or not.
 const turned = (xy: number[], clockwise: boolean): number[] => (twiceArea(xy) > 0 === clockwise ? xy : pairsOf(xy).reverse().flat());
 
+/** Regions are those of a file; warnings say what of it gives none. */
+export interface Regions {
+  name: string;
+  shapes: Shape[];
+  scale?: ScaleLike;
+  warnings?: string[];
+}
+
+/** readFile is read for a file, which may be a PNG. */
+export async function readFile(file: File, frame = ""): Promise<Regions> {
+  const data = new Uint8Array(await file.arrayBuffer());
+  if (String.fromCharCode(...data.subarray(0, 4)) !== "\x89PNG") return read(new TextDecoder().decode(data), frame);
+  const shapes = (await labelImage(data)).map((l): Shape => ({ ...l, rings: [], evenOdd: false, limits: [] }));
+  if (!shapes.length) throw new Error(text.recipe.emptyMask);
+  return { name: "", shapes };
+}
+
 /** read makes regions of a file. frame is the name of the one at hand, for files that describe several. */
-export function read(content: string, frame = ""): { name: string; shapes: Shape[]; scale?: ScaleLike } {
+export async function read(content: string, frame = ""): Promise<Regions> {
+  content = content.trimStart(); // and a byte order mark is white space
+  if (content.startsWith("<")) {
+    const svg = readSvg(content);
+    if (!svg.shapes.length) throw new Error(text.recipe.noShapes);
+    return { ...svg, shapes: unique(svg.shapes) };
+  }
   let top: unknown;
   try {
     top = JSON.parse(content);
@@ -103,68 +135,87 @@ export function read(content: string, frame = ""): { name: string; shapes: Shape
         name: r.name ?? "",
         rings: (r.rings ?? []).map((g) => g.flat()),
         mask: r.mask?.flat(),
-        evenOdd: (r.fill ?? whole.fill) === "evenodd",
+        evenOdd: evenOdd(r.fill || whole.fill),
         limits: r.limits ?? [],
         reference: r.reference,
       }))),
     };
   }
-  if (Array.isArray(whole.shapes)) return { name: "", shapes: unique(labelMe(whole.shapes)) };
-  if (Array.isArray(whole.annotations)) return { name: "", shapes: unique(coco(whole as unknown as Coco, frame)) };
-  if (typeof whole.type === "string") return { name: whole.name ?? "", shapes: unique(geoJson(whole as Geo)) };
+  const warnings: string[] = [];
+  if (Array.isArray(whole.shapes)) return { name: "", shapes: unique(await labelMe(whole.shapes, warnings)), warnings };
+  if (Array.isArray(whole.annotations)) return { name: "", shapes: unique(coco(whole as unknown as Coco, frame, warnings)), warnings };
+  if (typeof whole.type === "string") return { name: whole.name ?? "", shapes: unique(geoJson(whole as Geo, warnings)), warnings };
   throw unreadable();
 }
 
-function labelMe(all: LabelMe[]): Shape[] {
+async function labelMe(all: LabelMe[], warnings: string[]): Promise<Shape[]> {
   const shapes: Shape[] = [];
   const groups = new Map<string, Shape>();
   for (const s of all) {
     const [a, b] = s.points;
     const kind = s.shape_type || "polygon";
-    let ring: number[];
-    if (kind === "polygon" || kind === "oriented_rectangle") ring = s.points.flat();
-    else if (kind === "rectangle" && a && b) ring = rectangle(a[0], a[1], b[0], b[1]);
-    else if (kind === "circle" && a && b) ring = circle(a[0], a[1], Math.hypot(b[0] - a[0], b[1] - a[1]));
-    else throw unreadable();
+    let rings: number[][] = [];
+    let mask: number[] | undefined;
+    if (kind === "polygon" || kind === "oriented_rectangle") rings = [s.points.flat()];
+    else if (kind === "rectangle" && a && b) rings = [rectangle(a[0], a[1], b[0], b[1])];
+    else if (kind === "circle" && a && b) rings = [round(a[0], a[1], Math.hypot(b[0] - a[0], b[1] - a[1]))];
+    else if (kind === "mask" && a && s.mask) mask = await pngMask(s.mask, a);
+    else if (["rectangle", "circle", "mask"].includes(kind)) throw unreadable();
+    if (!rings.length && !mask?.length) {
+      // a line, a point, or a mask without pixels
+      warnings.push(text.recipe.noArea(s.label ?? "", kind));
+      continue;
+    }
     const limits = Object.entries(s.flags ?? {}).filter(([k, on]) => on && /[<>=[(≤≥]/.test(k)).map(([k]) => k);
     const key = JSON.stringify([s.label, s.group_id]);
     const one = typeof s.group_id === "number" ? groups.get(key) : undefined;
     if (one) {
-      // Shapes of a group are one region, which covers what any of them does.
-      one.rings = [...one.rings, ring].map((xy) => turned(xy, true));
+      // Shapes of a group are one region, which covers what any of them does: masks a mask, and with others rings.
+      if (one.mask && mask) one.mask = unionOf([...one.mask, ...mask]);
+      else {
+        const same = (r: number[][], m?: number[]): number[][] => (m ? outline(m) : r.length === 1 ? r.map((xy) => turned(xy, true)) : r);
+        one.rings = [...same(one.rings, one.mask), ...same(rings, mask)];
+        delete one.mask;
+      }
       one.limits.push(...limits);
       continue;
     }
-    const shape = { name: s.label ?? "", rings: [ring], evenOdd: false, limits };
+    const shape = { name: s.label ?? "", rings, ...(mask && { mask }), evenOdd: false, limits };
     groups.set(key, shape);
     shapes.push(shape);
   }
   return shapes;
 }
 
-function coco(c: Coco, frame: string): Shape[] {
+function coco(c: Coco, frame: string, warnings: string[]): Shape[] {
   const base = (s: string): string => s.replace(/^.*[\\/]/, "");
   const used = new Set(c.annotations.map((a) => String(a.image_id)));
   let images = [...used];
   if (used.size > 1) images = (c.images ?? []).filter((m) => used.has(String(m.id)) && base(m.file_name ?? "") === base(frame)).map((m) => String(m.id));
   if (images.length !== 1) throw new Error(text.recipe.manyImages);
   const names = new Map(c.categories?.map((k) => [String(k.id), k.name]));
-  return c.annotations.map((a, i) => ({ a, i })).filter(({ a }) => String(a.image_id) === images[0]).map(({ a, i }): Shape => {
+  return c.annotations.map((a, i) => ({ a, i })).filter(({ a }) => String(a.image_id) === images[0]).flatMap(({ a, i }): Shape[] => {
+    const category = names.get(String(a.category_id)) || String(a.category_id ?? "region");
+    const shape = (rings: number[][]): Shape => ({ name: `${category}#${a.id ?? i}`, rings, evenOdd: false, limits: limitsOf(a.attributes) });
     let rings: number[][] = [];
     if (Array.isArray(a.segmentation)) rings = a.segmentation;
-    else if (a.segmentation) throw unreadable();
+    else if (a.segmentation) {
+      const mask = runLengths(a.segmentation.size, a.segmentation.counts);
+      if (mask.length) return [{ ...shape([]), mask }];
+      warnings.push(text.recipe.noArea(category, "mask"));
+      return [];
+    }
     if (!rings.length && a.bbox) rings = [rectangle(a.bbox[0], a.bbox[1], a.bbox[0] + a.bbox[2], a.bbox[1] + a.bbox[3])];
     if (!rings.length) throw unreadable();
     if (rings.length > 1) rings = rings.map((xy) => turned(xy, true));
-    const category = names.get(String(a.category_id)) || String(a.category_id ?? "region");
-    return { name: `${category}#${a.id ?? i}`, rings, evenOdd: false, limits: limitsOf(a.attributes) };
+    return [shape(rings)];
   });
 }
 
-function geoJson(g: Geo, of?: Geo): Shape[] {
-  if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f));
-  if (g.type === "Feature") return g.geometry ? geoJson(g.geometry, g) : [];
-  if (g.type === "GeometryCollection") return (g.geometries ?? []).flatMap((x) => geoJson(x, of));
+function geoJson(g: Geo, warnings: string[], of?: Geo): Shape[] {
+  if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f, warnings));
+  if (g.type === "Feature" && g.geometry) return geoJson(g.geometry, warnings, g);
+  if (g.type === "GeometryCollection") return (g.geometries ?? []).flatMap((x) => geoJson(x, warnings, of));
   // The last position of a ring is the first again.
   const ring = (at: [number, number][]): number[] => {
     const xy = at.flatMap(([x, y]) => [x, y]);
@@ -175,7 +226,10 @@ function geoJson(g: Geo, of?: Geo): Shape[] {
   const shape = (rings: number[][], evenOdd: boolean): Shape[] => (rings.length ? [{ name, rings, evenOdd, limits: limitsOf(p) }] : []);
   const polygon = (all: [number, number][][]): Shape[] => shape(all.map(ring), true);
   if (g.type === "Polygon") return polygon(g.coordinates as [number, number][][]);
-  if (g.type !== "MultiPolygon") return [];
+  if (g.type !== "MultiPolygon") {
+    warnings.push(text.recipe.noArea(name, g.type));
+    return [];
+  }
   const members = (g.coordinates as [number, number][][][]).filter((m) => m.length);
   if (members.length === 1) return polygon(members[0]!);
   return shape(members.flatMap((m) => m.map((at, i) => turned(ring(at), i === 0))), false);

@@ -1,16 +1,16 @@
 // The tab Curves: a drawing, and its picture as it is drawn.
 
-import { errorText } from "../api";
+import { client, errorText } from "../api";
 import { download, field, h, set, text as put } from "../dom";
 import { short, time } from "../format";
-import { DiffusionMethod, type SolveResponse } from "../gen/polyscan/v1/diffusion_pb";
-import { Encoding } from "../gen/polyscan/v1/frame_pb";
+import { DiffusionMethod, DiffusionService, type Curve as CurveMessage, type SolveResponse } from "../gen/polyscan/v1/diffusion_pb";
+import { Encoding, PixelFormat } from "../gen/polyscan/v1/frame_pb";
 import { Line } from "../line";
 import { imageOf, pngOf } from "../pixels";
 import { text } from "../text";
 import { milliseconds } from "../watch";
 import { CurveStage, type Tool } from "./curvestage";
-import { colorsOf, Drawing, hex, mostSide, read, rgb, segments, sides, write, type Side } from "./drawing";
+import { colorsOf, Drawing, hex, type Curve, mostSide, read, rgb, segments, sides, write, type Side } from "./drawing";
 import { Edit, restTime } from "./edit";
 import type { Tab } from "./tab";
 
@@ -18,6 +18,21 @@ const t = text.studio;
 const rateTime = 1000; // ms that the rate is of
 const slow = 50; // ms that a picture may take for 20 to come in a second
 const beside = 3; // pixels from a curve to where its colours are taken: those nearer are of the edge itself
+
+/** levels are a colour as the server rounds it, which single precision doesn't hold. */
+const levels = (c: { red: number; green: number; blue: number }): [number, number, number] =>
+  [c.red, c.green, c.blue].map((v) => Math.round(100 * v) / 100) as [number, number, number];
+
+const curveOf = (c: CurveMessage): Omit<Curve, "id"> => {
+  const colors = (stops: CurveMessage["left"]): Curve["left"] => stops.map((s) => [s.at, ...levels(s)]);
+  return {
+    points: c.xy,
+    left: colors(c.left),
+    right: colors(c.right),
+    blur: c.blur.map((s) => [s.at, s.sigma]),
+    barrier: c.barrier,
+  };
+};
 
 export const curves: Tab = (root) => {
   const drawing = new Drawing();
@@ -66,11 +81,63 @@ export const curves: Tab = (root) => {
   const opacity = h("input", { type: "range", id: "template-opacity", min: 0, max: 100, value: 50, disabled: true });
   const takeColors = h("input", { type: "checkbox", checked: true, disabled: true });
   opacity.addEventListener("input", () => stage.setTemplate(overlaid, Number(opacity.value) / 100));
+
+  // Its curves, as the server finds them.
+  let extracting: AbortController | null = null;
+  const detail = (name: string, min: number, max: number, value: number): HTMLInputElement =>
+    h("input", { type: "number", id: `extract-${name}`, min, max, step: "any", value });
+  const steep = detail("threshold", 0.1, 1000, 20);
+  const long = detail("length", 2, 1 << 20, 20);
+  const share = detail("pixels", 0, 100, 5);
+  const extract = h("button", { class: "primary", disabled: true }, t.extract);
+  const extractCurves = async (picture: ImageData): Promise<void> => {
+    const mine = (extracting = new AbortController());
+    root.toggleAttribute("data-extracting", true);
+    put(extract, t.stopExtract);
+    put(status, t.extracting);
+    fail("");
+    try {
+      const r = await client(DiffusionService).extract(
+        {
+          frame: {
+            encoding: Encoding.RAW,
+            layout: { width: picture.width, height: picture.height, pixelFormat: PixelFormat.RGBA8 },
+            source: { case: "data", value: new Uint8Array(picture.data.buffer) },
+          },
+          options: { threshold: Number(steep.value), length: Math.round(Number(long.value)), maxPixels: Number(share.value) / 100 },
+        },
+        { signal: mine.signal },
+      );
+      if (mine !== extracting) return;
+      const curves = (r.drawing?.curves ?? []).map(curveOf);
+      const pixels = (r.drawing?.pixels ?? []).map((p) => [p.x, p.y, ...levels(p)]);
+      drawing.replace(curves, pixels);
+      stage.setTool("select");
+      const found = t.extracted(curves.length, pixels.length, r.psnr);
+      put(status, found);
+      put(extractFound, found);
+    } catch (err) {
+      if (!mine.signal.aborted) fail(errorText(err));
+      else put(status, t.extractStopped);
+    } finally {
+      if (mine === extracting) {
+        extracting = null;
+        root.toggleAttribute("data-extracting", false);
+        put(extract, t.extract);
+      }
+    }
+  };
+  const extractFound = h("p", { class: "help" });
+  extract.addEventListener("click", () => {
+    if (extracting) extracting.abort();
+    else if (template) void extractCurves(template);
+  });
   const setTemplate = (image: ImageBitmap | null): void => {
     stage.setTemplate(image, Number(opacity.value) / 100);
     overlaid = image;
     template = null;
-    opacity.disabled = takeColors.disabled = !image;
+    extracting?.abort();
+    opacity.disabled = takeColors.disabled = extract.disabled = !image;
     if (!image) return;
     const c = new OffscreenCanvas(image.width, image.height).getContext("2d")!;
     c.drawImage(image, 0, 0);
@@ -319,6 +386,7 @@ export const curves: Tab = (root) => {
     pace = 0;
     edit.end();
     setTemplate(null);
+    put(extractFound, "");
     stage.clear();
     shown = null;
     drawing.start(w, c, from?.curves, from?.pixels);
@@ -455,6 +523,15 @@ export const curves: Tab = (root) => {
           h("label", { class: "check" }, takeColors, h("span", null, t.takeColors)),
           field(t.templateOpacity, opacity),
         ),
+        h(
+          "section",
+          { class: "card", "aria-label": t.extractTitle },
+          h("h2", null, t.extractTitle),
+          h("p", { class: "help" }, t.extractHelp),
+          h("div", { class: "fields" }, field(t.threshold, steep), field(t.edgeLength, long), field(t.besides, share)),
+          extract,
+          extractFound,
+        ),
         panel,
         h(
           "section",
@@ -495,6 +572,7 @@ export const curves: Tab = (root) => {
     clearTimeout(timer);
     window.removeEventListener("beforeunload", leaving);
     clearTimeout(rest);
+    extracting?.abort();
     small.end();
     edit.end();
     line.end();

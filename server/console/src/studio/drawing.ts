@@ -117,16 +117,29 @@ export class Drawing extends Undo {
   width = 512;
   height = 512;
   curves: Curve[] = [];
-  pixels: number[][] = []; // given under the curves; kept as they are
   chosen = -1;
   part: Part | null = null;
+
+  /** What pixels were, and which of that they are: there may be many, so what can be undone has a number for them. */
+  private given: number[][][] = [[]];
+  private now = 0;
 
   get curve(): Curve | undefined {
     return this.curves[this.chosen];
   }
 
+  /** pixels are given under the curves; x, y, red, green and blue of each. */
+  get pixels(): number[][] {
+    return this.given[this.now]!;
+  }
+
+  /** pixelsOf tells pixels from those that there were before. */
+  get pixelsOf(): number {
+    return this.now;
+  }
+
   protected override snapshot(): string {
-    return JSON.stringify({ curves: this.curves, chosen: this.chosen });
+    return JSON.stringify({ curves: this.curves, chosen: this.chosen, now: this.now });
   }
 
   protected override restore(s: string): void {
@@ -136,8 +149,20 @@ export class Drawing extends Undo {
 
   /** start empties the canvas. */
   start(width: number, height: number, curves: Curve[] = [], pixels: number[][] = []): void {
-    Object.assign(this, { width, height, curves, pixels, chosen: curves.length ? 0 : -1, part: null });
+    Object.assign(this, { width, height, curves, chosen: curves.length ? 0 : -1, part: null });
+    this.given = [pixels];
+    this.now = 0;
     this.forget();
+  }
+
+  /** replace puts others in the place of all curves and pixels. */
+  replace(curves: Omit<Curve, "id">[], pixels: number[][]): void {
+    this.edit(() => {
+      this.curves = curves.map((c, i) => ({ ...c, id: `curve ${i + 1}` }));
+      this.now = this.given.push(pixels) - 1;
+      this.chosen = curves.length ? 0 : -1;
+      this.part = null;
+    });
   }
 
   choose(i: number, part: Part | null = null): void {

@@ -151,7 +151,7 @@ export class Edit {
   }
 
   private sizeOf(): string {
-    return `${this.drawing.width} ${this.drawing.height} ${this.drawing.pixels.length}`;
+    return `${this.drawing.width} ${this.drawing.height} ${this.drawing.pixelsOf}`;
   }
 
   private await(): void {

@@ -7,7 +7,7 @@ import { DiffusionService, type FillReport } from "../gen/polyscan/v1/diffusion_
 import { Encoding, type Frame } from "../gen/polyscan/v1/frame_pb";
 import { latest } from "../latest";
 import { imageOf, pngOf } from "../pixels";
-import { read } from "../recipe/files";
+import { readFile } from "../recipe/files";
 import { Model, toRegionSet } from "../recipe/model";
 import { Stage, type Tool, type Use } from "../recipe/stage";
 import { text } from "../text";
@@ -136,15 +136,16 @@ export const fill: Tab = (root) => {
     id: "fill-regions",
     class: "unseen",
     tabindex: -1,
-    accept: ".json,.geojson",
+    accept: ".json,.geojson,.svg,.png",
     "aria-label": r.import,
   });
   file.addEventListener("change", () => {
-    void file.files?.[0]
-      ?.text()
-      .then((s) => {
-        const { shapes, scale } = read(s, frame.name);
+    const chosen = file.files?.[0];
+    if (!chosen) return;
+    void readFile(chosen, frame.name)
+      .then(({ shapes, scale, warnings }) => {
         model.replace(shapes, scale);
+        if (warnings?.length) tell(r.leftOut(warnings[0]!, warnings.length - 1));
       })
       .catch((err: unknown) => tell(err instanceof Error ? err.message : String(err), true));
     file.value = "";
