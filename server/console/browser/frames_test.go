@@ -169,7 +169,8 @@ func TestRecipeImports(t *testing.T) {
 	<title>Many shapes</title>
 	<g transform="translate(10,20) rotate(30) scale(1.5 -.75)skewX(10)">
 		<path id="p1" d="M10 10 L 40,10 40 40 10 40zm5 5h20v20h-20z"/>
-		<path id="p2" style="fill-rule: nonzero" d="M60 0c5-10 15-10 20 0s15 10 20 0q5 -20 10 0t10 0A 10 5 20 0 1 90 20a5 5 0 1,0-9,3.5.5.5e1 2 10-1-2z"/>
+		<path id="p2" style="fill-rule: nonzero"
+			d="M60 0c5-10 15-10 20 0s15 10 20 0q5 -20 10 0t10 0A 10 5 20 0 1 90 20a5 5 0 1,0-9,3.5.5.5e1 2 10-1-2z"/>
 	</g>
 	<rect x="3" y="7" width="30" height="20" rx="4"><title> A  rounded
 		one </title></rect>
@@ -191,7 +192,7 @@ func TestRecipeImports(t *testing.T) {
 			v := [5]uint16{0, 3, 300, 65535, 2}[(x/11+y/7*y/9)%5]
 			switch m := m.(type) {
 			case *image.Paletted:
-				m.SetColorIndex(x, y, uint8(v)%uint8(len(m.Palette)))
+				m.SetColorIndex(x, y, uint8(int(v)%len(m.Palette)))
 			case *image.Gray:
 				m.SetGray(x, y, color.Gray{uint8(v)})
 			case *image.Gray16:

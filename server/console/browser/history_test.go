@@ -106,6 +106,14 @@ func TestBrowserHistory(t *testing.T) {
 		t.Errorf("%v", facts)
 	}
 	b.axeAll("history-parts")
+	for _, width := range []int64{768, 820, 1024} { // a tablet shows all columns
+		b.look(width, "light")
+		if wide := eval[int](b, `(() => { const s = document.querySelector(".parts .scroll");
+			return s.scrollWidth - s.clientWidth + document.documentElement.scrollWidth - innerWidth; })()`); wide > 0 {
+			t.Errorf("at a width of %d the parts are %d px too wide", width, wide)
+		}
+		b.shot(fmt.Sprintf("history-parts-%d", width))
+	}
 	if eval[bool](b, `!!document.querySelector(".pair a")`) {
 		t.Error("who may only look on is led to the page Recipe")
 	}
