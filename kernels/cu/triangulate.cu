@@ -873,6 +873,12 @@ __device__ __forceinline__ bool improve(const TriangulateState *state, int2 p, B
     }
 }
 
+__device__ __forceinline__ u32 multiprocessor() {
+    u32 id;
+    asm("mov.u32 %0, %%smid;" : "=r"(id));
+    return id;
+}
+
 // Nodes that are still to be visited: a level in the upper 8 bits. Each leaves at most 32 behind, of the level below.
 #define STACK 192
 
@@ -882,6 +888,9 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
     TriangulateState *state = d.state;
     const u32 n = state->n, tasks = state->far * POINT_SLOTS, lane = lane_id();
     if (!tasks) return;
+    // Points on a circle keep these blocks for many milliseconds, in which no block ends: each eighth multiprocessor is
+    // left to strips. The first blocks work wherever they are, so that all tasks are done.
+    if (blockIdx.x >= gridDim.x / 8 && multiprocessor() % 8 == 0) return;
     const int top = top_level(n), thin = has_slabs(state) ? 3 : 0; // levels with slabs
     u32 *stack = stacks[threadIdx.x >> 5];
     for (;;) {

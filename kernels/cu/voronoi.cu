@@ -171,12 +171,16 @@ __device__ __forceinline__ int2 most_central(float v, int2 s) {
     return make_int2(__shfl_sync(~0u, s.x, least), __shfl_sync(~0u, s.y, least));
 }
 
+// What a site is farther from the centre of a box than q is, squared.
+template <typename I> __device__ __forceinline__ I beyond(const Box &b, int2 q, int2 s) {
+    return (I)(s.x - q.x) * (I)(s.x + q.x - b.x0 - b.x1) + (I)(s.y - q.y) * (I)(s.y + q.y - b.y0 - b.y1);
+}
+
 // Is s as near as q somewhere in the box? |s-p|^2 - |q-p|^2 is linear in p, so that its least is in a corner: what it is in
 // the centre, less |dx| and |dy| times half the sides, doubled.
 template <typename I> __device__ __forceinline__ bool competes(const Box &b, int2 q, int2 s) {
     const I dx = s.x - q.x, dy = s.y - q.y;
-    const I centre = dx * (I)(s.x + q.x - b.x0 - b.x1) + dy * (I)(s.y + q.y - b.y0 - b.y1);
-    return centre <= (dx < 0 ? -dx : dx) * (I)(b.x1 - b.x0) + (dy < 0 ? -dy : dy) * (I)(b.y1 - b.y0);
+    return beyond<I>(b, q, s) <= (dx < 0 ? -dx : dx) * (I)(b.x1 - b.x0) + (dy < 0 ? -dy : dy) * (I)(b.y1 - b.y0);
 }
 
 // Bits from a to b, of those that there are.
@@ -365,11 +369,36 @@ __device__ __forceinline__ int place_of(bool keep, int *n) {
     return i;
 }
 
-// Lists the candidates of a box, and returns how many there are, even where that is more than VORONOI_LIST; it stops
-// counting where there are more than most.
+// Of a value and a site of each lane those with the least value, in all lanes.
+template <typename I> __device__ __forceinline__ void least_of(I *v, int2 *s) {
+    for (int o = 16; o; o >>= 1) {
+        const I other = __shfl_xor_sync(~0u, *v, o);
+        const int x = __shfl_xor_sync(~0u, s->x, o), y = __shfl_xor_sync(~0u, s->y, o);
+        if (other < *v || other == *v && (x < s->x || x == s->x && y < s->y)) *v = other, *s = make_int2(x, y);
+    }
+}
+
+// A site nearest to the centre of a box, and by what it is nearer than q: of all sites of the source that may compete
+// with q. Far from all sites the q of central can be tens of pixels farther away than that, and on a circle thousands
+// of sites compete with it, but few with this one.
 template <typename I, bool DIRECT>
-__device__ __forceinline__ int candidates(const Source<DIRECT> &from, const List &s, const Box &b, int most) {
-    const int2 q = from.template central<I>(b);
+__device__ __forceinline__ I nearest(const Source<DIRECT> &from, const Box &b, int2 *q) {
+    I least = 0;
+    int2 best = *q;
+    from.template each<I>(b, *q, [&](int2 at, u32, bool) {
+        const I v = beyond<I>(b, *q, at);
+        if (v < least) least = v, best = at;
+        return false;
+    });
+    least_of(&least, &best);
+    *q = best;
+    return least;
+}
+
+// Lists the candidates of a box, those that compete with q, and returns how many there are, even where that is more than
+// VORONOI_LIST; it stops counting where there are more than most.
+template <typename I, bool DIRECT>
+__device__ __forceinline__ int candidates(const Source<DIRECT> &from, const List &s, const Box &b, int2 q, int most) {
     int n = 0;
     from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {
         const bool keep = there && competes<I>(b, q, at);
@@ -379,6 +408,10 @@ __device__ __forceinline__ int candidates(const Source<DIRECT> &from, const List
     });
     __syncwarp();
     return n;
+}
+template <typename I, bool DIRECT>
+__device__ __forceinline__ int candidates(const Source<DIRECT> &from, const List &s, const Box &b, int most) {
+    return candidates<I>(from, s, b, from.template central<I>(b), most);
 }
 
 // Those of n candidates (of a list, or all that there are) that are ones of a box within theirs.
@@ -606,13 +639,24 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
     const Source<DIRECT> from = {g, t, 0, 1};
     const List list = {s.at, s.label, s.line};
     // What is far from all sites has many candidates for another reason than that they are dense.
-    const int most = t.near ? VORONOI_TILE_MOST : VORONOI_LIST, all = candidates<I>(from, list, t.box, most);
+    const int most = t.near ? VORONOI_TILE_MOST : VORONOI_LIST;
+    int2 central = from.template central<I>(t.box);
+    int all;
+    for (bool again = !DIRECT && !t.near;; again = false) {
+        all = candidates<I>(from, list, t.box, central, most);
+        if (!again || all <= most) break;
+        nearest<I>(from, t.box, &central);
+    }
     if (all == 1) {
         fill_tile(g, t, s.label[0]);
         return;
     }
     if (!DIRECT && all > most) {
-        leave(g, t, tile, 0);
+        // In the middle of a circle are few tiles that have so many candidates, and blocks for all of their parts.
+        if (t.near)
+            leave(g, t, tile, 0);
+        else
+            for (int part = QUARTERS; part < QUARTERS + 16; part++) leave(g, t, tile, part);
         return;
     }
     for (int h = 0; h < 4; h++) {
@@ -660,6 +704,8 @@ struct HardShared {
     int2 at[VORONOI_HARD_LIST];
     u32 label[VORONOI_HARD_LIST];
     unsigned short square[HARD_WARPS][VORONOI_HARD_LIST];
+    i64 nearer[HARD_WARPS]; // what each warp's nearest site is nearer than that of central
+    int2 nearest[HARD_WARPS];
     int n;
 };
 
@@ -676,8 +722,13 @@ template <typename I> __device__ __forceinline__ void label_hard(const VoronoiAr
             const int part = __ffs(parts) - 1;
             Box b;
             if (!part_of(t, part, &b)) continue;
-            const int2 q = from.template central<I>(b);
+            int2 q = from.template central<I>(b);
+            const I nearer = t.near ? 0 : nearest<I>(from, b, &q); // of the sites that this warp looks at
+            if (t.lane == 0) s.nearer[warp] = nearer, s.nearest[warp] = q;
             __syncthreads(); // nobody looks at the list before
+            I least = 0;
+            for (int w = 0; w < HARD_WARPS; w++)
+                if (w == 0 || (I)s.nearer[w] < least) least = (I)s.nearer[w], q = s.nearest[w];
             if (threadIdx.x == 0) s.n = 0;
             __syncthreads();
             from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {

@@ -48,13 +48,17 @@ func TestStripBenchmarks(t *testing.T) {
 		return s
 	}
 	low, high := stream(-1), stream(1)
+	// Sites on a circle are what blocks of some kernels take that can fill a whole device.
 	voronoi := diagram(t, dev, low, scattered(points, side, side, "even"), side, side, driver.VoronoiDefault)
-	scratch, err := dev.Scratch(&driver.Triangulate{N: points})
-	if err != nil {
-		t.Fatal(err)
+	circle := diagram(t, dev, low, scattered(points/100, side, side, "on a circle"), side, side, driver.VoronoiDefault)
+	mesh := func(v *driver.Voronoi) *driver.Triangulate {
+		scratch, err := dev.Scratch(&driver.Triangulate{N: v.N})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &driver.Triangulate{Points: v.Sites, N: v.N, Triangles: alloc(t, dev, 24*int64(v.N)),
+			Count: alloc(t, dev, 4), Scratch: alloc(t, dev, scratch)}
 	}
-	triangulate := &driver.Triangulate{Points: voronoi.Sites, N: points, Triangles: alloc(t, dev, 24*int64(points)),
-		Count: alloc(t, dev, 4), Scratch: alloc(t, dev, scratch)}
 	reduce := w.reduce(devicetest.Strip{Height: p.Height}, false)
 	if err := errors.Join(high.Run(w.prepare(driver.MethodDefault)), high.Run(reduce), high.Wait(t.Context()),
 		low.Wait(t.Context())); err != nil {
@@ -65,8 +69,10 @@ func TestStripBenchmarks(t *testing.T) {
 		op   driver.Op
 	}{
 		{"nothing", nil},
-		{fmt.Sprintf("a triangulation of %d points", points), triangulate},
+		{fmt.Sprintf("a triangulation of %d points", points), mesh(voronoi)},
+		{fmt.Sprintf("a triangulation of %d points on a circle", circle.N), mesh(circle)},
 		{fmt.Sprintf("a Voronoi diagram of %d sites, %dx%d", points, side, side), voronoi},
+		{fmt.Sprintf("a Voronoi diagram of %d sites on a circle, %dx%d", circle.N, side, side), circle},
 	} {
 		stop, done := make(chan struct{}), make(chan error, 1)
 		go func() { // an op may look, midway, how far it has come
