@@ -37,8 +37,8 @@ func (p *poisoner) prepare(b block) error {
 	return overwrite(p.stream, p.mem, b)
 }
 
-// bury overwrites a block that was used, after a look at its guard: what that shows, close returns. Who gives memory
-// back gets no error: where the stream fails the block goes back as it is.
+// bury overwrites a block that was used, after a look at its guard: what that shows, close returns. A caller that gives
+// memory back gets no error: where the stream fails the block goes back as it is.
 func (p *poisoner) bury(b block) {
 	if p == nil {
 		return

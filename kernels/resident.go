@@ -52,7 +52,7 @@ func (r *Resident[T]) Acquire() (Buffer[T], bool) {
 	return r.buf, true
 }
 
-// Buffer is the memory, for who holds it.
+// Buffer is the memory, for its holder.
 func (r *Resident[T]) Buffer() Buffer[T] { return r.buf }
 
 // Gone reports whether the memory was evicted or dropped: nobody can acquire it any more.

@@ -88,8 +88,8 @@ func runsInside(runs []Run, width, height int) (r Rect, n uint64) {
 }
 
 // LabelRuns are the runs of pixels of an image that have the same label other than 0, row by row: of a gray image the
-// sample, of a palette the index, of others the colour as 0xrrggbb, whatever its alpha. The image's first pixel is pixel
-// (x, y) of frames.
+// sample, of a palette the index, of others the colour as 0xrrggbb, whatever its alpha. The image's first pixel is
+// pixel (x, y) of frames.
 func LabelRuns(img image.Image, x, y int) iter.Seq2[uint32, Run] {
 	return func(yield func(uint32, Run) bool) {
 		value := pixelValues(img)

@@ -352,8 +352,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// Who has no token may do nothing; a login makes a session, which needs its cookie and what its page sends beside it;
-// the role holds; and it ends with the logout and with the token.
+// A client without a token may do nothing; a login makes a session, which needs its cookie and what its page sends
+// beside it; the role holds; and it ends with the logout and with the token.
 func TestConsoleSessions(t *testing.T) {
 	file := writeFile(t, filepath.Join(t.TempDir(), "tokens"), "alpha name=lead role=view\nbeta name=boss role=admin\n")
 	s := start(t, Config{Console: true, TokenFile: file})

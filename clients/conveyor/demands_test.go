@@ -152,7 +152,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the server refuses is told in the words of who asked: the file and the region, not a field.
+// TestRefusals: what the server refuses is told in the words of the caller: the file and the region, not a field.
 func TestRefusals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]}]`),

@@ -25,9 +25,9 @@
 // Points are the control points of n cubic Béziers in a row, 3n+1 of them, x and y in pixels. A stop is a place along
 // the curve, from 0 at its first point to n at its last, and what holds there: red, green and blue from 0 to 255, or
 // the blur's standard deviation in pixels, 0 to 100. Of a curve only points have to be there, and stops on one side or
-// "barrier". Left is to the left of who walks along the curve on a screen. Pixels, which may be left out, are given
-// under the curves: column, row, red, green and blue. Keys that are none of these, or come twice, are errors. The file
-// may be compressed by gzip.
+// "barrier". Left is to the left of somebody who walks along the curve on a screen. Pixels, which may be left out, are
+// given under the curves: column, row, red, green and blue. Keys that are none of these, or come twice, are errors. The
+// file may be compressed by gzip.
 //
 // The XML format of Orzan and others (Diffusion curves, 2008) is a curve_set of curves, each with a control_points_set,
 // left_colors_set, right_colors_set and blur_points_set. In it x and y are exchanged, and so are R and B: y is what

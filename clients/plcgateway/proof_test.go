@@ -369,7 +369,7 @@ func (p *plant) harm(r *rand.Rand, names ...string) string {
 	name := names[r.IntN(len(names))]
 	if r.IntN(2) == 0 {
 		p.kill(name)
-		if name != "plc" { // which is started by who drives it
+		if name != "plc" { // which drive starts
 			p.start(name)
 		}
 		return "kill " + name

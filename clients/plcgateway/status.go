@@ -1,6 +1,6 @@
 package main
 
-// The page of a gateway, for who stands at the line: stations, their bits, the last results, who holds what. The
+// The page of a gateway, for people at the line: stations, their bits, the last results, the holder of each. The
 // gateway serves it itself. The console's page can't: it asks no host but its server, which knows nothing of gateways;
 // and a gateway has several servers, of which the one that is lost is the one to be told of.
 

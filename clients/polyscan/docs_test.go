@@ -10,7 +10,7 @@ package main
 //	<!-- not run: REASON -->   don't run it
 //	<!-- file: NAME -->        before a block of any language: write it to this file
 //
-// Comments that begin with a capital letter are for who edits the page.
+// Comments that begin with a capital letter are for editors of the page.
 //
 // Each page has one folder for all of its commands. Ports 7465 and 7466 and /run/polyscan become others in it.
 

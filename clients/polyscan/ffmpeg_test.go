@@ -127,7 +127,7 @@ func TestFFmpegFails(t *testing.T) {
 			}
 		}
 	})
-	// Who is interrupted leaves no process and no file.
+	// A command that is interrupted leaves no process and no file.
 	t.Run("interrupted", func(t *testing.T) {
 		fakeFFmpeg(t, strings.Replace(soundFFmpeg, "printf 'P6\\n3 2\\n255\\nz", "exec sleep 100; : 'z", 1))
 		ctx, cancel := context.WithCancel(context.Background())

@@ -80,10 +80,10 @@ type Region struct {
 	Name string `json:"name"`
 
 	// Rings holds at least one ring, unless there is a mask; each ring has at least 3 vertices [x, y] in pixels and is
-	// closed implicitly. In polyscan, LabelMe and COCO polygons the vertices are what the file says, repeated and collinear ones included.
-	// GeoJSON's mandatory closing vertex is dropped, and so is every vertex of an SVG outline that equals the one
-	// before it. The rings of a file share backing arrays without overlapping; appending to one never writes into
-	// another.
+	// closed implicitly. In polyscan, LabelMe and COCO polygons the vertices are what the file says, repeated and
+	// collinear ones included. GeoJSON's mandatory closing vertex is dropped, and so is every vertex of an SVG outline
+	// that equals the one before it. The rings of a file share backing arrays without overlapping; appending to one never
+	// writes into another.
 	Rings [][][2]float64 `json:"rings,omitempty"`
 
 	// Mask has the region's pixels, where it has no rings: at least one run, row by row, no two touching.

@@ -67,7 +67,7 @@ type a2 struct{ x, y int64 }
 type crossed struct {
 	x, y    int  // of the first pixel
 	down    bool // the second is the one below
-	toRight bool // the first is to the right of who walks along the line
+	toRight bool // the first is to the right of somebody who walks along the line
 	piece   int
 	from    a2 // the line
 	to      a2

@@ -130,7 +130,8 @@ func (t *turns) enter(stop *stopFlag) {
 	})
 }
 
-// tryEnter is enter for who doesn't wait. It returns false, and counts nobody, where there is no room or a line.
+// tryEnter is enter for a caller that doesn't wait. It returns false, and counts nobody, where there is no room or a
+// line.
 func (t *turns) tryEnter(level int) bool {
 	if level == highest {
 		return true

@@ -36,9 +36,9 @@ const (
 // where fewer stay.
 //
 // Points receives the vertices by y, then x; there is room for N, and what is left of it becomes copies of the first
-// one, (0, 0): so all N can be triangulated, which equal points don't change, by who doesn't know the number. Count
-// receives it, a uint32. Scratch has at least Device.Scratch bytes. Corners of Previous that are no
-// candidates don't matter.
+// one, (0, 0): so all N can be triangulated, which equal points don't change, by a caller that doesn't know the number.
+// Count receives it, a uint32. Scratch has at least Device.Scratch bytes. Corners of Previous that are no candidates
+// don't matter.
 //
 // All of it is integers, the same on every backend. Time grows with the pixels, and the number of vertices hardly
 // matters. Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Yang, Low poly in CUDA, 2018; in both

@@ -1,6 +1,6 @@
-// Package attack is the suite of attacks on polyscand. It holds no code of the server: it starts the daemon as a process
-// on loopback, attacks it over HTTP/2 frames that it writes itself, and watches from outside what a well-behaved client,
-// a line-scan camera and the memory of the machine get to feel of it.
+// Package attack is the suite of attacks on polyscand. It holds no code of the server: it starts the daemon as a
+// process on loopback, attacks it over HTTP/2 frames that it writes itself, and watches from outside what a
+// well-behaved client, a line-scan camera and the memory of the machine get to feel of it.
 //
 //	go test ./server/attack                      the smoke part, a few seconds
 //	go test ./server/attack -attack 3s           every case, each for three seconds

@@ -127,10 +127,10 @@ func TestLeaseHolder(t *testing.T) {
 	all.Wait()
 }
 
-// TestDeviceIsLost takes the device away in the midst of attacks and of a line, on a machine with a GPU: LOSE_LIBRARY is
-// the library that testdata/lose.c becomes. What comes until then is right, and the server says in time that it has no
-// device: it opens it again, or ends with status 1, since a driver may give a process no other context; whoever starts
-// it again has it back.
+// TestDeviceIsLost takes the device away in the midst of attacks and of a line, on a machine with a GPU: LOSE_LIBRARY
+// is the library that testdata/lose.c becomes. What comes until then is right, and the server says in time that it has
+// no device: it opens it again, or ends with status 1, since a driver may give a process no other context; whoever
+// starts it again has it back.
 func TestDeviceIsLost(t *testing.T) {
 	library := os.Getenv("LOSE_LIBRARY")
 	if library == "" {

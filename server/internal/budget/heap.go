@@ -24,7 +24,8 @@ type Heap struct {
 	shed  [3]atomic.Int64
 }
 
-// often is how often the heap is looked at, at most. A look takes some microseconds, and the collector works for longer.
+// often is how often the heap is looked at, at most. A look takes some microseconds, and the collector works for
+// longer.
 const often = 10 * time.Millisecond
 
 // Live is how many bytes were in use at the last collection.

@@ -1,6 +1,6 @@
 // Package hostwork bounds how much of the host's processors computing on the host takes, such as decoding image files.
-// The runtime gives all goroutines equal turns of ten milliseconds, and a strip of a line-scan camera would wait for the
-// turns of all who decode.
+// The runtime gives all goroutines equal turns of ten milliseconds, and a strip of a line-scan camera would wait for
+// the turns of all who decode.
 //
 // A pool knows the class and the client of work, from its context, and not what is computed: interactive work goes
 // before batch work, and in a class clients have equal shares. Line-scan never waits for a place; while there is any,

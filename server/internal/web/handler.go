@@ -266,7 +266,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// origins refuses what the pages of other origins send. What they ask for with GET they can't read, and changes nothing.
+// origins refuses what the pages of other origins send. What they ask for with GET they can't read, and changes
+// nothing.
 var origins = http.NewCrossOriginProtection()
 
 // localName says whether a request names this machine by what no one else can make lead to it.
@@ -485,7 +486,7 @@ func (h *Handler) identify(r *http.Request, token string) (auth.Caller, error) {
 	return h.Tenants.Identify(ctx)
 }
 
-// sessionInfo is what the page learns of who uses it.
+// sessionInfo is what the page learns about its user.
 type sessionInfo struct {
 	// Login is "needed", "token" (there is a session), "certificate" or "none" (nobody is asked who they are).
 	Login   string `json:"login"`

@@ -620,7 +620,7 @@ func (i *item) notify(e *event) {
 	i.events = append(i.events, fields)
 }
 
-// emit sends an event to who listens at the notifiers.
+// emit sends an event to those that listen at the notifiers.
 func (s *space) emit(e *event, notifiers ...nodeID) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -251,7 +251,7 @@ func (v *vision) handshake() {
 	}
 	add("EventsLost", uint32s, uint32(0), "events of the station that this server was too slow for")
 	beat := add("PlcHeartbeat", uint16s, uint16(0),
-		"to be written by the PLC with another value at least every 100 ms. Who writes it first holds the station")
+		"to be written by the PLC with another value at least every 100 ms. The first client that writes it holds the station")
 	beat.access = 3
 	beat.write = func(s *session, value *ua.Variant) ua.StatusCode {
 		n, ok := value.Value().(uint16)
@@ -604,7 +604,7 @@ const (
 	resultFailed    = 4
 )
 
-// tell sends a presented answer as ResultReady, and keeps it for who asks later.
+// tell sends a presented answer as ResultReady, and keeps it for clients that ask later.
 func (v *vision) tell(a station.Answer) {
 	v.last = a.Sequence
 	r := v.resultOf(a)
