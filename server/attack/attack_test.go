@@ -199,7 +199,7 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 		}
 	}
 	if rest := settle - time.Since(ended); rest > 0 {
-		time.Sleep(rest / 5) // most are as before at once
+		a.calm(rest / 5) // most are as before then
 	}
 	for a.metric(t, "polyscan_requests_in_flight") != 0 || a.metric(t, "go_goroutines") > goroutines+20 {
 		if time.Since(ended) > settle {
@@ -273,6 +273,17 @@ func ms(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) 
 func (a *attempt) felt(text string) {
 	if text != "" {
 		a.tooSlow("%s", text)
+	}
+}
+
+// calm waits until the server has used no processor for a while, at most for d.
+func (a *attempt) calm(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		before := a.cpu()
+		time.Sleep(100 * time.Millisecond) // ten ticks of the clock that cpu is by
+		if a.cpu() == before {
+			return
+		}
 	}
 }
 
