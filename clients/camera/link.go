@@ -3,10 +3,12 @@ package main
 // A camera: finding it by any of its names, and what is asked of it.
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,17 +32,24 @@ func find(ctx context.Context, name string) (gvcp.Info, error) {
 	if err != nil {
 		return gvcp.Info{}, err
 	}
+	if ctx.Err() != nil {
+		return gvcp.Info{}, context.Cause(ctx)
+	}
+	return pick(name, all)
+}
+
+// pick is the camera among all that a name means. One that was heard over several networks is one all the same.
+func pick(name string, all []gvcp.Info) (gvcp.Info, error) {
 	var found []gvcp.Info
 	var names []string
 	for _, i := range all {
-		if i.Matches(name) {
+		same := func(o gvcp.Info) bool { return o.Serial == i.Serial && bytes.Equal(o.MAC, i.MAC) }
+		if i.Matches(name) && !slices.ContainsFunc(found, same) {
 			found = append(found, i)
 		}
 		names = append(names, i.Name())
 	}
 	switch {
-	case ctx.Err() != nil:
-		return gvcp.Info{}, context.Cause(ctx)
 	case len(found) > 1:
 		return gvcp.Info{}, usage("%s: %d cameras have that name: give the address of one", name, len(found))
 	case len(found) == 1:
