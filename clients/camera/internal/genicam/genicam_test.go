@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -256,17 +258,13 @@ func FuzzDescription(f *testing.F) {
 		}
 		c := New(m, memory{})
 		ctx := t.Context()
-		n := 0
-		for name := range m.nodes {
+		for _, name := range slices.Sorted(maps.Keys(m.nodes))[:min(len(m.nodes), 50)] {
 			v, err := c.Get(ctx, name)
 			if err == nil {
 				_ = c.Set(ctx, name, v)
 			}
 			_ = c.Execute(ctx, name)
 			c.Settable(ctx, name)
-			if n++; n == 50 {
-				break
-			}
 		}
 		m.Features()
 	})
