@@ -20,7 +20,7 @@ func TestCooccurrenceArguments(t *testing.T) {
 		{"", func(op *MaskCooccurrence) { op.Levels = MaxPairLevels }},
 		{"", func(op *MaskCooccurrence) { op.Offsets = make([]PixelOffset, MaxPairOffsets) }},
 		{"", func(op *MaskCooccurrence) { op.Offsets[0] = PixelOffset{-MaxPairReach, MaxPairReach} }},
-		{"", func(op *MaskCooccurrence) { op.Count, op.FromRow, op.ToRow = 0, 1 << 30, 1 << 30 }},
+		{"", func(op *MaskCooccurrence) { op.Count, op.FromRow, op.ToRow = 0, 1<<30, 1<<30 }},
 		{"Levels", func(op *MaskCooccurrence) { op.Levels = MinPairLevels - 1 }},
 		{"Levels", func(op *MaskCooccurrence) { op.Levels = MaxPairLevels + 1 }},
 		{"Offsets", func(op *MaskCooccurrence) { op.Offsets = nil }},
