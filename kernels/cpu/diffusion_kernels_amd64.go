@@ -33,7 +33,7 @@ func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
 //go:noescape
 func apartByAVX2(sums, most *[apartLanes]float32, a, b *float32, n int)
 
-// fetch asks for memory that is read or written soon.
+// fetch asks for memory that is read soon.
 func fetch(a []float32) {
 	if len(a) > 0 {
 		prefetch(&a[0], len(a))

@@ -109,6 +109,8 @@ func TestVoronoiBenchmarks(t *testing.T) {
 		{15360, 8640, 1000000, "even", driver.VoronoiDefault, 0},
 		{16384, 16384, 1000000, "even", driver.VoronoiDefault, 0},
 		{16384, 16384, 10000000, "even", driver.VoronoiDefault, 7000},
+		{16384, 16384, 100000, "on a circle", driver.VoronoiDefault, 0},
+		{16384, 16384, 100000, "on a circle", driver.Banding, 0},
 	} {
 		if testing.Short() {
 			c.width, c.height, c.n = c.width/16, c.height/16, (c.n+255)/256
