@@ -151,7 +151,7 @@ func BenchmarkBounds(b *testing.B) {
 		b.Run(c.name+"/sweep", func(b *testing.B) {
 			for b.Loop() {
 				for i := range s.regions {
-					sweep(s.edgesOf(i), 0, 1440, func(int, []turn) {})
+					sweep(s.edgesOf(i), 0, 1440, func(int, []turn) bool { return true })
 				}
 			}
 		})

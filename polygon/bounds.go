@@ -51,7 +51,10 @@ func boundsOf(edges []driver.Edge, fill driver.FillRule, b box, width, height in
 	f.reset()
 	if !f.find(b) {
 		f.reset()
-		sweep(edges, 0, height, func(y int, turns []turn) { f.add(y, turns) })
+		sweep(edges, 0, height, func(y int, turns []turn) bool {
+			f.add(y, turns)
+			return true
+		})
 	}
 	if f.seen.Empty() {
 		return Rect{}, f.turns

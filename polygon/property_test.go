@@ -308,7 +308,7 @@ func TestExtents(t *testing.T) {
 		}
 		if y1-y0 < 10_000 {
 			var swept uint64
-			sweep(edges, y0, y1, func(y int, turns []turn) {
+			sweep(edges, y0, y1, func(y int, turns []turn) bool {
 				row := rowTurns(nil, edges, y)
 				if !reflect.DeepEqual(append([]turn(nil), turns...), row) {
 					// Turns at one pixel have no order among them.
@@ -327,6 +327,7 @@ func TestExtents(t *testing.T) {
 					}
 				}
 				spans(turns, fill, func(a, b int) { swept += uint64(b - a) })
+				return true
 			})
 			if n != swept {
 				t.Fatalf("seed %d: %d pixels in bands, %d in rows", seed, n, swept)

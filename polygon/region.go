@@ -45,6 +45,14 @@ type Region struct {
 	// Mask, unless it is nil, has the pixels instead of rings: in row-major order, no two of its runs touching in a row,
 	// |v| < 2^22. It may have none. See [MaskOf].
 	Mask []Run
+	// Shape, unless it is empty, says what the region is made of, instead of rings and a mask: other regions of the list,
+	// circles and rectangles, moved and combined, such as
+	//
+	//	band of "U7" inwards 4 px
+	//
+	// docs/regions.md has the grammar, and which pixels each word means. Vertices, centres and radii are rounded to the
+	// grid once; everything after that is exact: the pixels whose centres satisfy what the shape says.
+	Shape string
 	// Limits are expressions such as "mean in [90, 140]"; see [ParseLimit]. A region with limits that catches no pixel
 	// fails, and so does one of which any pixel lies outside the frame, unless a limit on its coverage, such as
 	// "coverage >= 0.8", says how much has to lie inside.

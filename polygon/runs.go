@@ -63,6 +63,10 @@ func (s *Set) addMask(bad *kernels.InvalidError, i int, r *Region, b Bounds, pac
 	return nil
 }
 
+// Pixels are the pixels of region i where it is a mask or was given by a shape, in the form of [Region.Mask], and nil
+// where it has rings. They must not be written to.
+func (s *Set) Pixels(i int) []Run { return s.runsOf(i) }
+
 // runsOf are the runs of region i; none of one that has edges.
 func (s *Set) runsOf(i int) []Run {
 	m := s.maskRegions()

@@ -248,12 +248,13 @@ func (c *Scanner) pixelsInside(s *scratch, i int) (n uint64) {
 	if !c.sticksOut(i) {
 		return 1
 	}
-	sweep(edges, b.Y0, b.Y1, func(_ int, turns []turn) {
+	sweep(edges, b.Y0, b.Y1, func(_ int, turns []turn) bool {
 		spans(turns, fill, func(x0, x1 int) {
 			if x0, x1 = max(x0, 0), min(x1, c.width); x0 < x1 {
 				n += uint64(x1 - x0)
 			}
 		})
+		return true
 	})
 	return n
 }

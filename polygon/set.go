@@ -25,6 +25,7 @@ type Set struct {
 	rows     box // smallest box around all regions
 	areas    []float64
 	vertices int
+	shaped   int // runs that shapes came to
 
 	limits    []*Limit // of all regions; those of region i are limits[limitFrom[i]:limitFrom[i+1]]
 	limitFrom []int32  // nil where no region has limits
@@ -140,15 +141,24 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 	}
 	s.addReferences(bad, regions)
 	s.addScale(bad, scale)
+	shapes := false
 	known := map[string]*Limit{} // thousands of regions tend to share their limits
 	pace := pacer{pause: pause, left: setPiece}
 	for i := range regions {
 		r := &regions[i]
-		if err := pace.took(regionPiece + len(r.Limits)*regionPiece); err != nil {
+		if err := pace.took(regionPiece); err != nil {
 			return nil, err
 		}
 		checkName(bad, i, r.Name)
 		s.names[i] = r.Name
+		if r.Shape != "" {
+			if len(r.Rings) > 0 || r.Mask != nil {
+				bad.Add(path{"regions", i, "shape"}, quoted(r.Shape), "and rings or a mask: a region has one of them")
+			}
+			s.boxes[i] = box{-driver.MaxCoord, -driver.MaxCoord, driver.MaxCoord, driver.MaxCoord} // until it is known
+			shapes = true
+			continue
+		}
 		if r.Fill > EvenOdd {
 			bad.Add(path{"regions", i, "fill_rule"}, uint8(r.Fill), "must be %d (%v) or %d (%v)",
 				NonZero, NonZero, EvenOdd, EvenOdd)
@@ -160,8 +170,18 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		if err := add(bad, i, r, b, &pace); err != nil {
 			return nil, err
 		}
+	}
+	if shapes && len(bad.Violations) == 0 {
+		if err := s.addShapes(bad, regions, b, &pace); err != nil {
+			return nil, err
+		}
+	}
+	for i := range regions {
+		if err := pace.took(len(regions[i].Limits) * regionPiece); err != nil {
+			return nil, err
+		}
 		s.rows = s.rows.union(s.boxes[i])
-		s.addLimits(bad, i, r, known)
+		s.addLimits(bad, i, &regions[i], known)
 	}
 	if len(bad.Violations) == 0 {
 		s.resolve(bad)
@@ -378,6 +398,9 @@ func (s *Set) addOffsets(l *Limit) string {
 	}
 	return ""
 }
+
+// ShapeBytes is how much of [Set.Bytes] is for what shapes came to, which a request that has them doesn't show.
+func (s *Set) ShapeBytes() int64 { return int64(s.shaped) * int64(unsafe.Sizeof(Run{})) }
 
 // mostPixels is the size of the box around region i; the region has no more pixels.
 func (s *Set) mostPixels(i int) int64 {

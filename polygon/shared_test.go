@@ -313,7 +313,7 @@ func TestSharedPolygons(t *testing.T) {
 			for i := range s.regions {
 				b, _ := boundsOf(set.edgesOf(i), set.regions[i].Fill, set.boxes[i], s.width, s.height, nil)
 				swept, n := Rect{X0: s.width, Y0: s.height}, uint64(0)
-				sweep(set.edgesOf(i), 0, s.height, func(y int, turns []turn) {
+				sweep(set.edgesOf(i), 0, s.height, func(y int, turns []turn) bool {
 					spans(turns, set.regions[i].Fill, func(x0, x1 int) {
 						x0, x1 = max(x0, 0), min(x1, s.width)
 						if x0 < x1 {
@@ -321,6 +321,7 @@ func TestSharedPolygons(t *testing.T) {
 							n += uint64(x1 - x0)
 						}
 					})
+					return true
 				})
 				if b != swept && !(b.Empty() && swept.Empty()) || n != first.Counts[i] {
 					t.Errorf("%s: bounds %v, swept %v; %d pixels, swept %d", s.regions[i].Name, b, swept,

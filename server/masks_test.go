@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -106,4 +107,62 @@ func TestRefusesMasks(t *testing.T) {
 		Inspection: inspecting(masked("a", many[:18]...), masked("b", many[:18]...), masked("c", many[:3]...)),
 		Frame:      smallFrame(1)})
 	wantRefused(t, err, "inspection.region_set.regions", "13 vertices", "12")
+}
+
+// TestShapes: a region that is made of others is reduced as the pixels that it comes to, in a call and by a recipe, which
+// keeps what it says; its memory counts for the request.
+func TestShapes(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, Config{RecipeDir: dir})
+	made := &pb.Region{Name: "band", Shape: `band of "U7" inwards 2 px - circle(4, 3, 5)`, Limits: []string{"count > 9"}}
+	in := inspecting(made, rect("U7", 4, 3, 26, 20))
+	b := newBelt(4, 32, 100)
+	req := &pb.ReduceRequest{Inspection: in, Frame: rawFrame(32, 40, gray8, b.lines(0, 40))}
+	res, err := s.inspection.Reduce(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := polygon.NewSet([]polygon.Region{{Shape: made.Shape}, {Name: "U7",
+		Rings: []polygon.Ring{{{X: 4, Y: 3}, {X: 26, Y: 3}, {X: 26, Y: 20}, {X: 4, Y: 20}}}}}, polygon.Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flat := masked("band")
+	flat.Limits = made.Limits
+	for _, u := range set.Pixels(0) {
+		flat.Mask.Runs = append(flat.Mask.Runs, u.Y, u.X0, u.X1)
+	}
+	same, err := s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: inspecting(flat, rect("U7", 4, 3, 26, 20)), Frame: req.Frame})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := same.GetResult().GetRegions()
+	if got := res.GetResult().GetRegions(); got[0].GetCount() < 9 || got[0].GetVerdict() != pb.Verdict_VERDICT_PASS ||
+		!proto.Equal(&pb.PartResult{Regions: got}, &pb.PartResult{Regions: want}) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if _, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "m",
+		RegionSet: in.GetRegionSet()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.stop(t)
+	s = start(t, Config{RecipeDir: dir})
+	got, err := s.recipe.GetRecipe(t.Context(), &pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "m"}})
+	if err != nil || !proto.Equal(got.GetRecipe().GetRegionSet(), in.GetRegionSet()) {
+		t.Errorf("%v, %v", got, err)
+	}
+	req.Inspection = &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "m"}}}
+	again, err := s.inspection.Reduce(t.Context(), req)
+	if err != nil || !proto.Equal(&pb.PartResult{Regions: again.GetResult().GetRegions()}, &pb.PartResult{Regions: want}) {
+		t.Errorf("by the recipe %v, %v, want %v", again, err, want)
+	}
+	for shape, words := range map[string][]string{
+		`band of "U8" inwards 2`: {`column 9: no region is called "U8"`},
+		`circle(1, 2`:            {"column 12", "the end"},
+	} {
+		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{
+			Inspection: inspecting(rect("U7", 0, 0, 1, 1), &pb.Region{Shape: shape}), Frame: smallFrame(1)})
+		wantRefused(t, err, "inspection.region_set.regions[1].shape", words...)
+	}
 }

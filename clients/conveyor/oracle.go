@@ -80,6 +80,9 @@ type crossing struct {
 // newShape finds the pixels of a region by the crossing rule.
 func newShape(g *polyscanv1.Region, width, lines int) (shape, error) {
 	s := shape{name: g.GetName()}
+	if text := g.GetShape(); text != "" {
+		return s, fmt.Errorf("its pixels can't be checked here: it is made of others (%q)", text)
+	}
 	type point struct{ x, y int64 } // in 1/256 px
 	type edge struct{ a, b point }
 	var edges []edge

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -157,6 +158,67 @@ func TestMaskRegions(t *testing.T) {
 	for i := range a.Regions {
 		if !slices.Equal(a.Regions[i].Mask, b.Regions[i].Mask) || len(a.Regions[i].Mask) == 0 {
 			t.Errorf("%s came back with other pixels", a.Regions[i].Name)
+		}
+	}
+}
+
+// TestShapes: --shape adds regions that are made of others, which are the same pixels as what --pixels writes of them.
+func TestShapes(t *testing.T) {
+	dir := t.TempDir()
+	kept, flat := filepath.Join(dir, "kept.json"), filepath.Join(dir, "flat.json")
+	shapes := []string{"--shape", `rim: band of "U1" inwards 4 px`, "--shape", `rest: "U1" - "rim"`, "--shape", "dot: circle(470, 344, 9.5)"}
+	counts := func(args ...string) map[string]uint64 {
+		var report struct {
+			Regions []struct {
+				Name  string
+				Count uint64
+			}
+		}
+		text := succeed(t, append([]string{"reduce", frames + "board.png", "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]uint64{}
+		for _, r := range report.Regions {
+			out[r.Name] = r.Count
+		}
+		return out
+	}
+	want := counts(append([]string{"-r", frames + "board.regions.json", "--limit", "rim: mean < 250", "--overlay",
+		filepath.Join(dir, "o.png")}, shapes...)...)
+	if want["rim"] == 0 || want["rest"] == 0 || want["rim"]+want["rest"] != want["U1"] || want["dot"] != 276 {
+		t.Errorf("%d + %d of %d, and a dot of %d", want["rim"], want["rest"], want["U1"], want["dot"])
+	}
+	succeed(t, append([]string{"regions", frames + "board.regions.json", "-o", kept}, shapes...)...)
+	succeed(t, "regions", kept, "--pixels", "-o", flat)
+	for _, file := range []string{kept, flat} {
+		if got := counts("-r", file, "--strict"); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", file, got, want)
+		}
+	}
+	f, err := regionfile.Load(flat, regionfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range f.Regions[len(f.Regions)-3:] {
+		if g.Shape != "" || len(g.Mask) == 0 {
+			t.Errorf("%s has the shape %q and %d runs", g.Name, g.Shape, len(g.Mask))
+		}
+	}
+	recipes := filepath.Join(dir, "recipes")
+	succeed(t, append([]string{"recipe", "put", "b", "-r", frames + "board.regions.json", "--recipes", recipes}, shapes...)...)
+	if got := counts("--recipe", "b", "--recipes", recipes); !maps.Equal(got, want) {
+		t.Errorf("by the recipe: %v, want %v", got, want)
+	}
+	for text, words := range map[string]string{
+		"rim":                            "want NAME: SHAPE",
+		": circle(1, 2, 3)":              "want NAME: SHAPE",
+		"U1: circle(1, 2, 3)":            "has a region of that name",
+		`rim: band of "U0" inwards 4 px`: `column 9: no region is called \"U0\"`,
+	} {
+		if _, stderr, code := polyscan(t, "reduce", frames+"board.png", "-r", frames+"board.regions.json", "--shape",
+			text); code != exitUsage || !strings.Contains(stderr, words) && !strings.Contains(stderr, strings.ReplaceAll(words, `\`, "")) {
+			t.Errorf("%s: exit %d, %s", text, code, stderr)
 		}
 	}
 }

@@ -82,6 +82,8 @@ type recipePutCmd struct {
 	Strict bool
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT"`
+	// Add a region that is made of others, or of circles and rectangles: 'rim: band of "U7" inwards 4 px'.
+	Shape []string `sep:"none" placeholder:"NAME: SHAPE"`
 	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
 	Scale string `placeholder:"X[,Y][@LEFT,TOP]"`
 	reductionFlags
@@ -98,7 +100,8 @@ Examples:
 }
 
 func (c *recipePutCmd) Run(e *env) error {
-	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict, Limit: c.Limit, Scale: c.Scale}
+	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict, Limit: c.Limit, Shape: c.Shape,
+		Scale: c.Scale}
 	rs, err := o.load(e, "")
 	if err != nil {
 		return err

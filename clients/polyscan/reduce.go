@@ -199,9 +199,13 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 			return err
 		}
 		o := &overlay{frame: img, title: filepath.Base(f.name), verdict: res.GetVerdict(), size: c.OverlaySize}
+		outlines, err := regions.outlines()
+		if err != nil {
+			return err
+		}
 		for _, g := range res.GetRegions() {
 			r := regions.file.Regions[g.GetIndex()]
-			o.regions = append(o.regions, overlayRegion{r.Name, r.Outlines(), regions.evenOdd(r), g.GetVerdict()})
+			o.regions = append(o.regions, overlayRegion{r.Name, outlines[g.GetIndex()], regions.evenOdd(r), g.GetVerdict()})
 		}
 		out, err := o.draw()
 		if err != nil {

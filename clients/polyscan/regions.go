@@ -34,6 +34,8 @@ type regionFlags struct {
 	Strict bool `group:"regions"`
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT" group:"regions"`
+	// Add a region that is made of others, or of circles and rectangles: 'rim: band of "U7" inwards 4 px'.
+	Shape []string `sep:"none" placeholder:"NAME: SHAPE" group:"regions"`
 	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
 	Scale string `placeholder:"X[,Y][@LEFT,TOP]" group:"regions"`
 	// How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same
@@ -58,6 +60,10 @@ type regionsCmd struct {
 	Strict bool
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT"`
+	// Add a region that is made of others, or of circles and rectangles: 'rim: band of "U7" inwards 4 px'.
+	Shape []string `sep:"none" placeholder:"NAME: SHAPE"`
+	// Write what shapes come to: masks.
+	Pixels bool
 	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
 	Scale string `placeholder:"X[,Y][@LEFT,TOP]"`
 	// File to write; - is standard output.
@@ -75,6 +81,7 @@ Examples:
     polyscan regions zones.svg --limit 'pad*: mean in [90, 140]' --limit 'pad*: count of pixels below 40 <= 25'
     polyscan regions instances.json --image board_0042.png
     polyscan regions labels.png -o labels.json
+    polyscan regions board.regions.json --shape 'rim: band of "U1" inwards 4 px' --shape 'hole: circle(30, 40, 5)'
 `
 }
 
@@ -83,7 +90,7 @@ func (c *regionsCmd) Run(e *env) error {
 		return err
 	}
 	o := regionFlags{Regions: c.File, Image: c.Image, Tolerance: c.Tolerance, NoViewBox: c.NoViewBox, Strict: c.Strict,
-		Limit: c.Limit, Scale: c.Scale}
+		Limit: c.Limit, Shape: c.Shape, Scale: c.Scale}
 	r, err := o.load(e, c.Frame)
 	if err != nil {
 		return err
@@ -93,6 +100,17 @@ func (c *regionsCmd) Run(e *env) error {
 		for j, limit := range g.Limits {
 			if _, err := polygon.ParseLimit(limit); err != nil {
 				return bad(r.name, "regions[%d] %q: limits[%d] = %q: %v", i, g.Name, j, limit, err)
+			}
+		}
+	}
+	if c.Pixels {
+		masks, err := r.masks()
+		if err != nil {
+			return err
+		}
+		for i := range f.Regions {
+			if f.Regions[i].Shape != "" {
+				f.Regions[i].Shape, f.Regions[i].Mask = "", masks[i]
 			}
 		}
 	}
@@ -152,7 +170,85 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 			return nil, err
 		}
 	}
+	if err := r.addShapes(o.Shape); err != nil {
+		return nil, err
+	}
 	return r, r.addLimits(o.Limit)
+}
+
+// addShapes adds the regions that --shape says.
+func (r *regions) addShapes(shapes []string) error {
+	for _, text := range shapes {
+		name, shape, ok := strings.Cut(text, ":")
+		name, shape = strings.TrimSpace(name), strings.TrimSpace(shape)
+		if !ok || name == "" || shape == "" {
+			return usage("--shape %q: want NAME: SHAPE, such as 'rim: band of \"U7\" inwards 4 px'", text)
+		}
+		if slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool { return g.Name == name }) {
+			return usage("--shape %q: %s has a region of that name", text, r.name)
+		}
+		r.file.Regions = append(r.file.Regions, regionfile.Region{Name: name, Shape: shape})
+	}
+	return nil
+}
+
+// hasShapes reports whether any region is made of others.
+func (r *regions) hasShapes() bool {
+	return slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool { return g.Shape != "" })
+}
+
+// masks are the pixels of the regions that have shapes, and of those that are masks; nil of others.
+func (r *regions) masks() ([][]regionfile.Run, error) {
+	out := make([][]regionfile.Run, len(r.file.Regions))
+	if !r.hasShapes() {
+		for i, g := range r.file.Regions {
+			out[i] = g.Mask
+		}
+		return out, nil
+	}
+	list := make([]polygon.Region, len(out))
+	for i, g := range r.file.Regions {
+		list[i] = polygon.Region{Name: g.Name, Shape: g.Shape}
+		if r.evenOdd(g) {
+			list[i].Fill = polygon.EvenOdd
+		}
+		for _, u := range g.Mask {
+			list[i].Mask = append(list[i].Mask, polygon.Run{Y: u[0], X0: u[1], X1: u[2]})
+		}
+		for _, ring := range g.Rings {
+			var to polygon.Ring
+			for _, p := range ring {
+				to = append(to, polygon.Point{X: p[0], Y: p[1]})
+			}
+			list[i].Rings = append(list[i].Rings, to)
+		}
+	}
+	set, err := polygon.NewSet(list, polygon.Bounds{})
+	if err != nil {
+		return nil, bad(r.name, "%v", err)
+	}
+	for i := range out {
+		for _, u := range set.Pixels(i) {
+			out[i] = append(out[i], regionfile.Run{u.Y, u.X0, u.X1})
+		}
+	}
+	return out, nil
+}
+
+// outlines are the rings of each region, or around its pixels.
+func (r *regions) outlines() ([][][][2]float64, error) {
+	masks, err := r.masks()
+	if err != nil {
+		return nil, err
+	}
+	out := make([][][][2]float64, len(masks))
+	for i, g := range r.file.Regions {
+		if g.Mask = masks[i]; g.Shape != "" && g.Mask == nil {
+			continue // it comes to no pixel
+		}
+		out[i] = g.Outlines()
+	}
+	return out, nil
 }
 
 // parseScale reads --scale.
@@ -239,11 +335,15 @@ func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 // checkInside refuses regions that lie outside a picture of a size as a whole.
 func (r *regions) checkInside(w, h int) error {
 	var outside []string
-	for _, g := range r.file.Regions {
+	outlines, err := r.outlines()
+	if err != nil {
+		return err
+	}
+	for k, g := range r.file.Regions {
 		within := [2]bool{}
 		for i, size := range []int{w, h} {
 			least, most := math.Inf(1), math.Inf(-1)
-			for _, ring := range g.Outlines() {
+			for _, ring := range outlines[k] {
 				for _, p := range ring {
 					least, most = min(least, p[i]), max(most, p[i])
 				}
@@ -291,7 +391,7 @@ func (r *regions) set() *polyscanv1.RegionSet {
 func (r *regions) message() []*polyscanv1.Region {
 	out := make([]*polyscanv1.Region, len(r.file.Regions))
 	for i, g := range r.file.Regions {
-		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Mask: maskMessage(g.Mask)}
+		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Mask: maskMessage(g.Mask), Shape: g.Shape}
 		if from := g.Reference; from != nil {
 			m.Reference = &polyscanv1.Reference{Region: from.Region}
 			for _, counts := range from.Counts {
@@ -337,7 +437,7 @@ func fromRecipe(r *polyscanv1.Recipe) *regions {
 		}
 	}
 	for _, m := range r.GetRegionSet().GetRegions() {
-		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Fill: regionfile.FillNonZero}
+		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Shape: m.GetShape(), Fill: regionfile.FillNonZero}
 		if m.GetFillRule() == polyscanv1.FillRule_FILL_RULE_EVEN_ODD {
 			g.Fill = regionfile.FillEvenOdd
 		}
@@ -407,6 +507,8 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 		return nil, usage("--regions and --recipe: give one of them")
 	case recipe != "" && o.Scale != "":
 		return nil, usage("--scale: it is for --regions; a recipe has the scale that it was put with")
+	case recipe != "" && len(o.Shape) > 0:
+		return nil, usage("--shape: it is for --regions; a recipe has the regions that it was put with")
 	case recipe != "" && len(o.Limit) > 0:
 		return nil, usage("--limit: it is for --regions; a recipe has the limits that it was put with")
 	case recipe != "":

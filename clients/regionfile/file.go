@@ -79,8 +79,8 @@ type Region struct {
 	// taken. In polyscan's own formats a repeated name also gives a warning.
 	Name string `json:"name"`
 
-	// Rings holds at least one ring, unless there is a mask; each ring has at least 3 vertices [x, y] in pixels and is
-	// closed implicitly. In polyscan, LabelMe and COCO polygons the vertices are what the file says, repeated and
+	// Rings holds at least one ring, unless there is a mask or a shape; each ring has at least 3 vertices [x, y] in pixels
+	// and is closed implicitly. In polyscan, LabelMe and COCO polygons the vertices are what the file says, repeated and
 	// collinear ones included. GeoJSON's mandatory closing vertex is dropped, and so is every vertex of an SVG outline
 	// that equals the one before it. The rings of a file share backing arrays without overlapping; appending to one never
 	// writes into another.
@@ -88,6 +88,10 @@ type Region struct {
 
 	// Mask has the region's pixels, where it has no rings: at least one run, row by row, no two touching.
 	Mask []Run `json:"mask,omitempty"`
+
+	// Shape says what the region is made of, where it has neither, as the file writes it ("band of \"U7\" inwards 4 px");
+	// this package doesn't interpret it.
+	Shape string `json:"shape,omitempty"`
 
 	// Fill is FillDefault, FillNonZero or FillEvenOdd.
 	Fill string `json:"fill,omitempty"`

@@ -127,7 +127,9 @@ func broken(f *File) string {
 			return fmt.Sprintf("region %d has rings and a mask", i)
 		case r.Mask != nil && brokenMask(r.Mask) != "":
 			return fmt.Sprintf("region %d: %s", i, brokenMask(r.Mask))
-		case r.Mask == nil && len(r.Rings) == 0:
+		case r.Shape != "" && (r.Mask != nil || len(r.Rings) > 0):
+			return fmt.Sprintf("region %d has a shape and rings or a mask", i)
+		case r.Shape == "" && r.Mask == nil && len(r.Rings) == 0:
 			return fmt.Sprintf("region %d has no rings", i)
 		case r.Fill != FillDefault && r.Fill != FillNonZero && r.Fill != FillEvenOdd:
 			return fmt.Sprintf("region %d has the fill rule %q", i, r.Fill)
@@ -292,6 +294,7 @@ func TestCheckersFail(t *testing.T) {
 		"repeated name":     func(f *File) { f.Regions[1].Name = "a" },
 		"missing name":      func(f *File) { f.Regions[1].Name = "" },
 		"no rings":          func(f *File) { f.Regions[1].Rings = nil },
+		"a shape, too":      func(f *File) { f.Regions[1].Shape = "circle(1, 2, 3)" },
 		"a mask, too":       func(f *File) { f.Regions[1].Mask = []Run{{0, 0, 1}} },
 		"a mask of no run":  func(f *File) { f.Regions[1].Rings, f.Regions[1].Mask = nil, []Run{} },
 		"an empty run":      func(f *File) { f.Regions[1].Rings, f.Regions[1].Mask = nil, []Run{{0, 1, 1}} },

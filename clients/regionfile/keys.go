@@ -13,7 +13,7 @@ import (
 
 // regionKeys and recipeKeys are the keys of polyscan's own formats.
 var (
-	regionKeys = []string{"name", "rings", "mask", "fill", "limits", "reference"}
+	regionKeys = []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}
 	recipeKeys = []string{"name", "description", "fill", "scale", "regions", "reductions"}
 )
 

@@ -177,6 +177,8 @@ func (b bitImage) ColorIndexAt(int, int) uint8 { return 0 }
 func TestOwnMasks(t *testing.T) {
 	own := func(mask string) string { return `[{"name":"m","mask":` + mask + `}]` }
 	f := mustParse(t, own(`[[-3,1,2],[4,-9,1],[4,2,4194303]]`), Options{})
+	shape := mustParse(t, `[{"name":"m","shape":"band of \"U7\" inwards 4 px"}]`, Options{})
+	wantRegions(t, shape.Regions, []Region{{Name: "m", Shape: `band of "U7" inwards 4 px`}})
 	wantRegions(t, f.Regions, []Region{{Name: "m", Mask: []Run{{-3, 1, 2}, {4, -9, 1}, {4, 2, 4194303}}}})
 	testBad(t, []badFile{
 		{"none", own(`[]`), Options{}, `regions[0] "m": mask: no runs, a mask needs at least 1`, ErrInvalid},
@@ -197,6 +199,11 @@ func TestOwnMasks(t *testing.T) {
 			`regions[0] "m": mask[1]: [0 3 4] must lie behind [1 2 3], row by row, and not touch it`, ErrInvalid},
 		{"both", `[{"name":"m","rings":` + triangle + `,"mask":[[1,2,3]]}]`, Options{},
 			`regions[0] "m": the keys "rings" and "mask" are both there, a region has one of them`, ErrInvalid},
+		{"a shape, too", `[{"name":"m","shape":"circle(1,2,3)","mask":[[1,2,3]]}]`, Options{},
+			`regions[0] "m": the key "shape" is there beside rings or a mask, a region has one of them`, ErrInvalid},
+		{"no shape", `[{"name":"m","shape":""}]`, Options{}, `regions[0] "m": the key "rings" is missing`, ErrInvalid},
+		{"a shape of numbers", `[{"name":"m","shape":7}]`, Options{},
+			`regions[0] "m": shape: expected a string, found a number`, ErrInvalid},
 		{"twice", `[{"name":"m","mask":[[1,2,3]],"mask":[[1,2,3]]}]`, Options{},
 			`regions[0] "m": the key "mask" occurs twice`, ErrInvalid},
 		{"too many", own(`[[1,2,3],[2,3,4]]`), Options{MaxVertices: 1},

@@ -7,7 +7,8 @@ package regionfile
 //	{"name": "board", "description": "...", "fill": "nonzero", "scale": {"mm_per_pixel": [0.05, 0.05], "origin": [12, 40]},
 //	 "regions": [...], "reductions": ["mean", ...]}
 //
-// A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y.
+// A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y. "shape" instead of rings is a text that says what the
+// region is made of.
 //
 // Other keys are ignored, with a warning where one is close to a known one. A recipe's fill holds for the regions that
 // don't have their own.
@@ -73,7 +74,7 @@ func (b *builder) region(c *cursor, fill string) *Error {
 		return e
 	}
 	r, start := Region{}, c.pos
-	var seen struct{ name, rings, mask, fill, limits, reference bool }
+	var seen struct{ name, rings, mask, shape, fill, limits, reference bool }
 	var e *Error
 	for more := c.enter(); more; more = c.next() {
 		key := c.key()
@@ -94,6 +95,9 @@ func (b *builder) region(c *cursor, fill string) *Error {
 			if e != nil {
 				return e // its place says mask[i] already
 			}
+		case "shape":
+			twice, seen.shape = seen.shape, true
+			r.Shape, e = c.stringOrNull()
 		case "fill":
 			twice, seen.fill = seen.fill, true
 			r.Fill, e = c.fill()
@@ -119,7 +123,9 @@ func (b *builder) region(c *cursor, fill string) *Error {
 	switch {
 	case seen.rings && seen.mask:
 		return fail(ErrInvalid, `the keys "rings" and "mask" are both there, a region has one of them`)
-	case !seen.rings && !seen.mask:
+	case (seen.rings || seen.mask) && r.Shape != "":
+		return fail(ErrInvalid, `the key "shape" is there beside rings or a mask, a region has one of them`)
+	case !seen.rings && !seen.mask && r.Shape == "":
 		return fail(ErrInvalid, `the key "rings" is missing`)
 	}
 	if r.Fill == FillDefault {

@@ -9,7 +9,8 @@ import (
 func Regions(file *regionfile.File) []*polyscanv1.Region {
 	out := make([]*polyscanv1.Region, len(file.Regions))
 	for i, g := range file.Regions {
-		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, FillRule: polyscanv1.FillRule_FILL_RULE_NON_ZERO}
+		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Shape: g.Shape,
+			FillRule: polyscanv1.FillRule_FILL_RULE_NON_ZERO}
 		if from := g.Reference; from != nil {
 			m.Reference = &polyscanv1.Reference{Region: from.Region}
 			for _, counts := range from.Counts {

@@ -473,7 +473,11 @@ type Region struct {
 	// What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and chisquare.
 	Reference *Reference `protobuf:"bytes,5,opt,name=reference,proto3" json:"reference,omitempty"`
 	// The pixels themselves, instead of rings.
-	Mask          *Mask `protobuf:"bytes,6,opt,name=mask,proto3" json:"mask,omitempty"`
+	Mask *Mask `protobuf:"bytes,6,opt,name=mask,proto3" json:"mask,omitempty"`
+	// What the region is made of, instead of rings and a mask: other regions of the list by their names, circles, rings,
+	// sectors and rectangles, moved and combined, such as 'band of "U7" inwards 4 px - circle(30, 40, 5)'. The grammar is in
+	// docs/regions.md. The server finds the pixels once; limits on vertices count each run of them as one.
+	Shape         string `protobuf:"bytes,7,opt,name=shape,proto3" json:"shape,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -548,6 +552,13 @@ func (x *Region) GetMask() *Mask {
 		return x.Mask
 	}
 	return nil
+}
+
+func (x *Region) GetShape() string {
+	if x != nil {
+		return x.Shape
+	}
+	return ""
 }
 
 // Reference is a distribution that another is compared with: that of another region, or one that is kept.
@@ -1910,14 +1921,15 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x04Ring\x12\x0e\n" +
 	"\x02xy\x18\x01 \x03(\x01R\x02xy\"\x1a\n" +
 	"\x04Mask\x12\x12\n" +
-	"\x04runs\x18\x01 \x03(\x0fR\x04runs\"\xee\x01\n" +
+	"\x04runs\x18\x01 \x03(\x0fR\x04runs\"\x84\x02\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05rings\x18\x02 \x03(\v2\x11.polyscan.v1.RingR\x05rings\x122\n" +
 	"\tfill_rule\x18\x03 \x01(\x0e2\x15.polyscan.v1.FillRuleR\bfillRule\x12\x16\n" +
 	"\x06limits\x18\x04 \x03(\tR\x06limits\x124\n" +
 	"\treference\x18\x05 \x01(\v2\x16.polyscan.v1.ReferenceR\treference\x12%\n" +
-	"\x04mask\x18\x06 \x01(\v2\x11.polyscan.v1.MaskR\x04mask\"Y\n" +
+	"\x04mask\x18\x06 \x01(\v2\x11.polyscan.v1.MaskR\x04mask\x12\x14\n" +
+	"\x05shape\x18\a \x01(\tR\x05shape\"Y\n" +
 	"\tReference\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x124\n" +
 	"\x06counts\x18\x02 \x03(\v2\x1c.polyscan.v1.ReferenceCountsR\x06counts\")\n" +

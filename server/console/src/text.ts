@@ -170,6 +170,7 @@ export const text = {
     exportAs: "Export as",
     formats: { polyscan: "polyscan", labelme: "LabelMe", coco: "COCO", geojson: "GeoJSON", svg: "SVG" },
     noHoles: (name: string) => `This format has no holes, and ${name} has some: export it as polyscan, GeoJSON or SVG.`,
+    noShape: (name: string) => `${name} is made of other regions, which only polyscan's own format can say: export it as polyscan.`,
     noMask: (name: string) => `${name} is a mask, which this format can't say here: export it as polyscan, GeoJSON or SVG.`,
     overlaps: (name: string) => `GeoJSON can't say what ${name} covers, whose rings cross: export it as polyscan or SVG.`,
     limitsLost: "SVG has no limits: those of the regions are not in the file.",

@@ -35,6 +35,21 @@ func RequestOf(ctx context.Context) *Request {
 // Hold takes n bytes in place of those before, and says whether there was room. A nil Request has room.
 func (r *Request) Hold(n int64) bool { return r == nil || r.hold(n, nil, false) }
 
+// More takes n bytes beside those that are held, for as long as these, and says whether there was room. A nil Request has
+// room.
+func (r *Request) More(n int64) bool {
+	if r == nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || !r.of.admit(Requests, n, r.of.smallMessages()) {
+		return r.ended
+	}
+	r.bytes += n
+	return true
+}
+
 // Share makes the call hold what others hold as well, who have counted it, in place of what it held before. letGo is
 // called once, when the call doesn't hold it any more; a nil Request never does.
 func (r *Request) Share(letGo func()) {

@@ -247,7 +247,7 @@ func (s *Service) regionsOf(ctx context.Context, h *holes, p wire.Paths) (set *p
 	switch {
 	case h.regions != nil:
 		err = s.Frames.Work.Do(ctx, wire.SetWork(h.regions), wire.SmallSet, func(pause func() error) error {
-			set, err = wire.NewSet(h.regions, p, s.Bounds, pause)
+			set, err = wire.NewSet(ctx, h.regions, p, s.Bounds, pause)
 			return err
 		})
 		return set, p, err

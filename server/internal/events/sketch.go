@@ -376,7 +376,7 @@ func (d *drawn) places(scale float64, size *int64) []*pb.RegionPlace {
 			p.Rings = append(p.Rings, &pb.PlaceRing{Xy: xy})
 			*size += 128 + 4*int64(len(xy))
 		}
-		if r.Index < len(d.stream.Regions) {
+		if r.Index < len(d.stream.Regions) && d.stream.Regions[r.Index].GetShape() == "" {
 			for _, ring := range RingsOf(d.stream.Regions[r.Index]) {
 				xy := make([]float32, len(ring.GetXy()))
 				for k, v := range ring.GetXy() {

@@ -183,7 +183,7 @@ func drawRegion(b *bytes.Buffer, s *events.Stream, r *polygon.RegionResult, stro
 		colour, dash = failColour, fmt.Sprintf(` stroke-dasharray="%g %g"`, 4*stroke, 2*stroke)
 	}
 	b.WriteString(`<path d="`)
-	if r.Index < len(s.Regions) {
+	if r.Index < len(s.Regions) && s.Regions[r.Index].GetShape() == "" {
 		for _, ring := range events.RingsOf(s.Regions[r.Index]) {
 			xy := ring.GetXy()
 			for k := 0; k+1 < len(xy); k += 2 {

@@ -17,7 +17,7 @@ import (
 func TestPrepareCanceled(t *testing.T) {
 	h := servertest.NewHost(t, cpu.New(cpu.Options{Threads: 2}))
 	s := New(Config{Host: h, Frames: h.Frames, Memory: h.Memory, Metrics: h.Metrics, PreparedBytes: 1 << 20})
-	what, err := wire.NewInspection(&pb.Inspection{
+	what, err := wire.NewInspection(t.Context(), &pb.Inspection{
 		Regions: &pb.Inspection_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{
 			{Name: "r", Rings: []*pb.Ring{{Xy: []float64{0, 0, 2, 0, 2, 1, 0, 1}}}},
 		}}},

@@ -88,7 +88,7 @@ func Desc() *grpc.ServiceDesc {
 func (s *Service) inspection(ctx context.Context, m *pb.Inspection, path string) (what *wire.Inspection, err error) {
 	ctx = kernels.WithClass(ctx, wire.ClassOf(m.GetWorkClass()))
 	refused := s.Frames.Work.Do(ctx, s.Sets.Work(m.GetRegionSet()), wire.SmallSet, func(pause func() error) error {
-		what, err = wire.NewInspection(m, path, "frame", s.Recipes, s.Sets, s.Bounds, pause)
+		what, err = wire.NewInspection(ctx, m, path, "frame", s.Recipes, s.Sets, s.Bounds, pause)
 		return err
 	})
 	return what, refused
@@ -203,7 +203,7 @@ func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wir
 	switch r := req.GetRegions().(type) {
 	case *pb.RasterizeRequest_RegionSet:
 		err = s.Frames.Work.Do(ctx, wire.SetWork(r.RegionSet), wire.SmallSet, func(pause func() error) (err error) {
-			set, err = wire.NewSet(r.RegionSet, p, s.Bounds, pause)
+			set, err = wire.NewSet(ctx, r.RegionSet, p, s.Bounds, pause)
 			return err
 		})
 	case *pb.RasterizeRequest_Recipe:

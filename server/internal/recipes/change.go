@@ -5,6 +5,7 @@ package recipes
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -89,8 +90,8 @@ func differences(before, after *pb.Recipe) []string {
 		if old.GetFillRule() != r.GetFillRule() {
 			add("region %s: fill rule %s, before %s", name, r.GetFillRule(), old.GetFillRule())
 		}
-		if !proto.Equal(&pb.Region{Rings: old.GetRings(), Mask: old.GetMask()},
-			&pb.Region{Rings: r.GetRings(), Mask: r.GetMask()}) {
+		if !proto.Equal(&pb.Region{Rings: old.GetRings(), Mask: old.GetMask(), Shape: old.GetShape()},
+			&pb.Region{Rings: r.GetRings(), Mask: r.GetMask(), Shape: r.GetShape()}) {
 			add("region %s: shape changed: %s, before %s", name, shape(r), shape(old))
 		}
 	}
@@ -135,6 +136,9 @@ func shape(r *pb.Region) string {
 			pixels += int(runs[i]) - int(runs[i-1])
 		}
 		return fmt.Sprintf("a mask of %d pixels", pixels)
+	}
+	if text := r.GetShape(); text != "" {
+		return strconv.Quote(text)
 	}
 	n := 0
 	for _, ring := range r.GetRings() {

@@ -83,9 +83,9 @@ func (s *Service) Count() int {
 
 // compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request. It
 // calls pause as [wire.NewSet] does.
-func (s *Service) compileRecipe(m *pb.Recipe, path string, pause func() error) (*polygon.Set, error) {
+func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, pause func() error) (*polygon.Set, error) {
 	p := wire.Paths{Set: path + "region_set", Reductions: path + "reductions"}
-	set, err := wire.NewSet(m.GetRegionSet(), p, s.bounds, pause)
+	set, err := wire.NewSet(ctx, m.GetRegionSet(), p, s.bounds, pause)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.
 	in := req.GetRecipe()
 	var set *polygon.Set
 	err := s.work.Do(ctx, wire.SetWork(in.GetRegionSet()), wire.SmallSet, func(pause func() error) (err error) {
-		set, err = s.compileRecipe(in, "recipe.", pause)
+		set, err = s.compileRecipe(ctx, in, "recipe.", pause)
 		return err
 	})
 	if err != nil {
@@ -218,5 +218,5 @@ func (s *Service) loadRecipe(m *pb.Recipe) (*polygon.Set, error) {
 	if m.GetVersion() == 0 {
 		return nil, fmt.Errorf("version = 0: versions count from 1")
 	}
-	return s.compileRecipe(m, "", nil)
+	return s.compileRecipe(context.Background(), m, "", nil)
 }

@@ -102,7 +102,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	var what *wire.Inspection
 	set := open.GetInspection().GetRegionSet()
 	err = s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) error {
-		what, err = wire.NewInspection(open.GetInspection(), "open.inspection", "strip.frame", s.Recipes, nil,
+		what, err = wire.NewInspection(ctx, open.GetInspection(), "open.inspection", "strip.frame", s.Recipes, nil,
 			s.Bounds, pause)
 		return err
 	})

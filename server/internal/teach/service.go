@@ -58,7 +58,7 @@ func (s *Service) regionsOf(ctx context.Context, set *pb.RegionSet, ref *pb.Reci
 	r := &regions{list: set.GetRegions(), scale: set.GetScale(), paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
 	if ref == nil {
 		err := s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
-			r.set, err = wire.NewSet(set, r.paths, s.Bounds, pause)
+			r.set, err = wire.NewSet(ctx, set, r.paths, s.Bounds, pause)
 			return err
 		})
 		return r, err

@@ -128,8 +128,8 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 			return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d].limits", i), len(r.GetLimits()),
 				"and %d to learn are too many: the limit is %d", len(probes), polygon.MaxLimits)
 		}
-		list[i] = &pb.Region{Name: r.GetName(), Rings: r.GetRings(), Mask: r.GetMask(), FillRule: r.GetFillRule(),
-			Reference: r.GetReference(), Limits: slices.Concat(r.GetLimits(), probes)}
+		list[i] = &pb.Region{Name: r.GetName(), Rings: r.GetRings(), Mask: r.GetMask(), Shape: r.GetShape(),
+			FillRule: r.GetFillRule(), Reference: r.GetReference(), Limits: slices.Concat(r.GetLimits(), probes)}
 	}
 	// What the answer takes, of which limits are most.
 	const each = 300
@@ -142,7 +142,7 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 	}
 	set := &pb.RegionSet{Regions: list, Scale: t.what.scale}
 	return t.service.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
-		t.measured, err = wire.NewSet(set, t.what.paths, t.service.Bounds, pause)
+		t.measured, err = wire.NewSet(ctx, set, t.what.paths, t.service.Bounds, pause)
 		return err
 	})
 }
@@ -253,8 +253,8 @@ func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygo
 	limits := make([]*polygon.Limit, 0, len(t.what.list)*len(t.learnt))
 	values := make([]float64, 0, good)
 	for i, r := range t.what.list {
-		out := &pb.Region{Name: r.GetName(), Rings: r.GetRings(), Mask: r.GetMask(), FillRule: r.GetFillRule(),
-			Reference: r.GetReference()}
+		out := &pb.Region{Name: r.GetName(), Rings: r.GetRings(), Mask: r.GetMask(), Shape: r.GetShape(),
+			FillRule: r.GetFillRule(), Reference: r.GetReference()}
 		for k, l := range t.what.set.Limits(i) {
 			if !t.taught(l) {
 				out.Limits = append(out.Limits, r.GetLimits()[k])

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 	"unsafe"
 
@@ -34,7 +35,7 @@ type Recipes interface {
 
 // NewInspection resolves and checks an Inspection; path is where it lies in the request, frame where the frames do. It
 // calls pause as [NewSet] does. sets may be nil.
-func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, sets *RegionSets,
+func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, recipes Recipes, sets *RegionSets,
 	b polygon.Bounds, pause func() error) (*Inspection, error) {
 	out := &Inspection{
 		Method: polygon.Method(in.GetMethod()),
@@ -45,7 +46,7 @@ func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, sets 
 	reductions := in.GetReductions()
 	switch r := in.GetRegions().(type) {
 	case *pb.Inspection_RegionSet:
-		set, kept, err := sets.compile(r.RegionSet, out.Paths, b, pause)
+		set, kept, err := sets.compile(ctx, r.RegionSet, out.Paths, b, pause)
 		if err != nil {
 			return nil, err
 		}

@@ -3,23 +3,32 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // NewSet checks and compiles the regions of a message, which is not kept. It calls pause, unless that is nil, as
-// [polygon.NewSetInPieces] does.
-func NewSet(m *pb.RegionSet, p Paths, b polygon.Bounds, pause func() error) (*polygon.Set, error) {
+// [polygon.NewSetInPieces] does. What shapes come to counts for the request that ctx is of.
+func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pause func() error) (*polygon.Set, error) {
 	regions, err := regionsOf(m.GetRegions(), p, b)
 	if err != nil {
 		return nil, err
 	}
 	set, err := polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
-	return set, p.Translate(err)
+	if err != nil {
+		return nil, p.Translate(err)
+	}
+	if n := set.ShapeBytes(); n > 0 && !budget.RequestOf(ctx).More(n) {
+		return nil, apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
+			"requests under way leave no room for the %d bytes that the shapes of the regions come to", n))
+	}
+	return set, nil
 }
 
 // scaleOf is a scale as package polygon takes it, which checks it; nil where there is none.
@@ -54,6 +63,9 @@ func SetWork(m *pb.RegionSet) int {
 			n += len(ring.GetXy()) / 2
 		}
 		n += len(r.GetMask().GetRuns()) / 3
+		if r.GetShape() != "" {
+			n += SmallSet // nobody knows before
+		}
 		for _, c := range r.GetReference().GetCounts() {
 			n += len(c.GetCounts()) / 16
 		}
@@ -107,6 +119,7 @@ func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, er
 			Name:   r.GetName(),
 			Rings:  rings[from:len(rings):len(rings)],
 			Limits: r.GetLimits(),
+			Shape:  r.GetShape(),
 		}
 		if m := r.GetMask(); m != nil {
 			if n := len(m.GetRuns()); n%3 != 0 {

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -219,6 +220,9 @@ func (s *RegionSets) read(span framecodec.Span) *keptSet {
 	err := proto.Unmarshal(k.wire, k.message)
 	more := int64(0)
 	for _, r := range k.message.GetRegions() {
+		if r.GetShape() != "" { // what it comes to isn't known, and would have to count
+			more = s.limit
+		}
 		more += region + limit*int64(len(r.GetLimits()))
 	}
 	s.memory.Count(budget.RegionSets, more)
@@ -245,12 +249,12 @@ func (k *keptSet) holds(span framecodec.Span) bool {
 }
 
 // compile is [NewSet], once for a set that is kept; kept says that the set will be.
-func (s *RegionSets) compile(m *pb.RegionSet, p Paths, b polygon.Bounds,
+func (s *RegionSets) compile(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds,
 	pause func() error) (set *polygon.Set, kept bool, err error) {
 	if set := s.compiled(m); set != nil {
 		return set, true, nil
 	}
-	if set, err = NewSet(m, p, b, pause); err != nil || s == nil {
+	if set, err = NewSet(ctx, m, p, b, pause); err != nil || s == nil {
 		return set, false, err
 	}
 	s.mu.Lock()

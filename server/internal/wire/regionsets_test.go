@@ -106,7 +106,7 @@ func (r receiver) receive(owner string, wire []byte) (*pb.ReduceRequest, *Inspec
 	if req.GetFrame().GetSource() != nil {
 		req.Frame.Source = &pb.Frame_Data{Data: slices.Concat(in.Pieces(nil)...)}
 	}
-	what, err := NewInspection(req.GetInspection(), "inspection", "frame", noRecipes{}, r.sets, testBounds, nil)
+	what, err := NewInspection(context.Background(), req.GetInspection(), "inspection", "frame", noRecipes{}, r.sets, testBounds, nil)
 	return req, what, err
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 from polyscan import _errors, _regions, _server
 from polyscan.v1 import region_pb2
 
-_KEYS = {"name", "rings", "mask", "fill", "limits"}
+_KEYS = {"name", "rings", "mask", "shape", "fill", "limits"}
 _FILE_KEYS = {"name", "description", "regions", "reductions", "scale", "drawn_on", "format", "version", "created_at"}
 
 
@@ -77,9 +77,11 @@ def _is_region(r: Any) -> bool:
         and not set(r) - _KEYS
         and isinstance(r.get("name"), str)
         and r["name"] != ""
-        and ("rings" in r) != ("mask" in r)
-        and isinstance(r.get("rings", r.get("mask")), list)
-        and len(r.get("rings", r.get("mask"))) > 0
+        and len({"rings", "mask", "shape"} & set(r)) == 1
+        and isinstance(r.get("shape", "-"), str)
+        and r.get("shape", "-") != ""
+        and isinstance(r.get("rings", r.get("mask", [0])), list)
+        and len(r.get("rings", r.get("mask", [0]))) > 0
         and all(isinstance(ring, list) and len(ring) > 2 and all(map(_is_point, ring)) for ring in r.get("rings", []))
         and all(isinstance(u, list) and len(u) == 3 and all(type(v) is int for v in u) for u in r.get("mask", []))
         and r.get("fill", "nonzero") in ("nonzero", "evenodd")
@@ -110,6 +112,8 @@ def _message(file: dict[str, Any]) -> region_pb2.RegionSet:
 
 def _region(r: dict[str, Any]) -> region_pb2.Region:
     said = {"limits": r.get("limits", ()), "reference": _reference(r.get("reference"))}
+    if "shape" in r:
+        return _regions.Region.shape(r["name"], r["shape"], **said).message
     if "mask" in r:
         return _regions.Region._of_runs(r["name"], r["mask"], **said).message
     return _regions.Region(r["name"], *r["rings"], fill=r.get("fill") or "nonzero", **said).message

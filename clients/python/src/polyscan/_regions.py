@@ -63,6 +63,18 @@ class Region:
         return cls._of_runs(name, _runs(pixels, at), limits=limits, reference=reference)
 
     @classmethod
+    def shape(
+        cls, name: str, shape: str, *, limits: str | Iterable[str] = (), reference: str | Any = None
+    ) -> Region:
+        """A region that is made of others of the same call by their names, and of circles and rectangles, such as
+        'band of "U7" inwards 4 px - circle(30, 40, 5)'."""
+        return cls.from_message(
+            region_pb2.Region(
+                name=name, shape=shape, fill_rule=_fill("nonzero"), limits=_limits(limits, name), reference=_reference(reference)
+            )
+        )
+
+    @classmethod
     def _of_runs(
         cls, name: str, runs: Any, *, limits: str | Iterable[str] = (), reference: str | Any = None
     ) -> Region:
@@ -101,7 +113,9 @@ class Region:
         return np.array(self.message.mask.runs, np.int32).reshape(-1, 3) if self.message.HasField("mask") else None
 
     def __repr__(self) -> str:
-        what = "a mask" if self.message.HasField("mask") else f"{len(self.message.rings)} rings"
+        what = self.message.shape or f"{len(self.message.rings)} rings"
+        if self.message.HasField("mask"):
+            what = "a mask"
         return f"Region({self.name!r}, {what}, limits={self.limits!r})"
 
 

@@ -23,6 +23,7 @@ interface Own {
   name?: string;
   rings?: [number, number][][];
   mask?: [number, number, number][];
+  shape?: string;
   fill?: string;
   limits?: string[];
   reference?: Shape["reference"];
@@ -135,6 +136,7 @@ export async function read(content: string, frame = ""): Promise<Regions> {
         name: r.name ?? "",
         rings: (r.rings ?? []).map((g) => g.flat()),
         mask: r.mask?.flat(),
+        made: r.shape,
         evenOdd: evenOdd(r.fill || whole.fill),
         limits: r.limits ?? [],
         reference: r.reference,
@@ -246,10 +248,12 @@ export const ends: Record<Format, string> = { polyscan: ".json", labelme: ".labe
 /** write makes a file that polyscan reads the same regions from. It is an error where the format can't say what a region
  * covers. */
 export function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike): string {
+  const made = shapes.find((s) => s.made);
+  if (made && format !== "polyscan") throw new Error(text.recipe.noShape(made.name));
   switch (format) {
     case "polyscan": {
       const lines = shapes.map((s) =>
-        JSON.stringify({ name: s.name, ...(s.mask ? { mask: runsOf(s.mask) } : { rings: s.rings.map(pairsOf) }), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
+        JSON.stringify({ name: s.name, ...(s.made ? { shape: s.made } : s.mask ? { mask: runsOf(s.mask) } : { rings: s.rings.map(pairsOf) }), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
       const mm = scale ? `"scale": ${JSON.stringify({ mm_per_pixel: [scale.x, scale.y || scale.x], origin: [scale.origin?.x ?? 0, scale.origin?.y ?? 0] })},\n` : "";
       return `{\n"name": ${JSON.stringify(name)},\n${mm}"regions": [\n${lines.join(",\n")}\n]\n}\n`;
     }

@@ -11,6 +11,8 @@ export interface Shape {
   rings: number[][];
   /** The pixels, where there are no rings: y, x0, x1, ... of runs. */
   mask?: number[];
+  /** What it is made of, where it has neither; kept as it came. */
+  made?: string;
   evenOdd: boolean;
   limits: string[];
   /** What the distribution is compared with; kept as it came. */
@@ -86,7 +88,7 @@ export function boxOf(s: Shape): Box {
     b.top = Math.min(b.top, runs[i]!);
     b.bottom = Math.max(b.bottom, runs[i]! + 1);
   }
-  return b;
+  return s.rings.length || runs.length ? b : { left: 0, top: 0, right: 0, bottom: 0 };
 }
 
 /** inShape says whether a point is in a region, by its fill rule. */
@@ -176,7 +178,7 @@ export class Model extends Undo {
   /** cut makes a ring a hole of the chosen region. It returns false where the ring isn't inside: it would add there. */
   cut(xy: number[]): boolean {
     const s = this.shape;
-    if (!s || s.mask) return false;
+    if (!s || s.mask || s.made) return false;
     for (let i = 0; i < xy.length; i += 2) if (!inShape(s, xy[i]!, xy[i + 1]!)) return false;
     const outer = s.rings.find((r) => contains(r, xy[0]!, xy[1]!))!;
     this.edit(() => s.rings.push(!s.evenOdd && twiceArea(xy) > 0 === twiceArea(outer) > 0 ? reversed(xy) : xy));
@@ -186,7 +188,7 @@ export class Model extends Undo {
   /** cutOut takes what a ring covers from the chosen region. It returns false where that is nothing, or all of it. */
   cutOut(xy: number[]): boolean {
     const s = this.shape;
-    const rings = s && !s.mask ? without(s, xy) : undefined;
+    const rings = s && !s.mask && !s.made ? without(s, xy) : undefined;
     if (!rings?.length || areaOf(rings) >= areaOf(without(s!, [])!)) return false;
     this.edit(() => {
       s!.rings = rings;
@@ -195,10 +197,10 @@ export class Model extends Undo {
     return true;
   }
 
-  /** join adds a ring to the chosen region; where that is a mask, it is a region of its own. */
+  /** join adds a ring to the chosen region; where that is a mask or made of others, it is a region of its own. */
   join(xy: number[]): void {
     const s = this.shape;
-    if (!s || s.mask) return this.add(xy);
+    if (!s || s.mask || s.made) return this.add(xy);
     this.edit(() => s.rings.push(twiceArea(xy) > 0 === twiceArea(s.rings[0]!) > 0 ? xy : reversed(xy)));
   }
 
@@ -297,6 +299,7 @@ export function toRegion(s: Shape): Region {
     name: s.name,
     rings: s.rings.map((xy) => create(RingSchema, { xy })),
     mask: s.mask && create(MaskSchema, { runs: s.mask }),
+    shape: s.made,
     fillRule: s.evenOdd ? FillRule.EVEN_ODD : FillRule.NON_ZERO,
     limits: s.limits,
     reference: s.reference && { region: s.reference.region, counts: s.reference.counts?.map((counts) => ({ counts })) },
@@ -309,7 +312,7 @@ export function toRegionSet(shapes: Shape[], scale?: ScaleLike): RegionSet {
 
 export function fromRegions(regions: Region[]): Shape[] {
   return regions.map((r) => ({
-    name: r.name, rings: r.rings.map((g) => [...g.xy]), mask: r.mask && [...r.mask.runs], evenOdd: r.fillRule === FillRule.EVEN_ODD, limits: [...r.limits],
+    name: r.name, rings: r.rings.map((g) => [...g.xy]), mask: r.mask && [...r.mask.runs], made: r.shape || undefined, evenOdd: r.fillRule === FillRule.EVEN_ODD, limits: [...r.limits],
     reference: r.reference && (r.reference.region ? { region: r.reference.region } : { counts: r.reference.counts.map((c) => [...c.counts]) }),
   }));
 }
@@ -333,7 +336,7 @@ export function differences(before: Shape[], after: Shape[]): Difference[] {
       out.push({ name: s.name, kind: "added", before: [], after: s.limits });
       continue;
     }
-    if (JSON.stringify([o.rings, o.mask, o.evenOdd]) !== JSON.stringify([s.rings, s.mask, s.evenOdd])) out.push({ name: s.name, kind: "moved", before: [], after: [] });
+    if (JSON.stringify([o.rings, o.mask, o.made, o.evenOdd]) !== JSON.stringify([s.rings, s.mask, s.made, s.evenOdd])) out.push({ name: s.name, kind: "moved", before: [], after: [] });
     if (JSON.stringify(o.limits) !== JSON.stringify(s.limits)) {
       out.push({ name: s.name, kind: "limits", before: o.limits.filter((l) => !s.limits.includes(l)), after: s.limits.filter((l) => !o.limits.includes(l)) });
     }

@@ -74,6 +74,7 @@ export class Stage extends View {
 
   private shape(i: number): Element[] {
     const s = this.model.shapes[i]!;
+    if (s.made) return []; // the server knows its pixels
     const d = s.mask ? border(s.mask) : path(s.rings, true);
     const mark = this.marks[i] ?? "none";
     const on = i === this.model.chosen ? " on" : "";

@@ -224,20 +224,22 @@ class ReferenceCounts(_message.Message):
     def __init__(self, counts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Region(_message.Message):
-    __slots__ = ["fill_rule", "limits", "mask", "name", "reference", "rings"]
+    __slots__ = ["fill_rule", "limits", "mask", "name", "reference", "rings", "shape"]
     FILL_RULE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     MASK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     RINGS_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
     fill_rule: FillRule
     limits: _containers.RepeatedScalarFieldContainer[str]
     mask: Mask
     name: str
     reference: Reference
     rings: _containers.RepeatedCompositeFieldContainer[Ring]
-    def __init__(self, name: _Optional[str] = ..., rings: _Optional[_Iterable[_Union[Ring, _Mapping]]] = ..., fill_rule: _Optional[_Union[FillRule, str]] = ..., limits: _Optional[_Iterable[str]] = ..., reference: _Optional[_Union[Reference, _Mapping]] = ..., mask: _Optional[_Union[Mask, _Mapping]] = ...) -> None: ...
+    shape: str
+    def __init__(self, name: _Optional[str] = ..., rings: _Optional[_Iterable[_Union[Ring, _Mapping]]] = ..., fill_rule: _Optional[_Union[FillRule, str]] = ..., limits: _Optional[_Iterable[str]] = ..., reference: _Optional[_Union[Reference, _Mapping]] = ..., mask: _Optional[_Union[Mask, _Mapping]] = ..., shape: _Optional[str] = ...) -> None: ...
 
 class RegionResult(_message.Message):
     __slots__ = ["area", "area_mm2", "bounds", "bounds_mm", "centroid", "centroid_mm", "channels", "count", "count_mm2", "coverage", "index", "limits", "name", "verdict"]
