@@ -141,12 +141,12 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 	}
 	s.addReferences(bad, regions)
 	s.addScale(bad, scale)
-	shapes := false
+	shapes := slices.ContainsFunc(regions, func(r Region) bool { return r.Shape != "" })
 	known := map[string]*Limit{} // thousands of regions tend to share their limits
 	pace := pacer{pause: pause, left: setPiece}
 	for i := range regions {
 		r := &regions[i]
-		if err := pace.took(regionPiece); err != nil {
+		if err := pace.took(regionPiece + len(r.Limits)*regionPiece); err != nil {
 			return nil, err
 		}
 		checkName(bad, i, r.Name)
@@ -156,7 +156,6 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 				bad.Add(path{"regions", i, "shape"}, quoted(r.Shape), "and rings or a mask: a region has one of them")
 			}
 			s.boxes[i] = box{-driver.MaxCoord, -driver.MaxCoord, driver.MaxCoord, driver.MaxCoord} // until it is known
-			shapes = true
 			continue
 		}
 		if r.Fill > EvenOdd {
@@ -170,18 +169,21 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		if err := add(bad, i, r, b, &pace); err != nil {
 			return nil, err
 		}
-	}
-	if shapes && len(bad.Violations) == 0 {
-		if err := s.addShapes(bad, regions, b, &pace); err != nil {
-			return nil, err
+		if !shapes {
+			s.rows = s.rows.union(s.boxes[i])
+			s.addLimits(bad, i, r, known)
 		}
 	}
-	for i := range regions {
-		if err := pace.took(len(regions[i].Limits) * regionPiece); err != nil {
-			return nil, err
+	if shapes { // limits want to know how many pixels a region may have
+		if len(bad.Violations) == 0 {
+			if err := s.addShapes(bad, regions, b, &pace); err != nil {
+				return nil, err
+			}
 		}
-		s.rows = s.rows.union(s.boxes[i])
-		s.addLimits(bad, i, &regions[i], known)
+		for i := range regions {
+			s.rows = s.rows.union(s.boxes[i])
+			s.addLimits(bad, i, &regions[i], known)
+		}
 	}
 	if len(bad.Violations) == 0 {
 		s.resolve(bad)
