@@ -174,7 +174,7 @@ def test_masks(client, tmp_path):
     assert client.reduce(FRAME, own).count.tolist() == [4]
     assert client.regions(own)["m"].runs.tolist() == [[1, 2, 5], [2, 0, 1]]
     made = polyscan.Region.shape("rim", 'band of "m" outwards 1 px', limits="count > 1")
-    assert client.reduce(FRAME, [client.regions(own)["m"], made]).count.tolist() == [4, 9]
+    assert client.reduce(FRAME, [client.regions(own)["m"], made]).count.tolist() == [4, 11]
     assert "outwards" in repr(made)
     text = b'[{"name": "m", "mask": [[1, 2, 5]]}, {"name": "n", "shape": "inset of circle(9, 9, 4) by 1"}]'
     assert client.reduce(FRAME, text).count.tolist()[0] == 3
