@@ -22,11 +22,12 @@ check: ## formatting, vet, staticcheck, schemas, generated files, modules (no te
 house: ## what the tree weighs, and the bounds
 	@$(GO) run -C tools ./house ..
 
-generate: tools ## Go code of the schemas in proto and of kernels/cu/abi, and the schemas in proto/third_party
+generate: tools ## Go code of the schemas in proto and of kernels/cu/abi, tables of colours, and the schemas in proto/third_party
 	bin/vendorproto -out proto/third_party
 	bin/buf lint
 	bin/buf generate
 	bin/kernelabi kernels/cu/abi kernels/driver kernels/cuda/abi.go
+	$(GO) run -C tools ./colortables ../kernels/cpu/colortables.go ../kernels/cu/colortables.cuh
 	@if command -v grpc_python_plugin >/dev/null; then /usr/bin/python3 clients/python/generate.py; else echo "clients/python/src: not generated: no grpc_python_plugin (protobuf-compiler-grpc)"; fi
 
 testdata: ## frames, regions and goldens of testdata/

@@ -105,6 +105,9 @@ func (c *Columns) check() error {
 		math.Abs(s.GetOrigin().GetY()) <= math.MaxFloat32) {
 		return fmt.Errorf("scale: %v", s)
 	}
+	if n := len(m.GetSteps()); n > 0 && n != c.channels || n != len(m.GetZeros()) {
+		return fmt.Errorf("steps: %d, and %d zeros, of %d channels", n, len(m.GetZeros()), c.channels)
+	}
 	if m.GetRegions() < m.GetRows() {
 		return fmt.Errorf("rows: %d of %d regions", m.GetRows(), m.GetRegions())
 	}
@@ -160,11 +163,15 @@ func (c *Columns) check() error {
 		polyscanv1.Statistic_STATISTIC_SKEWNESS, polyscanv1.Statistic_STATISTIC_KURTOSIS,
 		polyscanv1.Statistic_STATISTIC_ENTROPY, polyscanv1.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION,
 		polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE, cumulative, distances)
-	each, full := uint64(c.channels), m.GetHistogram().GetFull()
+	each, full := uint64(c.channels), m.GetHistogram().GetFull() && !c.derived()
 	if m.GetHistogram() == nil && asked(histogram, cumulative) && err == nil {
 		err = errors.New("histogram: is missing")
 	}
 	column("count", m.GetCount(), channels, rows, 8)
+	derived := c.derived()
+	column("mean", m.GetMean(), derived && asked(mean), rows, each, 8)
+	column("variance", m.GetVariance(), derived && asked(variance), rows, each, 8)
+	column("stddev", m.GetStddev(), derived && asked(stddev), rows, each, 8)
 	column("sum", m.GetSum(), asked(sum, mean, variance, stddev), rows, each, 8)
 	column("sum_of_squares", m.GetSumOfSquares(), asked(squares, variance, stddev), rows, each, 8)
 	column("min", m.GetMin(), asked(polyscanv1.Statistic_STATISTIC_MIN), rows, each, 4)
@@ -190,8 +197,8 @@ func (c *Columns) check() error {
 	column("weighted_centroid", m.GetWeightedCentroid(), false, rows, each, 2, 8)
 	if h := m.GetHistogram(); h != nil {
 		column("histogram.counts", h.GetCounts(), true, rows, each, uint64(h.GetBins()), 4)
-		column("histogram.below", h.GetBelow(), !full, rows, each, 4)
-		column("histogram.above", h.GetAbove(), !full, rows, each, 4)
+		column("histogram.below", h.GetBelow(), !h.GetFull(), rows, each, 4)
+		column("histogram.above", h.GetAbove(), !h.GetFull(), rows, each, 4)
 	}
 	if t := m.GetTextures(); t != nil {
 		offsets, cells := uint64(len(t.GetOffsets())), uint64(t.GetLevels())*uint64(t.GetLevels())
@@ -476,6 +483,9 @@ func (c *Columns) Sum(i, ch int) (uint64, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).Sum)
 	}
+	if c.Channel(ch) == polyscanv1.Channel_CHANNEL_HUE {
+		return 0, false
+	}
 	return at64(c.m.GetSum(), c.place(i, ch))
 }
 
@@ -484,13 +494,36 @@ func (c *Columns) SumOfSquares(i, ch int) (uint64, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).SumOfSquares)
 	}
+	if c.Channel(ch) == polyscanv1.Channel_CHANNEL_HUE {
+		return 0, false
+	}
 	return at64(c.m.GetSumOfSquares(), c.place(i, ch))
+}
+
+// derived says that a channel is derived from colours: then nothing follows from other columns but the cumulative
+// histogram.
+func (c *Columns) derived() bool { return len(c.m.GetSteps()) > 0 }
+
+// Value is what a sample of channel ch stands for: min, max and mode are samples, which a channel that is derived from
+// colours counts in steps.
+func (c *Columns) Value(ch int, sample uint32) float64 {
+	switch {
+	case len(c.list) > 0:
+		s := c.of(0, ch)
+		return exact.Sample(sample, s.GetStep(), s.GetZero())
+	case c.list == nil && c.derived():
+		return exact.Sample(sample, c.m.GetSteps()[ch], c.m.GetZeros()[ch])
+	}
+	return float64(sample)
 }
 
 // Mean is that of the samples.
 func (c *Columns) Mean(i, ch int) (float64, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).Mean)
+	}
+	if c.derived() {
+		return atFloat(c.m.GetMean(), c.place(i, ch))
 	}
 	n, _ := c.Count(i)
 	sum, ok := c.Sum(i, ch)
@@ -505,6 +538,9 @@ func (c *Columns) Variance(i, ch int) (float64, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).Variance)
 	}
+	if c.derived() {
+		return atFloat(c.m.GetVariance(), c.place(i, ch))
+	}
 	v, _, ok := c.variance(i, ch)
 	return v, ok
 }
@@ -513,6 +549,9 @@ func (c *Columns) Variance(i, ch int) (float64, bool) {
 func (c *Columns) StdDev(i, ch int) (float64, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).Stddev)
+	}
+	if c.derived() {
+		return atFloat(c.m.GetStddev(), c.place(i, ch))
 	}
 	_, v, ok := c.variance(i, ch)
 	return v, ok
@@ -540,6 +579,9 @@ func (c *Columns) Min(i, ch int) (uint32, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).Min)
 	}
+	if c.Channel(ch) == polyscanv1.Channel_CHANNEL_HUE {
+		return 0, false
+	}
 	return c.extreme(c.m.GetMin(), i, ch)
 }
 
@@ -547,6 +589,9 @@ func (c *Columns) Min(i, ch int) (uint32, bool) {
 func (c *Columns) Max(i, ch int) (uint32, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).Max)
+	}
+	if c.Channel(ch) == polyscanv1.Channel_CHANNEL_HUE {
+		return 0, false
 	}
 	return c.extreme(c.m.GetMax(), i, ch)
 }
@@ -556,6 +601,9 @@ func (c *Columns) MinAt(i, ch int) (image.Point, bool) {
 	if c.list != nil {
 		return position(c.of(i, ch).GetMinAt())
 	}
+	if c.Channel(ch) == polyscanv1.Channel_CHANNEL_HUE {
+		return image.Point{}, false
+	}
 	return c.extremeAt(c.m.GetMinAt(), i, ch)
 }
 
@@ -563,6 +611,9 @@ func (c *Columns) MinAt(i, ch int) (image.Point, bool) {
 func (c *Columns) MaxAt(i, ch int) (image.Point, bool) {
 	if c.list != nil {
 		return position(c.of(i, ch).GetMaxAt())
+	}
+	if c.Channel(ch) == polyscanv1.Channel_CHANNEL_HUE {
+		return image.Point{}, false
 	}
 	return c.extremeAt(c.m.GetMaxAt(), i, ch)
 }
@@ -626,7 +677,8 @@ func (c *Columns) Histogram(i, ch int) (Histogram, bool) {
 		return Histogram{}, false
 	}
 	n := 4 * int(h.GetBins())
-	out := Histogram{Lower: h.GetLower(), Upper: h.GetUpper(), words: h.GetCounts()[k*n : (k+1)*n : (k+1)*n]}
+	out := Histogram{words: h.GetCounts()[k*n : (k+1)*n : (k+1)*n]}
+	out.Lower, out.Upper = c.histogramRange(h, ch)
 	if len(h.GetBelow()) > 0 {
 		out.Below = uint64(word32(h.GetBelow(), k))
 	}
@@ -636,9 +688,29 @@ func (c *Columns) Histogram(i, ch int) (Histogram, bool) {
 	return out, true
 }
 
+// noHue is the mode of hues that are none.
+const noHue = 255
+
+// histogramRange are the ends of the bins of a channel: those of its own samples, or of values.
+func (c *Columns) histogramRange(h *polyscanv1.HistogramColumns, ch int) (lower, upper float64) {
+	if !c.derived() || !h.GetFull() && (h.GetLower() != 0 || h.GetUpper() != 256) {
+		return h.GetLower(), h.GetUpper()
+	}
+	bin := uint32(1)
+	switch c.Channel(ch) {
+	case polyscanv1.Channel_CHANNEL_SATURATION, polyscanv1.Channel_CHANNEL_VALUE:
+		bin = 128
+	default:
+		if c.Channel(ch) >= polyscanv1.Channel_CHANNEL_LAB_L {
+			bin = 256
+		}
+	}
+	return c.Value(ch, 0), c.Value(ch, 256*bin)
+}
+
 // full is the histogram of a channel with one bin a value, and its number of samples, which is not 0.
 func (c *Columns) full(i, ch int) (h Histogram, n uint64, ok bool) {
-	if !c.m.GetHistogram().GetFull() {
+	if !c.m.GetHistogram().GetFull() || c.derived() {
 		return h, 0, false
 	}
 	h, _ = c.Histogram(i, ch)
@@ -684,7 +756,11 @@ func (c *Columns) Mode(i, ch int) (uint32, bool) {
 		}
 		return uint32(mode), true
 	}
-	return c.extreme(c.m.GetMode(), i, ch)
+	mode, ok := c.extreme(c.m.GetMode(), i, ch)
+	if c.Channel(ch) == polyscanv1.Channel_CHANNEL_HUE && mode == noHue {
+		return 0, false
+	}
+	return mode, ok
 }
 
 // Distinct is the number of different samples.
@@ -692,7 +768,7 @@ func (c *Columns) Distinct(i, ch int) (uint32, bool) {
 	if c.list != nil {
 		return optional(c.of(i, ch).Distinct)
 	}
-	if c.m.GetHistogram().GetFull() {
+	if c.m.GetHistogram().GetFull() && !c.derived() {
 		h, _ := c.Histogram(i, ch)
 		n := uint32(0)
 		for v := range h.Bins() {
@@ -855,6 +931,9 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 // row is a channel of row i as a message.
 func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
 	to := &polyscanv1.ChannelStatistics{Channel: c.Channel(ch), Textures: c.Textures(i, ch)}
+	if c.derived() {
+		to.Step, to.Zero = c.m.GetSteps()[ch], c.m.GetZeros()[ch]
+	}
 	for _, s := range c.m.GetStatistics() {
 		switch s {
 		case polyscanv1.Statistic_STATISTIC_COUNT:

@@ -84,6 +84,9 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 		m.Median = column([]float64{1.5, 1, math.NaN(), math.NaN()})
 		m.Mode, m.Distinct = column([]uint32{0, 1, 0, 0}), column([]uint32{4, 1, 0, 0})
 		nan := math.NaN()
+		m.Steps, m.Zeros = []float64{0, 0}, []uint32{0, 0} // as where a channel is derived from colours
+		m.Mean, m.Variance = column([]float64{1.5, 1, nan, nan}), column([]float64{1.25, 0, nan, nan})
+		m.Stddev = column([]float64{math.Sqrt(1.25), 0, nan, nan})
 		m.Percentile = column([]float64{0.75, 2.997, 1, 1, nan, nan, nan, nan})
 	}
 	return m

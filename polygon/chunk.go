@@ -45,7 +45,7 @@ var reduceLabels = func() (l [16]string) {
 func (s *Set) reduce(q *kernels.Queue, op driver.MaskReduce, stats kernels.Buffer[driver.MaskStats],
 	hist kernels.Buffer[uint32]) error {
 	format := op.Frame.Format
-	nc, levels, pixel := int(format.Channels), 0, format.PixelBytes()
+	nc, levels, pixel := op.Channels(), 0, format.PixelBytes()
 	if hist.Len() > 0 {
 		levels = format.Levels()
 	}

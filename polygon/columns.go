@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/polyscan/polyscan/internal/exact"
+	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Output says what of a result is returned, and in which form. The zero value is all of it, as [Result.Regions].
@@ -52,6 +53,11 @@ type Columns struct {
 	Rows     int // R
 	Regions  int // of the set: R, or more where only failed ones are here
 	Channels []Channel
+	// Steps and Zeros say what samples of each channel stand for, as [ChannelStatistics].Step and Zero do; nil where no
+	// channel is derived from colours. Where one is, nothing follows from other columns but the cumulative histogram. The
+	// mode of [Hue] is 255 where no pixel has a hue.
+	Steps []float64
+	Zeros []uint32
 	// Statistics that were asked for, those without a column included.
 	Statistics Statistics
 	// Percentiles that were asked for: P of them.
@@ -70,7 +76,9 @@ type Columns struct {
 	Limits    []LimitResult
 	LimitEnds []uint32
 
-	Sum              []uint64 // [R][C], as all that follow
+	Sum              []uint64  // [R][C], as all that follow
+	Mean             []float64 // nil, as Variance and StdDev, where no channel is derived
+	Variance, StdDev []float64
 	SumOfSquares     []uint64
 	Min, Max         []uint32
 	MinAt, MaxAt     [][2]uint32 // X, Y
@@ -166,8 +174,24 @@ func newColumns(p *plan) *Columns {
 	if !f.Has(FieldChannels) {
 		return c
 	}
+	if p.codings != nil {
+		c.Steps, c.Zeros = make([]float64, len(p.codings)), make([]uint32, len(p.codings))
+		for i, k := range p.codings {
+			if k != asIs {
+				c.Steps[i], c.Zeros[i] = k.step, uint32(k.zero)
+			}
+		}
+	}
 	n *= len(p.channels)
 	has := p.asked.Has
+	for _, m := range []struct {
+		is Statistics
+		to *[]float64
+	}{{Mean, &c.Mean}, {Variance, &c.Variance}, {StdDev, &c.StdDev}} {
+		if has(m.is) {
+			*m.to = make([]float64, n)
+		}
+	}
 	if has(Sum) {
 		c.Sum = make([]uint64, n)
 	}
@@ -295,6 +319,18 @@ func (c *Columns) put(i int, r *RegionResult) {
 
 // putChannel puts the numbers of a channel of a region into place k; s holds their distribution.
 func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics) {
+	for _, m := range []struct {
+		is   Statistics
+		to   []float64
+		from float64
+	}{{Mean, c.Mean, from.Mean}, {Variance, c.Variance, from.Variance}, {StdDev, c.StdDev, from.StdDev}} {
+		if m.to == nil {
+			continue
+		}
+		if m.to[k] = m.from; !from.Has.Has(m.is) {
+			m.to[k] = math.NaN()
+		}
+	}
 	if c.Sum != nil {
 		c.Sum[k] = from.Sum
 	}
@@ -314,7 +350,9 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 		}
 	}
 	if c.Mode != nil {
-		c.Mode[k] = from.Mode
+		if c.Mode[k] = from.Mode; from.Channel == Hue && !from.Has.Has(Mode) {
+			c.Mode[k] = driver.NoHue
+		}
 	}
 	if c.Distinct != nil {
 		c.Distinct[k] = from.Distinct
@@ -345,7 +383,7 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 		t.put(k, s.textures[:len(t.Offsets)])
 	}
 	if h := c.Histogram; h != nil && !h.Full {
-		h.Below[k], h.Above[k] = fillBins(&p.bins, h.Counts[k*h.Bins:(k+1)*h.Bins], &s.dist)
+		h.Below[k], h.Above[k] = fillBins(p.binner(k%len(c.Channels)), h.Counts[k*h.Bins:(k+1)*h.Bins], &s.dist)
 	}
 }
 
@@ -434,6 +472,7 @@ func (c *Columns) chooseFailed() {
 		column := s.column(c)
 		*column = choose(*column, rows, nc)
 	}
+	c.Mean, c.Variance, c.StdDev = choose(c.Mean, rows, nc), choose(c.Variance, rows, nc), choose(c.StdDev, rows, nc)
 	c.Percentile = choose(c.Percentile, rows, nc*len(c.Percentiles))
 	c.WeightedCentroid = choose(c.WeightedCentroid, rows, nc)
 	if t := c.Textures; t != nil {
@@ -524,6 +563,11 @@ func (r *Result) AsRows() *Result {
 // channel puts what is asked for of place k, with so many pixels, into to.
 func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count uint64, to *ChannelStatistics) {
 	asked := c.Statistics
+	code := asIs
+	if at := k % len(c.Channels); c.Steps != nil && c.Steps[at] != 0 {
+		code = codingOf(to.Channel, c.Steps[at], c.Zeros[at])
+		to.Step, to.Zero = c.Steps[at], c.Zeros[at]
+	}
 	to.Has = asked & (Count | Sum | SumOfSquares | Distinct | Histogram | Cumulative)
 	if asked.Has(Count) {
 		to.Count = count
@@ -540,7 +584,9 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 	full := c.Histogram != nil && c.Histogram.Full
 	if h := c.Histogram; h != nil {
 		words := h.Counts[k*h.Bins : (k+1)*h.Bins]
-		to.Histogram = &HistogramCounts{Lower: h.Lower, Upper: h.Upper, Counts: make([]uint64, h.Bins)}
+		to.Histogram = &HistogramCounts{Counts: make([]uint64, h.Bins)}
+		bins := binner{lower: h.Lower, upper: h.Upper}
+		to.Histogram.Lower, to.Histogram.Upper = bins.rangeOf(code, 256)
 		for i, n := range words {
 			to.Histogram.Counts[i] = uint64(n)
 		}
@@ -556,7 +602,7 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 		}
 		if full {
 			s.dist.load(words, 0)
-			if asked.Has(Distinct) {
+			if asked.Has(Distinct) && c.Distinct == nil {
 				to.Distinct = uint32(len(s.dist.values))
 			}
 		}
@@ -568,8 +614,29 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 		to.WeightedCentroid = Point{c.WeightedCentroid[k][0], c.WeightedCentroid[k][1]}
 		to.Has |= Centroid
 	}
+	if to.Channel == Hue {
+		to.Has &= hueStatistics
+		asked &= hueStatistics
+		to.Sum, to.SumOfSquares = 0, 0
+		if c.Mode != nil && c.Mode[k] == driver.NoHue {
+			asked &^= Mode
+		}
+	}
 	if count == 0 {
 		return
+	}
+	if c.Steps != nil {
+		for _, m := range []struct {
+			is   Statistics
+			from []float64
+			to   *float64
+		}{{Mean, c.Mean, &to.Mean}, {Variance, c.Variance, &to.Variance}, {StdDev, c.StdDev, &to.StdDev}} {
+			if asked.Has(m.is) && !math.IsNaN(m.from[k]) {
+				*m.to = m.from[k]
+				to.Has |= m.is
+			}
+		}
+		asked &^= Mean | Variance | StdDev
 	}
 	to.Has |= asked & (Mean | Variance | StdDev | Min | Max | Median | Mode | Percentiles)
 	if asked.Has(Mean) {
@@ -591,16 +658,16 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 		to.Max, to.MaxAt = c.Max[k], Position{int(c.MaxAt[k][0]), int(c.MaxAt[k][1])}
 	}
 	switch {
+	case c.Median != nil && asked.Has(Median):
+		to.Median = c.Median[k]
 	case full && asked.Has(Median):
 		to.Median = s.dist.median()
-	case c.Median != nil:
-		to.Median = c.Median[k]
 	}
 	switch {
+	case c.Mode != nil && asked.Has(Mode):
+		to.Mode = c.Mode[k]
 	case full && asked.Has(Mode):
 		to.Mode = s.dist.mode
-	case c.Mode != nil:
-		to.Mode = c.Mode[k]
 	}
 	for _, s := range shapes {
 		if column := *s.column(c); column != nil && !math.IsNaN(column[k]) {
@@ -614,7 +681,7 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 			v := &to.Percentiles[i]
 			v.Percentile = p
 			switch {
-			case !full:
+			case c.Percentile != nil:
 				v.Value = c.Percentile[k*len(c.Percentiles)+i]
 			case c.PercentileMethod == Linear:
 				v.Value = fractions[i].Linear(count, s.dist.at)

@@ -96,8 +96,8 @@ func (p *plan) checkReferences(bad *kernels.InvalidError) {
 	for i := range p.set.references {
 		kept := p.set.references[i].kept
 		at := path{"regions", i, "reference", "counts"}
-		if n := len(kept); n > 1 && n != len(p.channels) {
-			bad.Add(at, n, "must be 1 or %d, as the frame has channels (%s)", len(p.channels), p.frame.Format)
+		if n := len(kept); n > 1 && n != p.own {
+			bad.Add(at, n, "must be 1 or %d, as the frame has channels (%s)", p.own, p.frame.Format)
 		}
 		for c := range kept {
 			if v := kept[c].values; int(v[len(v)-1]) >= levels {
@@ -117,7 +117,7 @@ func (d *deriver) compare(i, c int, to *ChannelStatistics, dist *distribution) {
 	if d.set.references == nil {
 		return
 	}
-	if kept := d.set.references[i].kept; kept != nil && dist.count() > 0 {
+	if kept := d.set.references[i].kept; kept != nil && c < d.own && dist.count() > 0 {
 		dist.distances(&kept[min(c, len(kept)-1)], to)
 	}
 }
@@ -137,11 +137,12 @@ func (d *deriver) compareRegions() {
 		outcomes := make([]outcome, len(limits))
 		for c, channel := range d.channels {
 			var found ChannelStatistics
-			if own.dist[c].count() > 0 && other.dist[c].count() > 0 {
+			if own.dist[c].count() > 0 && other.dist[c].count() > 0 && channel != Hue {
 				own.dist[c].distances(&other.dist[c], &found)
+				found.Wasserstein *= d.coding(c).width()
 			}
 			for k, l := range limits {
-				if !l.quantity.distance() || l.channel != channel && (l.channel != NoChannel || channel == Alpha) {
+				if !l.quantity.distance() || l.channel != channel && (l.channel != NoChannel || !d.unnamed(c)) {
 					continue
 				}
 				if found.Has != 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -298,8 +299,10 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		}
 	}
 	for c := range stats {
-		if err := d.checkSamples(i, &stats[c]); err != nil {
-			return err
+		if c < d.own {
+			if err := d.checkSamples(i, &stats[c]); err != nil {
+				return err
+			}
 		}
 		if d.want&needHistogram != 0 {
 			h := hist.of(c, &stats[c])
@@ -319,7 +322,7 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 			return fmt.Errorf("%w: region %d has %d pixels in %v and %d in %v", ErrInconsistent, i,
 				stats[0].Count, d.channels[0], stats[c].Count, d.channels[c])
 		}
-		d.channel(s, &r.Channels[c], &stats[c])
+		d.channel(s, c, &r.Channels[c], &stats[c])
 		if len(d.offsets) > 0 {
 			if err := d.pairsOf(s, i, c, &r.Channels[c], &stats[c], hist.pairsOf(c)); err != nil {
 				return err
@@ -336,10 +339,10 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 				continue // until the other region is known, too
 			}
 			if l.quantity.ofRegion() || l.channel != r.Channels[c].Channel &&
-				(l.channel != NoChannel || r.Channels[c].Channel == Alpha) {
+				(l.channel != NoChannel || !d.unnamed(c)) {
 				continue
 			}
-			if v, ok := measure(l, &r.Channels[c], s); ok {
+			if v, ok := measure(l, &r.Channels[c], s, d.coding(c)); ok {
 				outcomes[k].see(l, v, r.Channels[c].Channel)
 			} else if r.Count > 0 {
 				outcomes[k].lack(r.Channels[c].Channel, l.novalue())
@@ -454,6 +457,14 @@ func (d *deriver) checkHistogram(i, c int, m *driver.MaskStats, n, sum uint64) e
 		return fmt.Errorf("%w: region %d, %v: the histogram holds %d samples of %d", ErrInconsistent, i, d.channels[c],
 			n, m.Count)
 	}
+	if k := d.coding(c); k.shift > 0 {
+		// Bins are of rounded samples: each is off by half a bin at most.
+		if near := n << k.shift / 2; sum<<k.shift+near < m.Sum || m.Sum+near < sum<<k.shift {
+			return fmt.Errorf("%w: region %d, %v: the histogram's bins sum to %d, the samples to %d", ErrInconsistent, i,
+				d.channels[c], sum<<k.shift, m.Sum)
+		}
+		return nil
+	}
 	if sum != m.Sum {
 		return fmt.Errorf("%w: region %d, %v: the histogram's samples sum to %d, the sum is %d", ErrInconsistent, i,
 			d.channels[c], sum, m.Sum)
@@ -464,7 +475,16 @@ func (d *deriver) checkHistogram(i, c int, m *driver.MaskStats, n, sum uint64) e
 // pairsOf derives the textures of channel c of region i, into the channel those that were asked for.
 func (d *deriver) pairsOf(s *scratch, i, c int, to *ChannelStatistics, m *driver.MaskStats, counts []uint32) error {
 	s.textures = grow(s.textures, len(d.offsets))
-	d.plan.textures(s.textures, counts, &s.pairs)
+	if counts == nil { // of a channel that is derived from colours
+		for k := range s.textures {
+			s.textures[k] = TextureValue{Offset: d.offsets[k], Levels: d.levels}
+			for _, v := range s.textures[k].numbers() {
+				*v = math.NaN()
+			}
+		}
+	} else {
+		d.plan.textures(s.textures, counts, &s.pairs)
+	}
 	for k := range s.textures {
 		if t := &s.textures[k]; t.Pairs > m.Count {
 			return fmt.Errorf("%w: region %d, %v: %d pairs at %v of %d pixels", ErrInconsistent, i, d.channels[c], t.Pairs,
@@ -484,19 +504,33 @@ func (d *deriver) pairsOf(s *scratch, i, c int, to *ChannelStatistics, m *driver
 }
 
 // channel derives the wanted statistics of one channel. s.dist holds its distribution, for limits too.
-func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats) {
+func (d *deriver) channel(s *scratch, at int, c *ChannelStatistics, m *driver.MaskStats) {
+	d.plainly(s, at, c, m)
+	if d.channels[at] == Hue {
+		dist := &s.dist
+		if !d.distribution { // then it is another call's
+			dist = &distribution{}
+		}
+		dist.hue(c, d.want)
+		return
+	}
+	d.coding(at).decode(c, m)
+}
+
+// plainly is channel for samples that stand for themselves.
+func (d *deriver) plainly(s *scratch, at int, c *ChannelStatistics, m *driver.MaskStats) {
 	c.Has = d.want & (Count | Sum | SumOfSquares)
 	c.Count, c.Sum, c.SumOfSquares = m.Count, m.Sum, m.SumSq
 	if d.distribution {
 		c.Distinct = uint32(len(s.dist.values))
 		c.Has |= d.want & Distinct
 		if h := c.Histogram; h != nil {
-			h.Lower, h.Upper = d.bins.lower, d.bins.upper
-			h.Below, h.Above = fillBins(&d.bins, h.Counts, &s.dist)
+			h.Lower, h.Upper = d.bins.rangeOf(d.coding(at), d.frame.Format.Levels())
+			h.Below, h.Above = fillBins(d.binner(at), h.Counts, &s.dist)
 			c.Has |= Histogram
 		}
 		if c.Cumulative != nil {
-			below, _ := fillBins(&d.bins, c.Cumulative, &s.dist)
+			below, _ := fillBins(d.binner(at), c.Cumulative, &s.dist)
 			cumulate(c.Cumulative, below)
 			c.Has |= Cumulative
 		}
@@ -570,14 +604,18 @@ func measureRegion(l *Limit, r *RegionResult, stats *driver.MaskStats) (v float6
 }
 
 // measure is the quantity of a limit in one channel.
-func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
+func measure(l *Limit, c *ChannelStatistics, s *scratch, k coding) (v float64, ok bool) {
+	if c.Channel == Hue && (!l.quantity.ofHue() || l.quantity == quantityMean && !c.Has.Has(Mean) ||
+		l.quantity != quantityDistinct && l.quantity != quantityPixels && c.Distinct == 0) {
+		return 0, false
+	}
 	switch l.quantity {
 	case quantitySum:
-		return float64(c.Sum), true
+		return k.sum(c.Sum, c.Count), true
 	case quantityDistinct:
 		return float64(c.Distinct), true
 	case quantityPixels:
-		return float64(s.dist.within(l.pixels)), true
+		return float64(s.dist.withinOf(c.Channel, l.pixels, k)), true
 	}
 	if c.Count == 0 {
 		return 0, false
@@ -590,17 +628,17 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
 	case quantityStdDev:
 		v = c.StdDev
 	case quantityMin:
-		v = float64(c.Min)
+		v = c.Value(c.Min)
 	case quantityMax:
-		v = float64(c.Max)
+		v = c.Value(c.Max)
 	case quantityMedian:
 		v = c.Median
 	case quantityMode:
-		v = float64(c.Mode)
+		v = c.Value(c.Mode)
 	case quantityPercentile:
-		v = float64(s.dist.at(l.percent.NearestRank(c.Count)))
+		v = k.bin(float64(s.dist.at(l.percent.NearestRank(c.Count))))
 	case quantityQuartiles:
-		v = s.dist.interquartileRange(NearestRank)
+		v = s.dist.interquartileRange(NearestRank) * k.width()
 	case quantityMinX:
 		v = c.MinAt.centre().X
 	case quantityMinY:
@@ -735,8 +773,10 @@ type histogramSource struct {
 	levels int
 	ranged bool // only the part between min and max was downloaded
 
-	pairs []uint32 // counts of pairs, each so many for a channel of a region
-	each  int
+	pairs    []uint32 // counts of pairs, each so many for a channel of a region, of the first own of channels
+	each     int
+	own      int
+	channels int
 }
 
 // from skips n histograms.
@@ -744,12 +784,19 @@ func (h histogramSource) from(n int) histogramSource {
 	if h.counts != nil {
 		h.counts = h.counts[n*h.levels:]
 	}
-	h.pairs = h.pairs[n*h.each:]
+	if h.pairs != nil {
+		h.pairs = h.pairs[n/h.channels*h.own*h.each:]
+	}
 	return h
 }
 
-// pairsOf are the counts of pairs of channel c.
-func (h histogramSource) pairsOf(c int) []uint32 { return h.pairs[c*h.each : (c+1)*h.each] }
+// pairsOf are the counts of pairs of channel c; nil where it is derived.
+func (h histogramSource) pairsOf(c int) []uint32 {
+	if c >= h.own {
+		return nil
+	}
+	return h.pairs[c*h.each : (c+1)*h.each]
+}
 
 // of is histogram c, of samples with these statistics.
 func (h histogramSource) of(c int, s *driver.MaskStats) counts {

@@ -330,7 +330,7 @@ func (d *deriver) gather(i, c int, r *RegionResult, stats *driver.MaskStats, s *
 	for slot, q := range d.set.wanted[i] {
 		v, ok := measureRegion(q, r, stats)
 		if !q.quantity.ofRegion() {
-			v, ok = measure(q, &r.Channels[c], s)
+			v, ok = measure(q, &r.Channels[c], s, d.coding(c))
 		}
 		if !ok {
 			v = math.NaN()
@@ -362,7 +362,7 @@ func (d *deriver) judgeBetween(past *Parts, number uint64) {
 			failing = d.judgeIn(b, l, &o, 0, NoChannel, past, number)
 		} else {
 			for c, channel := range d.channels {
-				if channel == Alpha {
+				if !d.unnamed(c) {
 					continue
 				}
 				if f := d.judgeIn(b, l, &o, c, channel, past, number); failing == "" {

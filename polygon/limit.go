@@ -206,6 +206,9 @@ type interval struct {
 }
 
 func (i interval) contains(v float64) bool {
+	if i.wraps() {
+		return v > i.lo || v == i.lo && !i.openLo || v < i.hi || v == i.hi && !i.openHi
+	}
 	return (v > i.lo || v == i.lo && !i.openLo) && (v < i.hi || v == i.hi && !i.openHi)
 }
 
@@ -236,6 +239,9 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 	case quantityCount:
 		bounds = ", the most pixels that the region can have"
 	case quantityPixels:
+		if l.channel.isDerived() && l.channel != Gray709 {
+			break
+		}
 		switch from, to := l.pixels.integers(0, float64(most)); {
 		case from > to:
 			return fmt.Sprintf("counts no pixel of %s, whose samples are 0 to %d", format, most)
@@ -244,9 +250,9 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 		}
 		bounds = ", the most pixels that the region can have"
 	}
-	always := l.want.contains(lo) && l.want.contains(hi)
+	always := !l.want.wraps() && l.want.contains(lo) && l.want.contains(hi)
 	if l.op == opNotEqual {
-		always = l.want.lo < lo || l.want.lo > hi || l.quantity.integer() && !l.millimetres && l.want.lo != math.Trunc(l.want.lo)
+		always = l.want.lo < lo || l.want.lo > hi || l.integer() && !l.millimetres && l.want.lo != math.Trunc(l.want.lo)
 	}
 	if !always || pixels == 0 {
 		return ""
@@ -257,7 +263,7 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 	if hi == math.MaxFloat64 {
 		return fmt.Sprintf("can't fail: %s is never negative", l.spelled)
 	}
-	return fmt.Sprintf("can't fail: %s is 0 to %s%s", l.spelled, number(hi), bounds)
+	return fmt.Sprintf("can't fail: %s is %s to %s%s", l.spelled, number(lo), number(hi), bounds)
 }
 
 // integers are the first and the last integer of the interval that are in [lo, hi]; the first is above the last where
@@ -329,6 +335,12 @@ func (l *Limit) holds(v float64) (ok bool, margin float64) {
 	case opEqual:
 		return v == l.want.lo, -math.Abs(v - l.want.lo)
 	}
+	if l.want.wraps() {
+		if l.want.contains(v) {
+			return true, min(turnTo(l.want.lo, v), turnTo(v, l.want.hi))
+		}
+		return false, -min(turnTo(v, l.want.lo), turnTo(l.want.hi, v))
+	}
 	return l.want.contains(v), min(v-l.want.lo, l.want.hi-v)
 }
 
@@ -391,6 +403,10 @@ func (l *Limit) reason(v float64, c Channel) string {
 		return b.String()
 	}
 	switch {
+	case l.want.wraps():
+		sv, _ := brief(v, l.want.lo)
+		fmt.Fprintf(&b, "%s is between %s and %s", sv, number(l.want.hi), number(l.want.lo))
+		return b.String()
 	case l.op == opNotEqual:
 		return say(" is the forbidden ", l.want.lo)
 	case l.op == opEqual:
@@ -472,6 +488,9 @@ func (l *Limit) novalue() string {
 	}
 	if l.quantity == quantityWeightedX || l.quantity == quantityWeightedY {
 		return "all samples are 0"
+	}
+	if l.channel == Hue {
+		return "no pixel has a hue, or they point everywhere"
 	}
 	return "all samples are equal"
 }

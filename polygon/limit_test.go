@@ -20,7 +20,8 @@ import (
 
 func TestParseLimitRefuses(t *testing.T) {
 	quantity := "expected a quantity (" + expectedQuantity + ")"
-	first := quantity + " or a channel (r, g, b, a, gray)"
+	first := quantity + " or a channel (r, g, b, a, gray, gray709, hue, saturation, value, lab.l, lab.a, lab.b, " +
+		"matrix.x, matrix.y, matrix.z)"
 	condition := `expected <, <=, >, >=, ==, != or "in"`
 	for expr, want := range map[string]string{
 		"":                                    "column 1: " + first + ", found the end",
@@ -261,8 +262,8 @@ func TestLimits(t *testing.T) {
 func TestNames(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{
 		NoVerdict: "NONE", Pass: "PASS", Fail: "FAIL", Verdict(9): "Verdict(9)", Alpha: "alpha",
-		Channel(9): "Channel(9)",
-		NonZero:    "NON_ZERO", FillRule(9): "FillRule(9)", Linear: "LINEAR",
+		Channel(99): "Channel(99)",
+		NonZero:     "NON_ZERO", FillRule(9): "FillRule(9)", Linear: "LINEAR",
 		PercentileMethod(9): "PercentileMethod(9)",
 	} {
 		if got.String() != want {
@@ -312,15 +313,17 @@ func TestLimitsOnMissingChannels(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	s := mustSet(t,
 		Region{Rings: []Ring{triangle}, Limits: []string{"mean < 3", "r.mean < 3"}},
-		Region{Rings: []Ring{triangle}, Limits: []string{"a.max > 3", "gray.max > 3"}})
+		Region{Rings: []Ring{triangle}, Limits: []string{"a.max > 3", "gray.max > 3", "matrix.x.max > 3"}})
 	for format, want := range map[driver.PixelFormat]string{
 		driver.Gray8: `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY8) ` +
-			`regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY8)]`,
+			`regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY8) ` +
+			`regions[1].limits[2] = "matrix.x.max > 3": the frame has no matrix.x channel (GRAY8)]`,
 		driver.Gray16(12): `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY16LE with 12 bits) ` +
-			`regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY16LE with 12 bits)]`,
+			`regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY16LE with 12 bits) ` +
+			`regions[1].limits[2] = "matrix.x.max > 3": the frame has no matrix.x channel (GRAY16LE with 12 bits)]`,
 		driver.BGR8: `[regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (BGR8) ` +
-			`regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (BGR8)]`,
-		driver.RGBA8: `[regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (RGBA8)]`,
+			`regions[1].limits[2] = "matrix.x.max > 3": the frame has no matrix.x channel (BGR8)]`,
+		driver.RGBA8: `[regions[1].limits[2] = "matrix.x.max > 3": the frame has no matrix.x channel (RGBA8)]`,
 	} {
 		_, err := Reduce(context.Background(), dev, s, measuredFrame(format), Reductions{}, driver.MethodDefault)
 		var bad *kernels.InvalidError

@@ -39,6 +39,8 @@ const MaxLimit = 256
 //
 //	limit    = [ channel "." ] quantity ( op number | "in" interval ) [ unit ]
 //	channel  = "r" | "g" | "b" | "a" | "red" | "green" | "blue" | "alpha" | "gray" | "grey"
+//	         | "gray709" | "hue" | "saturation" | "value" | "lab" "." ( "l" | "a" | "b" )
+//	         | "matrix" "." ( "x" | "y" | "z" )
 //	quantity = "count" | "area" | "coverage" | "sum" | "mean" | "variance" | "stddev" | "min" | "max"
 //	         | "median" | "mode" | "distinct" | "p" percent
 //	         | "skewness" | "kurtosis" | "entropy" | "mad" | "iqr"
@@ -79,6 +81,9 @@ const MaxLimit = 256
 // least-squares slope by the number of the part, its greatest less its least, and how many parts failed.
 //
 // Examples: "mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "coverage == 1".
+//
+// Channels from gray on are derived from colours, see [Colors]. hue has mean, variance, stddev, mode, distinct, entropy
+// and count of pixels; an interval of its mean, its mode or its pixels may lead through 0: "hue.mean in [350, 20]".
 //
 // count, area, coverage, width, height and centroid are of the region and take no channel. The other quantities are of
 // a channel; without one, every channel except alpha has to satisfy the limit. Quantities are rounded to float64 once
@@ -121,6 +126,8 @@ type limitParser struct {
 	at   int // where the token starts
 	kind tokenKind
 	text string // lower case for words
+
+	circle bool // intervals are of angles, and may lead through 0
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
@@ -236,15 +243,24 @@ func (p *limitParser) sign(s string) bool {
 	return false
 }
 
+// colorAxes are the channels of spaces that limits spell with a dot.
+var colorAxes = map[string]map[string]Channel{
+	"lab":    {"l": LabL, "a": LabA, "b": LabB},
+	"matrix": {"x": MatrixX, "y": MatrixY, "z": MatrixZ},
+}
+
 var limitChannels = map[string]Channel{
 	"r": Red, "red": Red, "g": Green, "green": Green, "b": Blue, "blue": Blue, "a": Alpha, "alpha": Alpha,
-	"gray": Gray, "grey": Gray,
+	"gray": Gray, "grey": Gray, "hue": Hue, "saturation": Saturation, "value": Value,
 }
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
 	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of centroid, weighted, min " +
 	"or max, a percentile such as p99, contrast, homogeneity, energy, correlation or entropy of pairs such as (1,0), or " +
 	"count of pixels below, above or in"
+
+const expectedChannel = "r, g, b, a, gray, gray709, hue, saturation, value, lab.l, lab.a, lab.b, matrix.x, matrix.y, " +
+	"matrix.z"
 
 func (p *limitParser) limit() (l Limit, err error) {
 	start := *p
@@ -293,11 +309,29 @@ func (p *limitParser) measured(l *Limit) error {
 	start := p.at
 	if c, ok := limitChannels[p.text]; ok && p.kind == tokenWord {
 		word := *p
+		if c == Gray && strings.HasPrefix(p.src[p.pos:], "709") {
+			c, p.pos = Gray709, p.pos+len("709")
+		}
 		p.next()
 		if !p.dot() {
 			return p.fail(fmt.Sprintf("%q behind the channel %s", ".", strconv.Quote(word.src[word.at:word.pos])))
 		}
 		l.channel = c
+	} else if axes, ok := colorAxes[p.text]; ok && p.kind == tokenWord {
+		space := p.text
+		p.next()
+		if !p.dot() {
+			return p.fail(fmt.Sprintf("%q behind %s", ".", space))
+		}
+		c, ok := axes[p.text]
+		if !ok || p.kind != tokenWord {
+			return p.fail(fmt.Sprintf("a channel of %s", space))
+		}
+		l.channel = c
+		p.next()
+		if !p.dot() {
+			return p.fail(fmt.Sprintf("%q behind the channel %s", ".", strconv.Quote(c.String())))
+		}
 	}
 	if err := p.quantity(l); err != nil {
 		return err
@@ -305,13 +339,21 @@ func (p *limitParser) measured(l *Limit) error {
 	if l.channel != NoChannel && l.quantity.ofRegion() {
 		return p.failAt(start, "%s is of the region and has no channel", l.spelled)
 	}
+	switch weighted := l.quantity == quantityWeightedX || l.quantity == quantityWeightedY; {
+	case l.channel == Hue && !l.quantity.ofHue():
+		return p.failAt(start, "hue is an angle: it has mean, variance, stddev, mode, distinct, entropy and count of pixels")
+	case l.channel.isDerived() && l.quantity.pairs():
+		return p.failAt(start, "pairs are of the frame's own channels")
+	case weighted && l.channel.signed():
+		return p.failAt(start, "%v may be negative: it is no weight", l.channel)
+	}
 	return nil
 }
 
 func (p *limitParser) quantity(l *Limit) error {
 	if p.kind != tokenWord {
 		if l.channel == NoChannel {
-			return p.fail("a quantity (" + expectedQuantity + ") or a channel (r, g, b, a, gray)")
+			return p.fail("a quantity (" + expectedQuantity + ") or a channel (" + expectedChannel + ")")
 		}
 		return p.fail("a quantity (" + expectedQuantity + ")")
 	}
@@ -366,7 +408,10 @@ func (p *limitParser) quantity(l *Limit) error {
 		l.pixels = interval{lo: v, hi: math.Inf(1), openLo: true}
 	case p.word("in"):
 		var err error
-		if l.pixels, err = p.interval(); err != nil {
+		p.circle = l.channel == Hue
+		l.pixels, err = p.interval()
+		p.circle = false
+		if err != nil {
 			return err
 		}
 	default:
@@ -463,7 +508,10 @@ func (p *limitParser) interval() (i interval, err error) {
 	default:
 		return i, p.fail(`"]" or ")"`)
 	}
-	if i.lo > i.hi || i.lo == i.hi && (i.openLo || i.openHi) {
+	if p.circle && (min(i.lo, i.hi) < 0 || max(i.lo, i.hi) > 360) {
+		return i, p.failAt(at, "a hue is 0 to 360")
+	}
+	if i.lo > i.hi && !p.circle || i.lo == i.hi && (i.openLo || i.openHi) {
 		return i, p.failAt(at, "the interval from %s to %s holds no number", number(i.lo), number(i.hi))
 	}
 	return i, nil
@@ -472,7 +520,9 @@ func (p *limitParser) interval() (i interval, err error) {
 func (p *limitParser) condition(l *Limit) (err error) {
 	if p.word("in") {
 		l.op = opIn
+		p.circle = l.channel == Hue && (l.quantity == quantityMean || l.quantity == quantityMode)
 		l.want, err = p.interval()
+		p.circle = false
 		return err
 	}
 	op, ok := operators[p.text]

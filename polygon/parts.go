@@ -122,11 +122,22 @@ func (d *deriver) remembered() [][Alpha + 1]float64 {
 				continue
 			}
 			for c, channel := range d.channels {
-				values[b.slots[k]][channel] = d.values[m.region][m.slot*len(d.channels)+c]
+				if channel.isDerived() && channel != l.expression.operands[k].is.channel {
+					continue // an operand without a channel is of the frame's own
+				}
+				values[b.slots[k]][pastPlace(channel)] = d.values[m.region][m.slot*len(d.channels)+c]
 			}
 		}
 	}
 	return values
+}
+
+// pastPlace is where a channel is among the values of a slot. One that is derived is named by the operand, and the only one.
+func pastPlace(c Channel) Channel {
+	if c.isDerived() {
+		return NoChannel
+	}
+	return c
 }
 
 // of is what an operand comes to at a part, and of how many parts.
@@ -156,10 +167,10 @@ func (p *Parts) of(o *over, slot int, channel Channel, number uint64) (v float64
 	var base, n, sx, sxx float64
 	var all, sv, sxv sum
 	for i := len(seen) - 1; i >= 0; i-- {
-		if seen[i].values == nil || math.IsNaN(seen[i].values[slot][channel]) {
+		if seen[i].values == nil || math.IsNaN(seen[i].values[slot][pastPlace(channel)]) {
 			continue
 		}
-		v := seen[i].values[slot][channel]
+		v := seen[i].values[slot][pastPlace(channel)]
 		if n == 0 {
 			base = v
 		}

@@ -32,6 +32,11 @@ type plan struct {
 	listedOffsets int      // how many were asked for
 	levels        int      // grey levels of pairs
 	matrices      bool     // the counts are returned, too
+
+	colors  driver.Colors
+	own     int      // channels of the frame: those behind are derived
+	codings []coding // of all channels; nil where none is derived
+	binners []binner // likewise; nil where bins is that of all
 }
 
 const (
@@ -54,6 +59,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	}
 	p := &plan{set: s, frame: f, channels: channelsOf(f.Format), output: r.Output, listed: r.Statistics,
 		method: r.PercentileMethod}
+	p.addColors(bad, &r.Colors)
 	if err := p.checkLimits(); err != nil {
 		return nil, err
 	}
@@ -98,6 +104,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 				bins*series, s.Len(), len(p.channels), maxResultValues)
 		} else {
 			p.bins = newBinner(r.Histogram, f.Format.Levels())
+			p.addBinners(f.Format.Levels())
 		}
 	}
 	p.planPairs(bad, r.Cooccurrence)
@@ -106,13 +113,19 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	}
 	if r.Output.Columns {
 		p.asked = columnsOf(p.listed, p.bins.full)
+		if p.codings != nil { // of what they are made of, nothing follows
+			p.asked |= p.listed &^ Cumulative
+		}
 	}
 	if !p.asked.Has(Percentiles) {
 		p.fractions = nil
 	}
 	p.want = p.asked | s.needs
+	if slices.Contains(p.channels, Hue) && (p.want|p.listed)&hueStatistics&^(Count|Histogram|Cumulative) != 0 {
+		p.want |= needDistribution
+	}
 	p.distribution = p.want&needHistogram != 0
-	if r.Output.Columns && p.bins.full { // which goes out as it is
+	if r.Output.Columns && p.bins.full && p.codings == nil { // which goes out as it is
 		p.distribution = p.want&(needHistogram&^Histogram) != 0
 	}
 	p.what = driver.MaskSums
@@ -133,7 +146,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 
 // checkLimits refuses limits on channels that the frame does not have, and those that can't fail on its samples.
 func (p *plan) checkLimits() error {
-	have := [Alpha + 1]bool{NoChannel: true}
+	have := [MatrixZ + 1]bool{NoChannel: true}
 	for _, c := range p.channels {
 		have[c] = true
 	}
@@ -149,7 +162,10 @@ func (p *plan) checkLimits() error {
 		}
 		return l.toothless(most, pixels, format) != ""
 	})
-	if !missing && !toothless {
+	kept := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
+		return (l.quantity.distance() || l.quantity.pairs()) && spaceOf(l.channel) != 0 && p.own >= 3
+	})
+	if !missing && !toothless && !kept {
 		return nil
 	}
 	bad := newInvalid()
@@ -164,6 +180,11 @@ func (p *plan) checkLimits() error {
 			if at := slices.IndexFunc(named, func(c Channel) bool { return !have[c] }); at >= 0 {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "the frame has no %v channel (%s)",
 					named[at], p.frame.Format)
+			} else if l.quantity.pairs() && l.channel == Gray && p.own >= 3 {
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "pairs are of the frame's own channels (%s)", p.frame.Format)
+			} else if l.quantity.distance() && spaceOf(l.channel) != 0 && p.own >= 3 && p.set.references[i].kept != nil {
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
+					"the reference's counts are of the frame's own channels: compare %v with another region", l.channel)
 			} else if why := l.toothless(most, p.set.mostPixels(i), format); why != "" {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
 			}

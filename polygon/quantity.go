@@ -38,13 +38,23 @@ func (q Quantity) String() string {
 	return limitPrefixes[q.of.channel] + q.of.spelled
 }
 
-var limitPrefixes = [...]string{Gray: "gray.", Red: "r.", Green: "g.", Blue: "b.", Alpha: "a."}
+var limitPrefixes = [...]string{Gray: "gray.", Red: "r.", Green: "g.", Blue: "b.", Alpha: "a.", Gray709: "gray709.", Hue: "hue.",
+	Saturation: "saturation.", Value: "value.", LabL: "lab.l.", LabA: "lab.a.", LabB: "lab.b.", MatrixX: "matrix.x.",
+	MatrixY: "matrix.y.", MatrixZ: "matrix.z."}
 
 // OfRegion says that the quantity is of the region, not of its pixels' values: count, area and coverage.
 func (q Quantity) OfRegion() bool { return q.of.quantity.ofRegion() }
 
 // Integer says that the quantity is a whole number, whatever the picture is.
-func (q Quantity) Integer() bool { return q.of.quantity.integer() }
+func (q Quantity) Integer() bool { return q.of.integer() }
+
+// integer says that the limit's quantity is a whole number: samples of derived channels stand for fractions.
+func (l *Limit) integer() bool {
+	if l.channel.isDerived() && l.channel != Gray709 && l.quantity != quantityDistinct && l.quantity != quantityPixels {
+		return false
+	}
+	return l.quantity.integer()
+}
 
 // Channel is the channel that the quantity names, or NoChannel.
 func (q Quantity) Channel() Channel { return q.of.channel }
@@ -72,6 +82,9 @@ func (q Quantity) Probe() string { return q.String() + " == -1e9" }
 
 // values are the least and the greatest that the quantity can be.
 func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
+	if l.channel.isDerived() {
+		return l.colorValues(pixels)
+	}
 	hi = float64(most)
 	switch l.quantity {
 	case quantityCoverage:

@@ -166,8 +166,9 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 				Data: pixels.Slice(), Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.RowBytes(),
 				Format: d.frame.Format,
 			},
-			Row0: y0,
-			What: d.what,
+			Row0:   y0,
+			What:   d.what,
+			Colors: d.colors,
 		}
 		for first := 0; first < n; first += batch {
 			count := min(batch, n-first)
@@ -195,7 +196,10 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			if err != nil {
 				return err
 			}
-			src.pairs, src.each = host.pairs[:count*d.pairCounts()], d.pairCounts()/nc
+			if plen > 0 {
+				src.pairs, src.each = host.pairs[:count*d.pairCounts()], d.pairCounts()/d.own
+				src.own, src.channels = d.own, nc
+			}
 			if err := d.inPieces(first, host.stats[:count*nc], src, q.OnHost); err != nil {
 				return err
 			}

@@ -627,6 +627,7 @@ func (c *Scanner) reduce(q *kernels.Queue, s *ScanStrip, pixels kernels.Buffer[b
 			},
 			Row0:       st.from,
 			What:       c.what,
+			Colors:     c.colors,
 			Accumulate: true,
 			First:      st.first,
 			Count:      st.end - st.first,

@@ -81,6 +81,8 @@ type Reductions struct {
 	// Cooccurrence asks for [ChannelStatistics.Textures], of which pairs of pixels, and says in how many levels limits see
 	// them. Nil asks for none.
 	Cooccurrence *CooccurrenceSpec
+	// Colors says what is derived from colours.
+	Colors Colors
 	// Output says what of it is returned.
 	Output Output
 }
@@ -103,9 +105,20 @@ const (
 	Green
 	Blue
 	Alpha
+	Gray709    // the luma of BT.709 of a colour, 0 to 255; [Gray] is that of BT.601
+	Hue        // in degrees, a circle; grays have none
+	Saturation // in percent
+	Value      // in percent: the greatest of red, green and blue
+	LabL       // CIE L*, 0 to 100
+	LabA       // CIE a*
+	LabB       // CIE b*
+	MatrixX    // the first row of [Colors].Matrix
+	MatrixY
+	MatrixZ
 )
 
-var channelNames = [...]string{"none", "gray", "red", "green", "blue", "alpha"}
+var channelNames = [...]string{"none", "gray", "red", "green", "blue", "alpha", "gray709", "hue",
+	"saturation", "value", "lab.l", "lab.a", "lab.b", "matrix.x", "matrix.y", "matrix.z"}
 
 func (c Channel) String() string {
 	if int(c) < len(channelNames) {
@@ -173,6 +186,16 @@ type ChannelStatistics struct {
 	ChiSquare         float64 // half the sum of (p-q)^2/(p+q), 0 to 1
 	// Textures has a value for each offset that was asked for, in order; nil where none was.
 	Textures []TextureValue
+	// Of a channel that is derived from colours in steps, samples are integers that stand for (sample - Zero) * Step,
+	// see [ChannelStatistics.Value]; else Step is 0. Sum, SumOfSquares, Min, Max and Mode are of samples, all else of
+	// what they stand for. Bins of one value, and what follows from them (median, mode, percentiles and those from
+	// Skewness on), are of values rounded to Step * 256, of saturation and value to Step * 128, of hues to Step.
+	//
+	// Of hues Mean is the circular mean in degrees, from 0 to 360, of the pixels that have one, Variance the circular
+	// variance, 0 to 1, StdDev the circular standard deviation in degrees; they are off by less than 1e-6. Sums,
+	// extrema and what needs an order have no value. Nor has a centroid whose weights may be negative.
+	Step float64
+	Zero uint32
 }
 
 // Validate reports what [Reduce] would refuse whatever the frame, in an [*kernels.InvalidError] with paths such as
@@ -197,6 +220,7 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 			}
 		}
 	}
+	r.Colors.check(bad)
 	if r.PercentileMethod > Linear {
 		bad.Add(path{"reductions", "percentile_method"}, uint8(r.PercentileMethod), "must be %d (%v) or %d (%v)",
 			NearestRank, NearestRank, Linear, Linear)

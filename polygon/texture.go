@@ -139,7 +139,7 @@ func (p *plan) pairOffsets() []driver.PixelOffset {
 }
 
 // pairCounts is how many counts of pairs a region has.
-func (p *plan) pairCounts() int { return len(p.channels) * len(p.offsets) * p.levels * p.levels }
+func (p *plan) pairCounts() int { return p.own * len(p.offsets) * p.levels * p.levels }
 
 // textures derives the values of a channel, one for each offset of the plan, from its counts.
 func (p *plan) textures(to []TextureValue, counts []uint32, work *pairWork) {
@@ -328,7 +328,7 @@ func (d *deriver) countPairs(q *kernels.Queue, op driver.MaskCooccurrence, count
 	host []uint32) error {
 	op.Counts = counts.Slice()
 	n := d.set.work(op.First, op.First+op.Count, op.Frame.Width, op.Row0, op.Row0+op.Frame.Height, 1)
-	n *= int64(len(d.channels) * len(d.offsets))
+	n *= int64(d.own * len(d.offsets))
 	bands := int64(1)
 	for b := int64(0); b < bands; b++ {
 		if err := q.Yield(); err != nil {

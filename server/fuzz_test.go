@@ -214,6 +214,14 @@ func (d *decisions) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value {
 func (d *decisions) request() *pb.ReduceRequest {
 	m := &pb.ReduceRequest{}
 	d.fill(m.ProtoReflect())
+	if r := m.GetInspection().GetReductions(); r != nil {
+		switch n := d.next() % 16; { // most frames have no colours
+		case n < 14:
+			r.Colors, r.ColorMatrix = nil, nil
+		case n < 15 && len(r.ColorMatrix) > 0:
+			r.ColorMatrix = slices.Repeat(r.ColorMatrix[:1], 9)
+		}
+	}
 	if l := m.GetFrame().GetLayout(); l != nil && d.next()%8 != 7 {
 		m.Frame.Encoding %= 2
 		l.PixelFormat = l.PixelFormat%5 + 1

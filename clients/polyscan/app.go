@@ -170,6 +170,7 @@ func predictors() map[string]complete.Predictor {
 	return map[string]complete.Predictor{
 		"file":   complete.PredictFiles("*"),
 		"dir":    complete.PredictDirs("*"),
+		"colors": complete.PredictSet("gray", "gray709", "hsv", "lab"),
 		"stats":  complete.PredictSet(append(names, "basic", "all")...),
 		"format": complete.PredictSet(pixel...),
 	}

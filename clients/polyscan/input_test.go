@@ -237,7 +237,7 @@ func TestBadInput(t *testing.T) {
 			"--regions is given twice, and holds one value (see polyscan reduce --help)"},
 		{"reduce board.png -r ok.json --addr=", 2, "--addr: the value is empty (see polyscan reduce --help)"},
 		{"reduce board.png -r ok.json --overlay", 2, "--overlay: its value is missing (see polyscan reduce --help)"},
-		{"reduce board.png -r ok.json --colour", 2, "unknown flag --colour (see polyscan reduce --help)"},
+		{"reduce board.png -r ok.json --colour", 2, "unknown flag --colour, did you mean \"--color\"? (see polyscan reduce --help)"},
 		{"recipe", 2, `expected one of "put", "get", "list", "delete" (see polyscan recipe --help)`},
 		{"completion tcsh", 2,
 			`<shell> must be one of "bash","zsh","fish" but got "tcsh" (see polyscan completion --help)`},

@@ -188,6 +188,9 @@ func panel(g *polyscanv1.RegionResult) (*plot.Plot, error) {
 		if h == nil || c.GetChannel() == polyscanv1.Channel_CHANNEL_ALPHA && len(g.GetChannels()) > 1 {
 			continue
 		}
+		if !first && (h.GetLower() != p.X.Min || h.GetUpper() != p.X.Max) {
+			continue // a channel derived from colours, of other values
+		}
 		steps, top := outlineOf(h)
 		if first {
 			p.X.Min, p.X.Max, p.Y.Max = h.GetLower(), h.GetUpper(), 0

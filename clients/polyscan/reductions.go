@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,11 @@ type reductionFlags struct {
 	TextureLevels uint32 `placeholder:"N" group:"numbers"`
 	// The counts of pairs, too, for --json.
 	TextureCounts bool `group:"numbers"`
+	// Channels to derive from colours, separated by commas: gray (BT.601), gray709 (BT.709), hsv, lab. What limits name
+	// is derived anyway.
+	Color []string `placeholder:"SPACE" predictor:"colors" group:"numbers"`
+	// Nine numbers, row by row: channels matrix.x, matrix.y and matrix.z, of red, green and blue of 0 to 255.
+	ColorMatrix string `placeholder:"M,M,…" group:"numbers"`
 }
 
 var statistics = []struct {
@@ -78,7 +84,7 @@ func statisticName(s polyscanv1.Statistic) string {
 // set reports whether any flag asks for particular numbers.
 func (o *reductionFlags) set() bool {
 	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != "" || len(o.Texture) > 0 ||
-		o.TextureLevels != 0 || o.TextureCounts
+		o.TextureLevels != 0 || o.TextureCounts || len(o.Color) > 0 || o.ColorMatrix != ""
 }
 
 // message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and
@@ -90,6 +96,9 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 		Histogram:   fallback.GetHistogram(),
 	}
 	if err := o.textures(r); err != nil {
+		return nil, err
+	}
+	if err := o.colors(r); err != nil {
 		return nil, err
 	}
 	if len(o.Stats) > 0 {
@@ -149,6 +158,47 @@ func (o *reductionFlags) textures(r *polyscanv1.Reductions) error {
 			return usage("--texture: %v", err)
 		}
 		r.Cooccurrence.Offsets = append(r.Cooccurrence.Offsets, offset)
+	}
+	return nil
+}
+
+var colorSpaces = []struct {
+	name  string
+	space polyscanv1.ColorSpace
+}{
+	{"gray", polyscanv1.ColorSpace_COLOR_SPACE_GRAY}, {"gray709", polyscanv1.ColorSpace_COLOR_SPACE_GRAY_709},
+	{"hsv", polyscanv1.ColorSpace_COLOR_SPACE_HSV}, {"lab", polyscanv1.ColorSpace_COLOR_SPACE_LAB},
+}
+
+// colors puts what is to be derived into a message.
+func (o *reductionFlags) colors(r *polyscanv1.Reductions) error {
+	for _, name := range o.Color {
+		at := slices.IndexFunc(colorSpaces, func(c struct {
+			name  string
+			space polyscanv1.ColorSpace
+		}) bool {
+			return strings.EqualFold(c.name, strings.TrimSpace(name))
+		})
+		if at < 0 {
+			return usage("--color %q: want gray, gray709, hsv or lab", name)
+		}
+		if space := colorSpaces[at].space; !slices.Contains(r.Colors, space) {
+			r.Colors = append(r.Colors, space)
+		}
+	}
+	if o.ColorMatrix == "" {
+		return nil
+	}
+	r.Colors = append(r.Colors, polyscanv1.ColorSpace_COLOR_SPACE_MATRIX)
+	for text := range strings.SplitSeq(o.ColorMatrix, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil {
+			return usage("--color-matrix: %q is no number", text)
+		}
+		r.ColorMatrix = append(r.ColorMatrix, v)
+	}
+	if n := len(r.ColorMatrix); n != 9 {
+		return usage("--color-matrix: %d numbers: want nine", n)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -62,12 +63,12 @@ type channelReport struct {
 	Mean        *float64      `json:"mean"`
 	Variance    *float64      `json:"variance"`
 	StdDev      *float64      `json:"stddev"`
-	Min         *uint32       `json:"min"`
-	Max         *uint32       `json:"max"`
+	Min         *float64      `json:"min"`
+	Max         *float64      `json:"max"`
 	MinAt       *[2]uint32    `json:"min_at"`
 	MaxAt       *[2]uint32    `json:"max_at"`
 	Median      *float64      `json:"median"`
-	Mode        *uint32       `json:"mode"`
+	Mode        *float64      `json:"mode"`
 	Distinct    *uint32       `json:"distinct"`
 	Percentiles percentileMap `json:"percentiles"`
 	Histogram   []uint64      `json:"histogram"`
@@ -75,6 +76,10 @@ type channelReport struct {
 	Name     string       `json:"name"`
 	Centroid *[2]float64  `json:"centroid"` // weighted by the samples
 	Range    *rangeReport `json:"histogram_range"`
+
+	// Of channels derived in steps: sum and sum_sq are of samples v that stand for (v - zero) * step.
+	Step *float64 `json:"step,omitempty"`
+	Zero *uint32  `json:"zero,omitempty"`
 
 	Skewness           *float64 `json:"skewness,omitempty"`
 	Kurtosis           *float64 `json:"kurtosis,omitempty"`
@@ -225,12 +230,12 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		Mean:     c.Mean,
 		Variance: c.Variance,
 		StdDev:   c.Stddev,
-		Min:      c.Min,
-		Max:      c.Max,
+		Min:      sample(c, c.Min),
+		Max:      sample(c, c.Max),
 		MinAt:    position(c.GetMinAt()),
 		MaxAt:    position(c.GetMaxAt()),
 		Median:   c.Median,
-		Mode:     c.Mode,
+		Mode:     sample(c, c.Mode),
 		Distinct: c.Distinct,
 		Name:     channelName(c.GetChannel()),
 		Centroid: point(c.GetWeightedCentroid()),
@@ -253,6 +258,9 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 	for _, t := range c.GetTextures() {
 		out.Textures = append(out.Textures, textureOf(t))
 	}
+	if c.GetStep() != 0 {
+		out.Step, out.Zero = &c.Step, &c.Zero
+	}
 	if got := c.GetPercentiles(); len(got) > 0 {
 		for _, p := range got {
 			out.Percentiles = append(out.Percentiles, percentileEntry{p.GetPercentile(), &p.Value})
@@ -267,6 +275,15 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		out.Range = &rangeReport{h.GetLower(), h.GetUpper(), h.GetBelow(), h.GetAbove()}
 	}
 	return out
+}
+
+// sample is what a sample of a channel stands for.
+func sample(c *polyscanv1.ChannelStatistics, v *uint32) *float64 {
+	if v == nil {
+		return nil
+	}
+	value := exact.Sample(*v, c.GetStep(), c.GetZero())
+	return &value
 }
 
 func limitOf(l *polyscanv1.LimitResult) limitReport {
@@ -349,6 +366,26 @@ func channelName(c polyscanv1.Channel) string {
 		return "blue"
 	case polyscanv1.Channel_CHANNEL_ALPHA:
 		return "alpha"
+	case polyscanv1.Channel_CHANNEL_GRAY_709:
+		return "gray709"
+	case polyscanv1.Channel_CHANNEL_HUE:
+		return "hue"
+	case polyscanv1.Channel_CHANNEL_SATURATION:
+		return "saturation"
+	case polyscanv1.Channel_CHANNEL_VALUE:
+		return "value"
+	case polyscanv1.Channel_CHANNEL_LAB_L:
+		return "lab.l"
+	case polyscanv1.Channel_CHANNEL_LAB_A:
+		return "lab.a"
+	case polyscanv1.Channel_CHANNEL_LAB_B:
+		return "lab.b"
+	case polyscanv1.Channel_CHANNEL_MATRIX_X:
+		return "matrix.x"
+	case polyscanv1.Channel_CHANNEL_MATRIX_Y:
+		return "matrix.y"
+	case polyscanv1.Channel_CHANNEL_MATRIX_Z:
+		return "matrix.z"
 	}
 	return ""
 }

@@ -614,7 +614,7 @@ func (s *streamRun) writeRows(a *clients.Answer) error {
 			}
 			row := []string{sequence, a.Frame.GetFrameId(), name(a.Result.GetVerdict()), g.GetName(),
 				name(g.GetVerdict()), channelName(ch.GetChannel()), strconv.FormatUint(g.GetCount(), 10),
-				integer(ch.Sum), float(ch.Mean), float(ch.Stddev), integer(ch.Min), p50, integer(ch.Max),
+				integer(ch.Sum), float(ch.Mean), float(ch.Stddev), float(sample(ch, ch.Min)), p50, float(sample(ch, ch.Max)),
 				strings.Join(reasons, "; "), latency, "", float(g.Coverage)}
 			if err := s.writeCSV(row); err != nil {
 				return err

@@ -32,11 +32,11 @@ var statisticColumns = []struct {
 	{"MEAN", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Mean) }},
 	{"VAR", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Variance) }},
 	{"STD", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Stddev) }},
-	{"MIN", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Min) }},
+	{"MIN", func(c *polyscanv1.ChannelStatistics) string { return short(sample(c, c.Min)) }},
 	{"P", nil}, // one column for each percentile
-	{"MAX", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Max) }},
+	{"MAX", func(c *polyscanv1.ChannelStatistics) string { return short(sample(c, c.Max)) }},
 	{"MEDIAN", func(c *polyscanv1.ChannelStatistics) string { return short(c.Median) }},
-	{"MODE", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Mode) }},
+	{"MODE", func(c *polyscanv1.ChannelStatistics) string { return short(sample(c, c.Mode)) }},
 	{"DISTINCT", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Distinct) }},
 	{"SKEWNESS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Skewness) }},
 	{"KURTOSIS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Kurtosis) }},
@@ -338,6 +338,28 @@ func channelLetter(c polyscanv1.Channel) string {
 		return "B"
 	case polyscanv1.Channel_CHANNEL_ALPHA:
 		return "A"
+	case polyscanv1.Channel_CHANNEL_GRAY:
+		return "Y"
+	case polyscanv1.Channel_CHANNEL_GRAY_709:
+		return "Y709"
+	case polyscanv1.Channel_CHANNEL_HUE:
+		return "hue"
+	case polyscanv1.Channel_CHANNEL_SATURATION:
+		return "sat"
+	case polyscanv1.Channel_CHANNEL_VALUE:
+		return "val"
+	case polyscanv1.Channel_CHANNEL_LAB_L:
+		return "L*"
+	case polyscanv1.Channel_CHANNEL_LAB_A:
+		return "a*"
+	case polyscanv1.Channel_CHANNEL_LAB_B:
+		return "b*"
+	case polyscanv1.Channel_CHANNEL_MATRIX_X:
+		return "mx"
+	case polyscanv1.Channel_CHANNEL_MATRIX_Y:
+		return "my"
+	case polyscanv1.Channel_CHANNEL_MATRIX_Z:
+		return "mz"
 	}
 	return ""
 }

@@ -93,6 +93,38 @@ func Cases(seed uint64, n int) []Case {
 			return p
 		}, "part of the regions %d", i)
 	}
+	for i, f := range Formats {
+		if f.Channels < 3 {
+			continue
+		}
+		for spaces := driver.ColorSpaces(1); spaces < 32; spaces += driver.ColorSpaces(1 + i) {
+			put(false, func(g *rand.Rand) *Problem {
+				width := []int{1, 3, 31, 32, 33, 61, 130, 259}[(int(spaces)+i)%8]
+				p := frameOf(g, width, 1+g.IntN(70), f, []int{0, 1, 2, 3, 7}[int(spaces)%5], someContent)
+				p.Colors = driver.Colors{Spaces: spaces, Matrix: anyMatrix(g)}
+				scribbles(g, p, 1+int(spaces)%4)
+				p.asking(anyWhat(g))
+				if spaces%3 == 0 {
+					p.cut(g, []int{1 + g.IntN(9), 3})
+				}
+				return p
+			}, "colors %s %#x", formatName(f), uint8(spaces))
+		}
+	}
+	for what := range driver.MaskWhat(16) {
+		put(false, func(g *rand.Rand) *Problem {
+			p := frame(g, 147, 51, driver.RGB8, someContent)
+			p.Colors = driver.Colors{Spaces: driver.ColorLab | driver.ColorHSV}
+			scribbles(g, p, 4)
+			return p.asking(what)
+		}, "colors what %#x", uint32(what))
+	}
+	put(false, func(g *rand.Rand) *Problem {
+		p := frame(g, 2500, 19, driver.RGB8, someContent) // rows of several items
+		p.Colors = driver.Colors{Spaces: 31, Matrix: anyMatrix(g)}
+		scribbles(g, p, 2)
+		return p.all()
+	}, "colors of long rows")
 	for _, c := range largeCases {
 		put(true, c.build, "large %s", c.name)
 	}
@@ -150,6 +182,21 @@ const (
 )
 
 func pick[E any](g *rand.Rand, from []E) E { return from[g.IntN(len(from))] }
+
+// anyMatrix is one that gives samples from 0 to the most.
+func anyMatrix(g *rand.Rand) (m [3]driver.ColorRow) {
+	for k := range m {
+		lo, hi := int64(0), int64(0)
+		for c := range m[k].C {
+			m[k].C[c] = int32(g.IntN(2<<20) - 1<<20)
+			lo += 255 * int64(min(m[k].C[c], 0))
+			hi += 255 * int64(max(m[k].C[c], 0))
+		}
+		most := int64(driver.MostColorSample) << 14
+		m[k].Offset = int32(-lo + g.Int64N(most-(hi-lo)))
+	}
+	return m
+}
 
 // frame makes a frame with random padding.
 func frame(g *rand.Rand, w, h int, f driver.PixelFormat, c content) *Problem {

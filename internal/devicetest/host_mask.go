@@ -90,7 +90,7 @@ func hostMaskReduce(op *driver.MaskReduce) error {
 		return fmt.Errorf("a frame %d wide for regions of %d", op.Frame.Width, p.Width)
 	}
 	p.Format, p.Stride = op.Frame.Format, op.Frame.Stride
-	p.What, p.First, p.Count = op.Computes(), op.First, op.Count
+	p.What, p.Colors, p.First, p.Count = op.Computes(), op.Colors, op.First, op.Count
 	p.Strips = []Strip{{op.Row0, op.Frame.Height}}
 	data := view(op.Frame.Data)
 	if op.Row0 > p.Height {

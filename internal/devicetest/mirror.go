@@ -206,7 +206,7 @@ func (x *written) compare(op driver.Op) (d error) {
 	switch op := op.(type) {
 	case *driver.Fill, *driver.MaskPrepare: // prepared regions are each backend's own
 	case *driver.MaskReduce:
-		nc := int(op.Frame.Format.Channels)
+		nc := op.Channels()
 		statsA, statsB := both[driver.MaskStats](x, "Stats")
 		histA, histB := both[uint32](x, "Hist")
 		found(CompareStats(statsA, statsB, op.First, nc))

@@ -4,6 +4,7 @@
 package devicetest
 
 import (
+	"math"
 	"math/big"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -39,7 +40,7 @@ func (p *Problem) Expect() *Expected {
 }
 
 func (p *Problem) newExpected() *Expected {
-	n := p.Count * int(p.Format.Channels)
+	n := p.Count * p.channels()
 	e := &Expected{
 		Stats:  make([]driver.MaskStats, n),
 		Mask:   make([]byte, p.Width*p.Height),
@@ -136,10 +137,27 @@ func (p *Problem) sample(x, y, c int) uint32 {
 
 // count counts pixel (x, y) in the i-th of the reduced regions.
 func (p *Problem) count(e *Expected, i, x, y int) {
-	nc, levels := int(p.Format.Channels), p.Format.Levels()
+	nc, levels := p.channels(), p.Format.Levels()
 	pos := uint32(y*p.Width + x)
+	own := int(p.Format.Channels)
+	var derived []uint32
+	var shifts []uint8
+	if p.Colors.Spaces != 0 {
+		derived = ColorSamples(p.Colors, byte(p.sample(x, y, 0)), byte(p.sample(x, y, 1)), byte(p.sample(x, y, 2)))
+		shifts = p.Colors.Spaces.ColorShifts(nil)
+	}
 	for c := range nc {
-		v := p.sample(x, y, c)
+		var v, bin uint32
+		if c < own {
+			v = p.sample(x, y, c)
+			bin = v % uint32(levels)
+		} else {
+			v = derived[c-own]
+			bin = uint32(math.Floor(float64(v)/float64(uint32(1)<<shifts[c-own]) + 0.5))
+			if shifts[c-own] == 0 {
+				bin = v
+			}
+		}
 		s := &e.Stats[i*nc+c]
 		if p.What&driver.MaskExtrema != 0 {
 			least, at := s.Min()
@@ -161,7 +179,7 @@ func (p *Problem) count(e *Expected, i, x, y int) {
 		s.Sum += uint64(v)
 		s.SumSq += uint64(v) * uint64(v)
 		if p.What&driver.MaskHistogram != 0 {
-			e.Hist[(i*nc+c)*levels+int(v)%levels]++
+			e.Hist[(i*nc+c)*levels+int(bin)]++
 		}
 	}
 }

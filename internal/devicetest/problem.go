@@ -19,6 +19,7 @@ type Problem struct {
 	Offset int    // of the frame in device memory from a multiple of driver.Align
 
 	What         driver.MaskWhat
+	Colors       driver.Colors
 	First, Count int     // the regions to reduce and to draw
 	Strips       []Strip // the rows to reduce, in order of arrival; the second and later ones accumulate
 }
@@ -71,17 +72,20 @@ func (p *Problem) tests() int64 {
 // summation does not matter.
 func (*Problem) Tolerance() uint64 { return 0 }
 
+// channels are those of the frame and those derived from it.
+func (p *Problem) channels() int { return int(p.Format.Channels) + p.Colors.Spaces.Channels() }
+
 func (p *Problem) rowBytes() int { return p.Width * p.Format.PixelBytes() }
 
 func (p *Problem) statsBytes() int64 {
-	return int64(p.Count) * int64(p.Format.Channels) * int64(unsafe.Sizeof(driver.MaskStats{}))
+	return int64(p.Count) * int64(p.channels()) * int64(unsafe.Sizeof(driver.MaskStats{}))
 }
 
 func (p *Problem) histBytes() int64 {
 	if p.What&driver.MaskHistogram == 0 {
 		return 0
 	}
-	return int64(p.Count) * int64(p.Format.Channels) * int64(p.Format.Levels()) * 4
+	return int64(p.Count) * int64(p.channels()) * int64(p.Format.Levels()) * 4
 }
 
 // wholeStrip is all rows at once.

@@ -269,7 +269,7 @@ func (u *setup) reduceOp(s Strip) driver.MaskReduce {
 	return driver.MaskReduce{
 		Prepared: u.prepared, First: p.First, Count: p.Count,
 		Frame: driver.Image{Data: data, Width: p.Width, Height: s.Height, Stride: p.Stride, Format: p.Format},
-		Row0:  s.Row0, What: p.What, Stats: u.stats, Hist: u.hist,
+		Row0:  s.Row0, What: p.What, Colors: p.Colors, Stats: u.stats, Hist: u.hist,
 	}
 }
 
@@ -299,7 +299,7 @@ func (r *rig) results(t T, u *setup) *results {
 	t.Helper()
 	p := u.p
 	out := &results{
-		stats:  make([]driver.MaskStats, p.Count*int(p.Format.Channels)),
+		stats:  make([]driver.MaskStats, p.Count*p.channels()),
 		hist:   make([]uint32, u.hist.Len/4),
 		mask:   make([]byte, u.mask.Data.Len),
 		labels: make([]byte, u.labels.Data.Len),
@@ -320,7 +320,7 @@ func (r *rig) results(t T, u *setup) *results {
 // differ returns where results are not what is expected, or nil.
 func (u *setup) differ(got *results, want *Expected) error {
 	p := u.p
-	nc := int(p.Format.Channels)
+	nc := p.channels()
 	if d := CompareStats(got.stats, want.Stats, p.First, nc); d != nil {
 		return d
 	}

@@ -181,7 +181,7 @@ func reduceBeside(dev driver.Device, u *setup, want *Expected) (err error) {
 	op := u.reduceOp(u.p.Strips[0])
 	op.Stats = driver.Slice{Mem: m, Len: u.stats.Len}
 	op.Hist = driver.Slice{Mem: m, Off: hist, Len: u.hist.Len}
-	nc := int(u.p.Format.Channels)
+	nc := u.p.channels()
 	for range 5 {
 		stats := make([]driver.MaskStats, len(want.Stats))
 		counts := make([]uint32, len(want.Hist))

@@ -310,3 +310,43 @@ func BenchmarkUpload(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkColors reduces what is derived from the colour of a frame of noise, all of it one region.
+func BenchmarkColors(b *testing.B) {
+	const width, height = 2048, 1024
+	for _, space := range []struct {
+		name string
+		is   driver.ColorSpaces
+	}{{"none", 0}, {"gray", driver.ColorGray}, {"hsv", driver.ColorHSV}, {"lab", driver.ColorLab},
+		{"matrix", driver.ColorMatrix}} {
+		for _, w := range benchWhats {
+			b.Run(space.name+"/"+w.name, func(b *testing.B) {
+				benchColors(b, texture(3*width*height), width, height, space.is, w.what)
+			})
+		}
+	}
+}
+
+func benchColors(b *testing.B, pixels []byte, width, height int, spaces driver.ColorSpaces, what driver.MaskWhat) {
+	f := newFixture(b, 1, 256<<20)
+	op := driver.MaskReduce{Count: 1, What: what, Colors: driver.Colors{Spaces: spaces},
+		Frame: driver.Image{Data: f.upload(pixels), Width: width, Height: height, Stride: 3 * width, Format: driver.RGB8}}
+	f.outputs(&op)
+	op.Prepared = f.prepare(wholeFrame(width, height), width, height, driver.RowSpans)
+	b.SetBytes(int64(3 * width * height))
+	loop(b, func() {
+		f.ok(f.s.Run(&op))
+		f.wait()
+	})
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(width*height), "ns/px")
+}
+
+// wholeFrame is a region of all pixels.
+func wholeFrame(width, height int) driver.MaskRegions {
+	x, y := int32(width*driver.Subpixel), int32(height*driver.Subpixel)
+	return driver.MaskRegions{
+		Edges: []driver.Edge{{X0: 0, Y0: 0, X1: x, Y1: 0}, {X0: x, Y0: 0, X1: x, Y1: y}, {X0: x, Y0: y, X1: 0, Y1: y},
+			{X0: 0, Y0: y, X1: 0, Y1: 0}},
+		Regions: []driver.Region{{Count: 4}},
+	}
+}

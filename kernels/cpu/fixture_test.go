@@ -120,7 +120,7 @@ func (f *fixture) prepare(r driver.MaskRegions, width, height int, m driver.Meth
 // outputs makes room for the results of a MaskReduce.
 func (f *fixture) outputs(op *driver.MaskReduce) {
 	f.t.Helper()
-	n := int64(op.Count) * int64(op.Frame.Format.Channels)
+	n := int64(op.Count) * int64(op.Channels())
 	op.Stats = f.slice(n * int64(unsafe.Sizeof(driver.MaskStats{})))
 	op.Hist = driver.Slice{}
 	if op.What&driver.MaskHistogram != 0 {

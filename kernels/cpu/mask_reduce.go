@@ -3,7 +3,6 @@
 package cpu
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -22,8 +21,9 @@ type reduceScratch struct {
 	packed chunk
 	planes [4]chunk
 	work   [hist8Scratch]byte
-	narrow [4][256]uint32 // by channel; zero between uses
-	wide   []uint32       // for 16-bit samples; likewise
+	narrow [driver.MaxColorChannels][256]uint32 // by channel; zero between uses
+	wide   []uint32                             // for 16-bit samples; likewise
+	color  *colorScratch                        // where colours are derived
 }
 
 // reduction is an op in progress.
@@ -36,6 +36,7 @@ type reduction struct {
 	hist     []uint32
 	channels int
 	levels   int
+	shifts   []uint8 // of each channel, from its samples to the bins of its histogram
 
 	tasks []reduceTask
 	next  atomic.Int64 // first task that nobody has taken
@@ -90,7 +91,10 @@ func (r *reduction) open() (err error) {
 		row0: r.Row0, height: im.Height, width: im.Width,
 		stride: im.Stride, pixel: im.Format.PixelBytes(), safe: len(r.frame) - wideReads(),
 	}
-	r.channels, r.levels = int(im.Format.Channels), im.Format.Levels()
+	r.channels, r.levels = r.MaskReduce.Channels(), im.Format.Levels()
+	if r.Colors.Spaces != 0 {
+		r.shifts = r.Colors.Spaces.ColorShifts(make([]uint8, im.Format.Channels, driver.MaxColorChannels))
+	}
 	r.stats, r.hist = viewAs[driver.MaskStats](r.Stats), viewAs[uint32](r.Hist)
 	return nil
 }
@@ -200,7 +204,7 @@ func (r *reduction) work(sc *scratch) error {
 				if shared >= 0 {
 					r.merge(s, &a, shared)
 				}
-				a.reset()
+				a.reset(r.channels)
 				shared = t.first
 				r.private(s, &a)
 			}
@@ -215,7 +219,7 @@ func (r *reduction) work(sc *scratch) error {
 			if err != nil {
 				return err
 			}
-			own.reset()
+			own.reset(r.channels)
 			r.begin(i)
 			h := r.histograms(i)
 			for c := range r.channels {
@@ -264,6 +268,10 @@ func (r *reduction) merge(s *reduceScratch, a *accumulator, i int) {
 			continue // nothing was counted
 		}
 		lo, hi := int(a.least[c]), int(a.most[c])
+		if r.shifts != nil {
+			half := 1 << r.shifts[c] / 2
+			lo, hi = (lo+half)>>r.shifts[c], (hi+half)>>r.shifts[c]
+		}
 		if hi >= r.levels {
 			lo, hi = 0, r.levels-1 // values that wrapped around
 		}
@@ -277,13 +285,13 @@ func (r *reduction) merge(s *reduceScratch, a *accumulator, i int) {
 
 // accumulator is the sums of a region's pixels by channel.
 type accumulator struct {
-	stats       [4]driver.MaskStats
-	least, most [4]uint64 // values; least > most where there are none
-	hist        [4][]uint32
+	stats       [driver.MaxColorChannels]driver.MaskStats
+	least, most [driver.MaxColorChannels]uint64 // values; least > most where there are none
+	hist        [driver.MaxColorChannels][]uint32
 }
 
-func (a *accumulator) reset() {
-	for c := range a.stats {
+func (a *accumulator) reset(channels int) {
+	for c := range channels {
 		a.stats[c] = driver.EmptyMaskStats
 		a.least[c], a.most[c] = math.MaxUint64, 0
 	}
@@ -296,6 +304,7 @@ func (r *reduction) fold(sc *scratch, a *accumulator, spans []span) error {
 	g := &r.geometry
 	gray8 := g.pixel == 1
 	room := chunkBytes - chunkBytes%g.pixel
+	own := int(r.Frame.Format.Channels)
 	skip := 0 // pixels of spans[0] that are done
 	for len(spans) > 0 {
 		if sc.pace.spend(chunkBytes / 4) {
@@ -333,19 +342,22 @@ func (r *reduction) fold(sc *scratch, a *accumulator, spans []span) error {
 			r.chunk(s, a, 0, pixels, sum)
 			continue
 		}
-		if r.channels > 1 {
-			split(&s.planes, &s.packed, r.channels, pixels.n)
+		if own > 1 {
+			split(&s.planes, &s.packed, own, pixels.n)
 		}
-		for c := range r.channels {
-			if r.channels > 1 {
+		for c := range own {
+			if own > 1 {
 				pixels.plane = &s.planes[r.Frame.Format.Order[c]]
 			}
-			if r.Frame.Format.SampleBytes == 2 {
+			if pixels.wide = r.Frame.Format.SampleBytes == 2; pixels.wide {
 				sum = sums16(pixels.plane, pixels.n)
 			} else {
 				sum = sums8(pixels.plane, 0, pixels.n)
 			}
 			r.chunk(s, a, c, pixels, sum)
+		}
+		if r.Colors.Spaces != 0 {
+			r.colors(s, a, pixels)
 		}
 	}
 	return nil
@@ -371,11 +383,12 @@ type packedPixels struct {
 	whole int
 	rest  int
 	skip  int
+	wide  bool  // samples of 16 bits
+	shift uint8 // from derived samples to bins of their histogram
 }
 
 // chunk adds the samples of a channel, whose sums are known.
 func (r *reduction) chunk(s *reduceScratch, a *accumulator, c int, p packedPixels, sum sums) {
-	wide := r.Frame.Format.SampleBytes == 2
 	st := &a.stats[c]
 	// Spans come in row-major order, so only a lesser value can be a new minimum; then it is looked for.
 	if r.What&driver.MaskExtrema != 0 {
@@ -395,7 +408,11 @@ func (r *reduction) chunk(s *reduceScratch, a *accumulator, c int, p packedPixel
 	}
 	switch {
 	case a.hist[c] == nil:
-	case wide:
+	case p.wide && r.shifts != nil: // derived
+		bins := s.color.binsOf(p.plane, p.n, p.shift)
+		half := uint64(1) << p.shift / 2
+		hist8(bins, p.n, (sum.least+half)>>p.shift, (sum.most+half)>>p.shift, (*[256]uint32)(a.hist[c]), &s.work)
+	case p.wide:
 		hist16(p.plane, p.n, a.hist[c])
 	default:
 		hist8(p.plane, p.n, sum.least, sum.most, (*[256]uint32)(a.hist[c]), &s.work)
@@ -404,13 +421,7 @@ func (r *reduction) chunk(s *reduceScratch, a *accumulator, c int, p packedPixel
 
 // locate returns the row-major index of the first pixel that has the value, which is there.
 func (r *reduction) locate(p packedPixels, value uint64) uint32 {
-	var at int
-	if r.Frame.Format.SampleBytes == 2 {
-		at = index16(p.plane, p.n, value)
-	} else {
-		at = bytes.IndexByte(p.plane[:p.n], byte(value))
-	}
-	at += p.skip
+	at := indexOf(p.plane, p.n, value, p.wide) + p.skip
 	for _, sp := range p.spans {
 		n := int(sp.X1 - sp.X0)
 		if at < n {
@@ -423,9 +434,8 @@ func (r *reduction) locate(p packedPixels, value uint64) uint32 {
 
 // moments adds the sums that depend on where a pixel is.
 func (r *reduction) moments(st *driver.MaskStats, p packedPixels) {
-	wide := r.Frame.Format.SampleBytes == 2
 	var m moments
-	if !wide {
+	if !p.wide {
 		m = moments8Spans(p.plane, p.spans[:p.whole])
 	} else {
 		at := 0
@@ -439,7 +449,7 @@ func (r *reduction) moments(st *driver.MaskStats, p packedPixels) {
 	if n := p.rest; n > 0 {
 		sp := p.spans[p.whole]
 		var sum, first uint64
-		if wide {
+		if p.wide {
 			sum, first = moments16(p.plane, p.n-n, n)
 		} else {
 			sum, first = moments8(p.plane, p.n-n, n)

@@ -25,7 +25,7 @@ pieces=(
 	'cases/^strips_of_\[1' 'cases/^strips_of_\[[^1]' 'cases/^shape_[a-m]' 'cases/^shape_[^a-m]'
 	'cases/^size_1x' 'cases/^size_(1[^x]|2)' 'cases/^size_3' 'cases/^size_([4-689]|7x)'
 	'cases/^format_16' 'cases/^format_[12]x' 'cases/^format_[^12]' 'cases/^what_0x[0-4]' 'cases/^what_0x[5-9]' 'cases/^what_0x[a-f]'
-	'cases/^part' 'cases/^random_.$' 'cases/^random_[12].' 'cases/^random_[34].' 'cases/^random_[5-9].'
+	'cases/^colors_[34]' 'cases/^colors_[^34]' 'cases/^part' 'cases/^random_.$' 'cases/^random_[12].' 'cases/^random_[34].' 'cases/^random_[5-9].'
 	'diffusion/^PYRAMID_CAUTIOUS_[^e]' 'diffusion/^PYRAMID_GREEDY_[^e]' 'diffusion/^MULTIGRID_(few|many)_walls' 'diffusion/^MULTIGRID_(corridor|curves|maze)'
 	'diffusion/^MULTIGRID_(a_|any|nothing|rooms|walls)' 'diffusion/^MULTIGRID_(few|many)_curves' 'diffusion/^MULTIGRID_(points|row)'
 	'diffusion/^MULTIGRID_(frame|holes)' 'diffusion/^MULTIGRID_(all|checkers|column|every|one|small|two)' 'diffusion/^(NAIVE|VARIABLE_STENCIL|errors)'

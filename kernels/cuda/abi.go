@@ -49,6 +49,10 @@ const (
 	boxUpRows                = 16
 	boxUpThreads             = 512
 	boxUpWidth               = 48
+	colorAllThreads          = 512
+	colorArgsBytes           = 208
+	colorCopies              = 4
+	colorThreads             = 1024
 	curveBytes               = 24
 	curveLanes               = 16
 	curvePixels              = 1024
@@ -296,6 +300,31 @@ type boxState struct {
 	Residual  float32
 	Converged uint32
 	_         uint32
+}
+
+type colorArgs struct {
+	P        view
+	Frame    uint64
+	FrameEnd uint64
+	Stats    uint64
+	Hist     uint64
+	Stride   uint64
+	First    uint32
+	Count    uint32
+	Row0     int32
+	Rows     int32
+	Bytes    uint32
+	Order    uint32
+	Channels uint32
+	Channel  uint32
+	What     uint32
+	Copies   uint32
+	Whole    uint32
+	Cleared  uint32
+	_        [2]uint32
+	X        [4]int32
+	Y        [4]int32
+	Z        [4]int32
 }
 
 type delaunayArgs struct {
@@ -1298,101 +1327,122 @@ const (
 	hullJoin                 kernelFor[hullArgs]                     = 81
 	islandsFind              kernelFor[islandsFindParams]            = 82
 	islandsSettle            kernelFor[islandsSettleParams]          = 83
-	cooccurrenceMark         kernelFor[pairArgs]                     = 84
-	cooccurrenceGray8        kernelFor[pairArgs]                     = 85
-	cooccurrence8            kernelFor[pairArgs]                     = 86
-	cooccurrence16           kernelFor[pairArgs]                     = 87
-	cooccurrenceGray8Global  kernelFor[pairArgs]                     = 88
-	cooccurrence8Global      kernelFor[pairArgs]                     = 89
-	cooccurrence16Global     kernelFor[pairArgs]                     = 90
-	prepareRowSpans          kernelFor[view]                         = 91
-	preparePrefix            kernelFor[view]                         = 92
-	prepareNaive             kernelFor[view]                         = 93
-	prepareTiled             kernelFor[view]                         = 94
-	prepareEdgeFiltered      kernelFor[view]                         = 95
-	prepareTiledEdgeFiltered kernelFor[view]                         = 96
-	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 97
-	rasterItems              kernelFor[rasterItemsParams]            = 98
-	rasterNaive              kernelFor[rasterRowSpansParams]         = 99
-	rasterTiled              kernelFor[rasterRowSpansParams]         = 100
-	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 101
-	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 102
-	reduceClear              kernelFor[reduceClearParams]            = 103
-	reduceGray8              kernelFor[reduceArgs]                   = 104
-	reduceGray8M             kernelFor[reduceArgs]                   = 105
-	reduceGray8H             kernelFor[reduceArgs]                   = 106
-	reduceGray8HM            kernelFor[reduceArgs]                   = 107
-	reduceGray16             kernelFor[reduceArgs]                   = 108
-	reduceGray16M            kernelFor[reduceArgs]                   = 109
-	reduceGray16H            kernelFor[reduceArgs]                   = 110
-	reduceGray16HM           kernelFor[reduceArgs]                   = 111
-	reduceAny8               kernelFor[reduceArgs]                   = 112
-	reduceAny8M              kernelFor[reduceArgs]                   = 113
-	reduceAny8H              kernelFor[reduceArgs]                   = 114
-	reduceAny8HM             kernelFor[reduceArgs]                   = 115
-	reduceGray8Each          kernelFor[reduceArgs]                   = 116
-	reduceGray8MEach         kernelFor[reduceArgs]                   = 117
-	reduceGray8HEach         kernelFor[reduceArgs]                   = 118
-	reduceGray8HMEach        kernelFor[reduceArgs]                   = 119
-	reduceGray16Each         kernelFor[reduceArgs]                   = 120
-	reduceGray16MEach        kernelFor[reduceArgs]                   = 121
-	reduceGray16HEach        kernelFor[reduceArgs]                   = 122
-	reduceGray16HMEach       kernelFor[reduceArgs]                   = 123
-	reduceAny8Each           kernelFor[reduceArgs]                   = 124
-	reduceAny8MEach          kernelFor[reduceArgs]                   = 125
-	reduceAny8HEach          kernelFor[reduceArgs]                   = 126
-	reduceAny8HMEach         kernelFor[reduceArgs]                   = 127
-	reduceWideH              kernelFor[reduceArgs]                   = 128
-	reduceWideHM             kernelFor[reduceArgs]                   = 129
-	reduceGlobalH            kernelFor[reduceArgs]                   = 130
-	reduceGlobalHM           kernelFor[reduceArgs]                   = 131
-	packUnpack               kernelFor[packUnpackParams]             = 132
-	packPack                 kernelFor[packPackParams]               = 133
-	selectClear              kernelFor[selection]                    = 134
-	selectKeys               kernelFor[selection]                    = 135
-	selectPrevious           kernelFor[selection]                    = 136
-	selectCells              kernelFor[selection]                    = 137
-	selectDistance           kernelFor[selection]                    = 138
-	selectRefine             kernelFor[selection]                    = 139
-	selectMark               kernelFor[selection]                    = 140
-	selectCount              kernelFor[selection]                    = 141
-	selectWrite              kernelFor[selection]                    = 142
-	shadePrepare             kernelFor[shading]                      = 143
-	shadeTriangles8          kernelFor[shading]                      = 144
-	shadeTriangles16         kernelFor[shading]                      = 145
-	shadeTriangles32         kernelFor[shading]                      = 146
-	shadeTasks               kernelFor[shading]                      = 147
-	shadeScan                kernelFor[shading]                      = 148
-	shadeList                kernelFor[shading]                      = 149
-	shadeSumTiles            kernelFor[shading]                      = 150
-	shadeColors              kernelFor[shading]                      = 151
-	shadePaintTiles          kernelFor[shading]                      = 152
-	triangulateBounds        kernelFor[delaunayArgs]                 = 153
-	triangulateKeys          kernelFor[delaunayArgs]                 = 154
-	triangulateSort          kernelFor[triangulateSortParams]        = 155
-	triangulateUnique        kernelFor[delaunayArgs]                 = 156
-	triangulateBoxes         kernelFor[delaunayArgs]                 = 157
-	triangulateTree          kernelFor[delaunayArgs]                 = 158
-	triangulateStars         kernelFor[delaunayArgs]                 = 159
-	triangulateSlabs         kernelFor[delaunayArgs]                 = 160
-	triangulateFar           kernelFor[delaunayArgs]                 = 161
-	triangulateEmit          kernelFor[delaunayArgs]                 = 162
-	voronoiMark              kernelFor[voronoiArgs]                  = 163
-	voronoiRank              kernelFor[voronoiArgs]                  = 164
-	voronoiLeast             kernelFor[voronoiArgs]                  = 165
-	voronoiHard              kernelFor[voronoiArgs]                  = 166
-	voronoiHardWide          kernelFor[voronoiArgs]                  = 167
-	voronoiTiles             kernelFor[voronoiArgs]                  = 168
-	voronoiTilesWide         kernelFor[voronoiArgs]                  = 169
-	voronoiFew               kernelFor[voronoiArgs]                  = 170
-	voronoiFewWide           kernelFor[voronoiArgs]                  = 171
-	voronoiStrips            kernelFor[voronoiArgs]                  = 172
-	voronoiColumns           kernelFor[voronoiArgs]                  = 173
-	voronoiRows              kernelFor[voronoiArgs]                  = 174
-	voronoiRowsWide          kernelFor[voronoiArgs]                  = 175
-	voronoiBrute             kernelFor[voronoiArgs]                  = 176
-	voronoiSeed              kernelFor[voronoiArgs]                  = 177
-	voronoiJump              kernelFor[voronoiArgs]                  = 178
+	colorRgb                 kernelFor[colorArgs]                    = 84
+	colorRgbA                kernelFor[colorArgs]                    = 85
+	colorRgbAh               kernelFor[colorArgs]                    = 86
+	colorAlpha               kernelFor[colorArgs]                    = 87
+	colorAlphaA              kernelFor[colorArgs]                    = 88
+	colorAlphaAh             kernelFor[colorArgs]                    = 89
+	colorGray                kernelFor[colorArgs]                    = 90
+	colorGrayA               kernelFor[colorArgs]                    = 91
+	colorGrayAh              kernelFor[colorArgs]                    = 92
+	colorGray709             kernelFor[colorArgs]                    = 93
+	colorGray709A            kernelFor[colorArgs]                    = 94
+	colorGray709Ah           kernelFor[colorArgs]                    = 95
+	colorHsv                 kernelFor[colorArgs]                    = 96
+	colorHsvA                kernelFor[colorArgs]                    = 97
+	colorHsvAh               kernelFor[colorArgs]                    = 98
+	colorLab                 kernelFor[colorArgs]                    = 99
+	colorLabA                kernelFor[colorArgs]                    = 100
+	colorLabAh               kernelFor[colorArgs]                    = 101
+	colorMatrix              kernelFor[colorArgs]                    = 102
+	colorMatrixA             kernelFor[colorArgs]                    = 103
+	colorMatrixAh            kernelFor[colorArgs]                    = 104
+	cooccurrenceMark         kernelFor[pairArgs]                     = 105
+	cooccurrenceGray8        kernelFor[pairArgs]                     = 106
+	cooccurrence8            kernelFor[pairArgs]                     = 107
+	cooccurrence16           kernelFor[pairArgs]                     = 108
+	cooccurrenceGray8Global  kernelFor[pairArgs]                     = 109
+	cooccurrence8Global      kernelFor[pairArgs]                     = 110
+	cooccurrence16Global     kernelFor[pairArgs]                     = 111
+	prepareRowSpans          kernelFor[view]                         = 112
+	preparePrefix            kernelFor[view]                         = 113
+	prepareNaive             kernelFor[view]                         = 114
+	prepareTiled             kernelFor[view]                         = 115
+	prepareEdgeFiltered      kernelFor[view]                         = 116
+	prepareTiledEdgeFiltered kernelFor[view]                         = 117
+	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 118
+	rasterItems              kernelFor[rasterItemsParams]            = 119
+	rasterNaive              kernelFor[rasterRowSpansParams]         = 120
+	rasterTiled              kernelFor[rasterRowSpansParams]         = 121
+	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 122
+	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 123
+	reduceClear              kernelFor[reduceClearParams]            = 124
+	reduceGray8              kernelFor[reduceArgs]                   = 125
+	reduceGray8M             kernelFor[reduceArgs]                   = 126
+	reduceGray8H             kernelFor[reduceArgs]                   = 127
+	reduceGray8HM            kernelFor[reduceArgs]                   = 128
+	reduceGray16             kernelFor[reduceArgs]                   = 129
+	reduceGray16M            kernelFor[reduceArgs]                   = 130
+	reduceGray16H            kernelFor[reduceArgs]                   = 131
+	reduceGray16HM           kernelFor[reduceArgs]                   = 132
+	reduceAny8               kernelFor[reduceArgs]                   = 133
+	reduceAny8M              kernelFor[reduceArgs]                   = 134
+	reduceAny8H              kernelFor[reduceArgs]                   = 135
+	reduceAny8HM             kernelFor[reduceArgs]                   = 136
+	reduceGray8Each          kernelFor[reduceArgs]                   = 137
+	reduceGray8MEach         kernelFor[reduceArgs]                   = 138
+	reduceGray8HEach         kernelFor[reduceArgs]                   = 139
+	reduceGray8HMEach        kernelFor[reduceArgs]                   = 140
+	reduceGray16Each         kernelFor[reduceArgs]                   = 141
+	reduceGray16MEach        kernelFor[reduceArgs]                   = 142
+	reduceGray16HEach        kernelFor[reduceArgs]                   = 143
+	reduceGray16HMEach       kernelFor[reduceArgs]                   = 144
+	reduceAny8Each           kernelFor[reduceArgs]                   = 145
+	reduceAny8MEach          kernelFor[reduceArgs]                   = 146
+	reduceAny8HEach          kernelFor[reduceArgs]                   = 147
+	reduceAny8HMEach         kernelFor[reduceArgs]                   = 148
+	reduceWideH              kernelFor[reduceArgs]                   = 149
+	reduceWideHM             kernelFor[reduceArgs]                   = 150
+	reduceGlobalH            kernelFor[reduceArgs]                   = 151
+	reduceGlobalHM           kernelFor[reduceArgs]                   = 152
+	packUnpack               kernelFor[packUnpackParams]             = 153
+	packPack                 kernelFor[packPackParams]               = 154
+	selectClear              kernelFor[selection]                    = 155
+	selectKeys               kernelFor[selection]                    = 156
+	selectPrevious           kernelFor[selection]                    = 157
+	selectCells              kernelFor[selection]                    = 158
+	selectDistance           kernelFor[selection]                    = 159
+	selectRefine             kernelFor[selection]                    = 160
+	selectMark               kernelFor[selection]                    = 161
+	selectCount              kernelFor[selection]                    = 162
+	selectWrite              kernelFor[selection]                    = 163
+	shadePrepare             kernelFor[shading]                      = 164
+	shadeTriangles8          kernelFor[shading]                      = 165
+	shadeTriangles16         kernelFor[shading]                      = 166
+	shadeTriangles32         kernelFor[shading]                      = 167
+	shadeTasks               kernelFor[shading]                      = 168
+	shadeScan                kernelFor[shading]                      = 169
+	shadeList                kernelFor[shading]                      = 170
+	shadeSumTiles            kernelFor[shading]                      = 171
+	shadeColors              kernelFor[shading]                      = 172
+	shadePaintTiles          kernelFor[shading]                      = 173
+	triangulateBounds        kernelFor[delaunayArgs]                 = 174
+	triangulateKeys          kernelFor[delaunayArgs]                 = 175
+	triangulateSort          kernelFor[triangulateSortParams]        = 176
+	triangulateUnique        kernelFor[delaunayArgs]                 = 177
+	triangulateBoxes         kernelFor[delaunayArgs]                 = 178
+	triangulateTree          kernelFor[delaunayArgs]                 = 179
+	triangulateStars         kernelFor[delaunayArgs]                 = 180
+	triangulateSlabs         kernelFor[delaunayArgs]                 = 181
+	triangulateFar           kernelFor[delaunayArgs]                 = 182
+	triangulateEmit          kernelFor[delaunayArgs]                 = 183
+	voronoiMark              kernelFor[voronoiArgs]                  = 184
+	voronoiRank              kernelFor[voronoiArgs]                  = 185
+	voronoiLeast             kernelFor[voronoiArgs]                  = 186
+	voronoiHard              kernelFor[voronoiArgs]                  = 187
+	voronoiHardWide          kernelFor[voronoiArgs]                  = 188
+	voronoiTiles             kernelFor[voronoiArgs]                  = 189
+	voronoiTilesWide         kernelFor[voronoiArgs]                  = 190
+	voronoiFew               kernelFor[voronoiArgs]                  = 191
+	voronoiFewWide           kernelFor[voronoiArgs]                  = 192
+	voronoiStrips            kernelFor[voronoiArgs]                  = 193
+	voronoiColumns           kernelFor[voronoiArgs]                  = 194
+	voronoiRows              kernelFor[voronoiArgs]                  = 195
+	voronoiRowsWide          kernelFor[voronoiArgs]                  = 196
+	voronoiBrute             kernelFor[voronoiArgs]                  = 197
+	voronoiSeed              kernelFor[voronoiArgs]                  = 198
+	voronoiJump              kernelFor[voronoiArgs]                  = 199
 )
 
 // kernelNames are the files and names of kernels.
@@ -1481,6 +1531,27 @@ var kernelNames = [...]kernelName{
 	{"hullcompletion", "hull_join"},
 	{"islands", "islands_find"},
 	{"islands", "islands_settle"},
+	{"mask_color", "mask_color_rgb"},
+	{"mask_color", "mask_color_rgb_a"},
+	{"mask_color", "mask_color_rgb_ah"},
+	{"mask_color", "mask_color_alpha"},
+	{"mask_color", "mask_color_alpha_a"},
+	{"mask_color", "mask_color_alpha_ah"},
+	{"mask_color", "mask_color_gray"},
+	{"mask_color", "mask_color_gray_a"},
+	{"mask_color", "mask_color_gray_ah"},
+	{"mask_color", "mask_color_gray709"},
+	{"mask_color", "mask_color_gray709_a"},
+	{"mask_color", "mask_color_gray709_ah"},
+	{"mask_color", "mask_color_hsv"},
+	{"mask_color", "mask_color_hsv_a"},
+	{"mask_color", "mask_color_hsv_ah"},
+	{"mask_color", "mask_color_lab"},
+	{"mask_color", "mask_color_lab_a"},
+	{"mask_color", "mask_color_lab_ah"},
+	{"mask_color", "mask_color_matrix"},
+	{"mask_color", "mask_color_matrix_a"},
+	{"mask_color", "mask_color_matrix_ah"},
 	{"mask_cooccurrence", "mask_cooccurrence_mark"},
 	{"mask_cooccurrence", "mask_cooccurrence_gray8"},
 	{"mask_cooccurrence", "mask_cooccurrence_8"},

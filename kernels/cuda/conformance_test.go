@@ -171,7 +171,7 @@ func placeWork(p *devicetest.Problem, preparedBytes int64, m driver.Mem) (w work
 		bytes = alignUp(bytes+n) + driver.Align
 		return s
 	}
-	channels := int64(p.Format.Channels)
+	channels := int64(p.Format.Channels) + int64(p.Colors.Spaces.Channels())
 	w.p = p
 	w.prepared = take(preparedBytes)
 	w.stats = take(int64(p.Count) * channels * statsBytes)
@@ -200,7 +200,7 @@ func (w *work) reduce(strip devicetest.Strip, accumulate bool) *driver.MaskReduc
 		int64(im.Width*im.Format.PixelBytes()))
 	return &driver.MaskReduce{
 		Prepared: w.prepared, First: w.p.First, Count: w.p.Count, Frame: im, Row0: strip.Row0,
-		What: w.p.What, Accumulate: accumulate, Stats: w.stats, Hist: w.hist,
+		What: w.p.What, Accumulate: accumulate, Colors: w.p.Colors, Stats: w.stats, Hist: w.hist,
 	}
 }
 

@@ -64,6 +64,7 @@ type device struct {
 	has         bool // ctx is there
 	modules     []cu.Module
 	kernels     []cu.Function // by kernel
+	colorShared int           // the same of a block that derives Lab
 	sharedBytes int           // of dynamic shared memory that a block of mask_reduce_wide can have
 	pairShared  int           // and one of mask_cooccurrence
 	// kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
@@ -173,7 +174,7 @@ func (d *device) load() error {
 			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
 		}
 	}
-	return nil
+	return d.reserveColors(most)
 }
 
 func (d *device) Info() driver.Info { return d.info }

@@ -33,7 +33,7 @@ func (s *stream) maskReduce(op *driver.MaskReduce) error {
 		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
 			op.Row0, op.Row0, im.Height, im.Width, p.head.Width, p.head.Height)
 	}
-	channels, levels := int64(im.Format.Channels), int64(im.Format.Levels())
+	channels, levels := int64(op.Channels()), int64(im.Format.Levels())
 	n := int64(op.Count) * channels
 	if n == 0 {
 		return nil
@@ -41,13 +41,13 @@ func (s *stream) maskReduce(op *driver.MaskReduce) error {
 	if err := cmp.Or(p.apart(op.Stats, "Stats"), p.apart(op.Hist, "Hist")); err != nil {
 		return err
 	}
+	if op.Colors.Spaces != 0 {
+		return s.reduceColors(op, p)
+	}
 	frame, what := at(im.Data), op.Computes()
 	r := reductionFor(im.Format, what, smallRegions(p.largest, op.Count, s.dev.info.ComputeUnits), s.dev.sharedBytes)
 	if !op.Accumulate && !r.each {
-		args := reduceClearParams{at(op.Stats), uint64(n), at(op.Hist), uint64(op.Hist.Len / 16)}
-		words := max(n*(statsBytes/8), op.Hist.Len/16)
-		blocks := int(min((words+clearThreads-1)/clearThreads, maxClearBlocks))
-		if err := reduceClear.launch(s, blocks, 1, clearThreads, 0, &args); err != nil {
+		if err := s.clearReduction(op); err != nil {
 			return err
 		}
 	}

@@ -240,7 +240,7 @@ func (b *bench) checkReduce(op *driver.MaskReduce) {
 			want[i].SumX, want[i].SumY, want[i].SumVX, want[i].SumVY = 0, 0, 0, 0
 		}
 	}
-	channels := int(b.w.p.Format.Channels)
+	channels := op.Channels()
 	if d := devicetest.CompareStats(stats, want, 0, channels); d != nil {
 		b.t.Error(d)
 	}
@@ -328,7 +328,7 @@ func (b *bench) rasters(name string, goal float64) {
 
 // covered is how many bytes of pixels all regions have.
 func (b *bench) covered() (n int64) {
-	for i := 0; i < len(b.cpu.stats); i += int(b.w.p.Format.Channels) {
+	for i := 0; i < len(b.cpu.stats); i += b.w.reduce(devicetest.Strip{Height: b.w.p.Height}, false).Channels() {
 		n += int64(b.cpu.stats[i].Count) * int64(b.w.p.Format.PixelBytes())
 	}
 	return n

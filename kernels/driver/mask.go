@@ -339,9 +339,9 @@ const (
 // Frame holds rows [Row0, Row0+Frame.Height) of the image that the regions were prepared for, and has its width;
 // positions and moments count rows from the top of that image. A whole frame has Row0 = 0.
 //
-// Stats receives Count*Channels [MaskStats], a region's channels beside each other in the order R, G, B, A. Fields
-// that What does not ask for hold what [EmptyMaskStats] has. Hist receives, for the same order, Levels uint32 each;
-// it has length 0 unless What has MaskHistogram. With Accumulate they are merged into what is there, which leaves
+// Stats receives Count*Channels [MaskStats], a region's channels beside each other in the order R, G, B, A, and then
+// those of Colors. Fields that What does not ask for hold what [EmptyMaskStats] has. Hist receives, for the same order,
+// Levels uint32 each; it has length 0 unless What has MaskHistogram. With Accumulate they are merged into what is there, which leaves
 // fields that What does not ask for as they are; else they are overwritten.
 //
 // Only the backend can read Prepared: it fails the op where First+Count exceeds the regions there, or Frame and Row0
@@ -357,8 +357,14 @@ type MaskReduce struct {
 	Row0       int
 	What       MaskWhat
 	Accumulate bool
+	Colors     Colors
 	Stats      Slice
 	Hist       Slice
+}
+
+// Channels is how many channels the reduction has, those of the frame and those of Colors.
+func (op *MaskReduce) Channels() int {
+	return int(op.Frame.Format.Channels) + op.Colors.Spaces.Channels()
 }
 
 func (op *MaskReduce) name() string { return "MaskReduce" }
@@ -390,11 +396,11 @@ func (op *MaskReduce) check() error {
 	if all := MaskSums | MaskExtrema | MaskMoments | MaskHistogram; op.What&^all != 0 {
 		return refuse(op.name(), "What", fmt.Sprintf("%#x", uint32(op.What)), "has bits beyond %#x", uint32(all))
 	}
-	return nil
+	return op.Colors.check(op.name(), op.Frame.Format)
 }
 
 func (op *MaskReduce) operands(to []Operand) []Operand {
-	rows, levels := int64(op.Count)*int64(op.Frame.Format.Channels), int64(0)
+	rows, levels := int64(op.Count)*int64(op.Channels()), int64(0)
 	if op.What&MaskHistogram != 0 {
 		levels = int64(op.Frame.Format.Levels())
 	}

@@ -51,6 +51,12 @@
 #define PAIR_SHARED (112 * 1024)
 #define PAIR_ITEMS 16 // a block with fewer items of a region counts in the results: to go through all counters takes longer
 
+// ---- mask_color
+
+#define COLOR_THREADS 1024   // of sums alone, which take 64 registers
+#define COLOR_ALL_THREADS 512 // of all else, which take up to 128
+#define COLOR_COPIES 4       // of the table of parts, as a power of two: half of a warp reads 16 words of 64 bits at a time
+
 // ---- fingerprint
 
 #define FINGERPRINT_THREADS 128

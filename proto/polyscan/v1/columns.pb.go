@@ -346,7 +346,17 @@ type RegionColumns struct {
 	// That of the regions: areas and positions in mm follow from those in pixels.
 	Scale *Scale `protobuf:"bytes,37,opt,name=scale,proto3" json:"scale,omitempty"`
 	// Unset where none were asked for.
-	Textures      *TextureColumns `protobuf:"bytes,38,opt,name=textures,proto3" json:"textures,omitempty"`
+	Textures *TextureColumns `protobuf:"bytes,38,opt,name=textures,proto3" json:"textures,omitempty"`
+	// ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is, mean,
+	// variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't follow from
+	// others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of each channel's
+	// samples where they are full, or where lower is 0 and upper 256, else of values.
+	Steps []float64 `protobuf:"fixed64,50,rep,packed,name=steps,proto3" json:"steps,omitempty"`
+	Zeros []uint32  `protobuf:"varint,51,rep,packed,name=zeros,proto3" json:"zeros,omitempty"`
+	// float64[R][C], as are the two below; NaN where there is none.
+	Mean          []byte `protobuf:"bytes,52,opt,name=mean,proto3" json:"mean,omitempty"`
+	Variance      []byte `protobuf:"bytes,53,opt,name=variance,proto3" json:"variance,omitempty"`
+	Stddev        []byte `protobuf:"bytes,54,opt,name=stddev,proto3" json:"stddev,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -643,6 +653,41 @@ func (x *RegionColumns) GetScale() *Scale {
 func (x *RegionColumns) GetTextures() *TextureColumns {
 	if x != nil {
 		return x.Textures
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetSteps() []float64 {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetZeros() []uint32 {
+	if x != nil {
+		return x.Zeros
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetMean() []byte {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetVariance() []byte {
+	if x != nil {
+		return x.Variance
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetStddev() []byte {
+	if x != nil {
+		return x.Stddev
 	}
 	return nil
 }
@@ -1023,8 +1068,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\rResultOptions\x125\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x17.polyscan.v1.ResultFormB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04form\x12=\n" +
 	"\aregions\x18\x02 \x01(\x0e2\x19.polyscan.v1.RegionChoiceB\b\xbaH\x05\x82\x01\x02\x10\x01R\aregions\x12C\n" +
-	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xb0\n" +
-	"\n" +
+	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xa4\v\n" +
 	"\rRegionColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\aregions\x18\x02 \x01(\rR\aregions\x120\n" +
@@ -1069,7 +1113,12 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\n" +
 	"chi_square\x18$ \x01(\fR\tchiSquare\x12(\n" +
 	"\x05scale\x18% \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\x127\n" +
-	"\btextures\x18& \x01(\v2\x1b.polyscan.v1.TextureColumnsR\btextures\"\x9c\x02\n" +
+	"\btextures\x18& \x01(\v2\x1b.polyscan.v1.TextureColumnsR\btextures\x12\x14\n" +
+	"\x05steps\x182 \x03(\x01R\x05steps\x12\x14\n" +
+	"\x05zeros\x183 \x03(\rR\x05zeros\x12\x12\n" +
+	"\x04mean\x184 \x01(\fR\x04mean\x12\x1a\n" +
+	"\bvariance\x185 \x01(\fR\bvariance\x12\x16\n" +
+	"\x06stddev\x186 \x01(\fR\x06stddev\"\x9c\x02\n" +
 	"\x0eTextureColumns\x12\x16\n" +
 	"\x06levels\x18\x01 \x01(\rR\x06levels\x122\n" +
 	"\aoffsets\x18\x02 \x03(\v2\x18.polyscan.v1.PixelOffsetR\aoffsets\x12\x14\n" +

@@ -98,17 +98,44 @@ const (
 	Channel_CHANNEL_GREEN       Channel = 3
 	Channel_CHANNEL_BLUE        Channel = 4
 	Channel_CHANNEL_ALPHA       Channel = 5
+	// Those behind are derived from red, green and blue; so is CHANNEL_GRAY of a frame with colours, the luma of BT.601.
+	// The luma of BT.709.
+	Channel_CHANNEL_GRAY_709 Channel = 6
+	// In degrees, a circle; grays have none.
+	Channel_CHANNEL_HUE Channel = 7
+	// In percent.
+	Channel_CHANNEL_SATURATION Channel = 8
+	// In percent: the greatest of red, green and blue.
+	Channel_CHANNEL_VALUE Channel = 9
+	// CIE L*a*b* of sRGB under D65.
+	Channel_CHANNEL_LAB_L Channel = 10
+	Channel_CHANNEL_LAB_A Channel = 11
+	Channel_CHANNEL_LAB_B Channel = 12
+	// The rows of Reductions.color_matrix.
+	Channel_CHANNEL_MATRIX_X Channel = 13
+	Channel_CHANNEL_MATRIX_Y Channel = 14
+	Channel_CHANNEL_MATRIX_Z Channel = 15
 )
 
 // Enum value maps for Channel.
 var (
 	Channel_name = map[int32]string{
-		0: "CHANNEL_UNSPECIFIED",
-		1: "CHANNEL_GRAY",
-		2: "CHANNEL_RED",
-		3: "CHANNEL_GREEN",
-		4: "CHANNEL_BLUE",
-		5: "CHANNEL_ALPHA",
+		0:  "CHANNEL_UNSPECIFIED",
+		1:  "CHANNEL_GRAY",
+		2:  "CHANNEL_RED",
+		3:  "CHANNEL_GREEN",
+		4:  "CHANNEL_BLUE",
+		5:  "CHANNEL_ALPHA",
+		6:  "CHANNEL_GRAY_709",
+		7:  "CHANNEL_HUE",
+		8:  "CHANNEL_SATURATION",
+		9:  "CHANNEL_VALUE",
+		10: "CHANNEL_LAB_L",
+		11: "CHANNEL_LAB_A",
+		12: "CHANNEL_LAB_B",
+		13: "CHANNEL_MATRIX_X",
+		14: "CHANNEL_MATRIX_Y",
+		15: "CHANNEL_MATRIX_Z",
 	}
 	Channel_value = map[string]int32{
 		"CHANNEL_UNSPECIFIED": 0,
@@ -117,6 +144,16 @@ var (
 		"CHANNEL_GREEN":       3,
 		"CHANNEL_BLUE":        4,
 		"CHANNEL_ALPHA":       5,
+		"CHANNEL_GRAY_709":    6,
+		"CHANNEL_HUE":         7,
+		"CHANNEL_SATURATION":  8,
+		"CHANNEL_VALUE":       9,
+		"CHANNEL_LAB_L":       10,
+		"CHANNEL_LAB_A":       11,
+		"CHANNEL_LAB_B":       12,
+		"CHANNEL_MATRIX_X":    13,
+		"CHANNEL_MATRIX_Y":    14,
+		"CHANNEL_MATRIX_Z":    15,
 	}
 )
 
@@ -722,14 +759,25 @@ const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\x15PIXEL_FORMAT_GRAY16LE\x10\x02\x12\x15\n" +
 	"\x11PIXEL_FORMAT_RGB8\x10\x03\x12\x15\n" +
 	"\x11PIXEL_FORMAT_BGR8\x10\x04\x12\x16\n" +
-	"\x12PIXEL_FORMAT_RGBA8\x10\x05*}\n" +
+	"\x12PIXEL_FORMAT_RGBA8\x10\x05*\xca\x02\n" +
 	"\aChannel\x12\x17\n" +
 	"\x13CHANNEL_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCHANNEL_GRAY\x10\x01\x12\x0f\n" +
 	"\vCHANNEL_RED\x10\x02\x12\x11\n" +
 	"\rCHANNEL_GREEN\x10\x03\x12\x10\n" +
 	"\fCHANNEL_BLUE\x10\x04\x12\x11\n" +
-	"\rCHANNEL_ALPHA\x10\x05*\x93\x01\n" +
+	"\rCHANNEL_ALPHA\x10\x05\x12\x14\n" +
+	"\x10CHANNEL_GRAY_709\x10\x06\x12\x0f\n" +
+	"\vCHANNEL_HUE\x10\a\x12\x16\n" +
+	"\x12CHANNEL_SATURATION\x10\b\x12\x11\n" +
+	"\rCHANNEL_VALUE\x10\t\x12\x11\n" +
+	"\rCHANNEL_LAB_L\x10\n" +
+	"\x12\x11\n" +
+	"\rCHANNEL_LAB_A\x10\v\x12\x11\n" +
+	"\rCHANNEL_LAB_B\x10\f\x12\x14\n" +
+	"\x10CHANNEL_MATRIX_X\x10\r\x12\x14\n" +
+	"\x10CHANNEL_MATRIX_Y\x10\x0e\x12\x14\n" +
+	"\x10CHANNEL_MATRIX_Z\x10\x0f*\x93\x01\n" +
 	"\bEncoding\x12\x18\n" +
 	"\x14ENCODING_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fENCODING_RAW\x10\x01\x12\x11\n" +

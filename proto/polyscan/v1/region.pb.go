@@ -311,6 +311,70 @@ func (PercentileMethod) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
 }
 
+// ColorSpace is what is derived from red, green and blue: more channels, behind those of the frame.
+type ColorSpace int32
+
+const (
+	ColorSpace_COLOR_SPACE_UNSPECIFIED ColorSpace = 0
+	// CHANNEL_GRAY.
+	ColorSpace_COLOR_SPACE_GRAY ColorSpace = 1
+	// CHANNEL_GRAY_709.
+	ColorSpace_COLOR_SPACE_GRAY_709 ColorSpace = 2
+	// CHANNEL_HUE, CHANNEL_SATURATION and CHANNEL_VALUE.
+	ColorSpace_COLOR_SPACE_HSV ColorSpace = 3
+	// CHANNEL_LAB_L, CHANNEL_LAB_A and CHANNEL_LAB_B.
+	ColorSpace_COLOR_SPACE_LAB ColorSpace = 4
+	// CHANNEL_MATRIX_X, CHANNEL_MATRIX_Y and CHANNEL_MATRIX_Z.
+	ColorSpace_COLOR_SPACE_MATRIX ColorSpace = 5
+)
+
+// Enum value maps for ColorSpace.
+var (
+	ColorSpace_name = map[int32]string{
+		0: "COLOR_SPACE_UNSPECIFIED",
+		1: "COLOR_SPACE_GRAY",
+		2: "COLOR_SPACE_GRAY_709",
+		3: "COLOR_SPACE_HSV",
+		4: "COLOR_SPACE_LAB",
+		5: "COLOR_SPACE_MATRIX",
+	}
+	ColorSpace_value = map[string]int32{
+		"COLOR_SPACE_UNSPECIFIED": 0,
+		"COLOR_SPACE_GRAY":        1,
+		"COLOR_SPACE_GRAY_709":    2,
+		"COLOR_SPACE_HSV":         3,
+		"COLOR_SPACE_LAB":         4,
+		"COLOR_SPACE_MATRIX":      5,
+	}
+)
+
+func (x ColorSpace) Enum() *ColorSpace {
+	p := new(ColorSpace)
+	*p = x
+	return p
+}
+
+func (x ColorSpace) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ColorSpace) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[4].Descriptor()
+}
+
+func (ColorSpace) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[4]
+}
+
+func (x ColorSpace) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ColorSpace.Descriptor instead.
+func (ColorSpace) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+}
+
 // Verdict is the outcome of limits.
 type Verdict int32
 
@@ -346,11 +410,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[4].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[5].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[4]
+	return &file_polyscan_v1_region_proto_enumTypes[5]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -359,7 +423,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
 }
 
 // Ring is a closed polygon; the last vertex joins the first.
@@ -855,7 +919,12 @@ type Reductions struct {
 	PercentileMethod PercentileMethod `protobuf:"varint,3,opt,name=percentile_method,json=percentileMethod,proto3,enum=polyscan.v1.PercentileMethod" json:"percentile_method,omitempty"`
 	Histogram        *HistogramSpec   `protobuf:"bytes,4,opt,name=histogram,proto3" json:"histogram,omitempty"`
 	// Asks for ChannelStatistics.textures. Not for line-scans.
-	Cooccurrence  *CooccurrenceSpec `protobuf:"bytes,5,opt,name=cooccurrence,proto3" json:"cooccurrence,omitempty"`
+	Cooccurrence *CooccurrenceSpec `protobuf:"bytes,5,opt,name=cooccurrence,proto3" json:"cooccurrence,omitempty"`
+	// For frames with colours. What limits name is derived without being asked for.
+	Colors []ColorSpace `protobuf:"varint,10,rep,packed,name=colors,proto3,enum=polyscan.v1.ColorSpace" json:"colors,omitempty"`
+	// The matrix of COLOR_SPACE_MATRIX, row by row: nine numbers, each -64 to 64, that red, green and blue of 0 to 255 are
+	// multiplied by. Empty where there is none.
+	ColorMatrix   []float64 `protobuf:"fixed64,11,rep,packed,name=color_matrix,json=colorMatrix,proto3" json:"color_matrix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,6 +990,20 @@ func (x *Reductions) GetHistogram() *HistogramSpec {
 func (x *Reductions) GetCooccurrence() *CooccurrenceSpec {
 	if x != nil {
 		return x.Cooccurrence
+	}
+	return nil
+}
+
+func (x *Reductions) GetColors() []ColorSpace {
+	if x != nil {
+		return x.Colors
+	}
+	return nil
+}
+
+func (x *Reductions) GetColorMatrix() []float64 {
+	if x != nil {
+		return x.ColorMatrix
 	}
 	return nil
 }
@@ -1382,7 +1465,13 @@ type ChannelStatistics struct {
 	MaxAtMm            *Point `protobuf:"bytes,29,opt,name=max_at_mm,json=maxAtMm,proto3" json:"max_at_mm,omitempty"`
 	WeightedCentroidMm *Point `protobuf:"bytes,30,opt,name=weighted_centroid_mm,json=weightedCentroidMm,proto3" json:"weighted_centroid_mm,omitempty"`
 	// One for each offset that Reductions.cooccurrence asks for, in order.
-	Textures      []*Texture `protobuf:"bytes,31,rep,name=textures,proto3" json:"textures,omitempty"`
+	Textures []*Texture `protobuf:"bytes,31,rep,name=textures,proto3" json:"textures,omitempty"`
+	// Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares, min,
+	// max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of the pixels
+	// that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in degrees; sums,
+	// extrema and what needs an order are unset. Both are 0 where samples stand for themselves.
+	Step          float64 `protobuf:"fixed64,40,opt,name=step,proto3" json:"step,omitempty"`
+	Zero          uint32  `protobuf:"varint,41,opt,name=zero,proto3" json:"zero,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1632,6 +1721,20 @@ func (x *ChannelStatistics) GetTextures() []*Texture {
 		return x.Textures
 	}
 	return nil
+}
+
+func (x *ChannelStatistics) GetStep() float64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetZero() uint32 {
+	if x != nil {
+		return x.Zero
+	}
+	return 0
 }
 
 // Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of pairs
@@ -1945,7 +2048,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x10CooccurrenceSpec\x12 \n" +
 	"\x06levels\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\x80\x02R\x06levels\x12<\n" +
 	"\aoffsets\x18\x02 \x03(\v2\x18.polyscan.v1.PixelOffsetB\b\xbaH\x05\x92\x01\x02\x10\x10R\aoffsets\x12\x16\n" +
-	"\x06counts\x18\x03 \x01(\bR\x06counts\"\xed\x02\n" +
+	"\x06counts\x18\x03 \x01(\bR\x06counts\"\xaf\x04\n" +
 	"\n" +
 	"Reductions\x12I\n" +
 	"\n" +
@@ -1954,7 +2057,11 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\vpercentiles\x18\x02 \x03(\x01B\x1f\xbaH\x1c\x92\x01\x19\x10\x80\b\"\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\vpercentiles\x12T\n" +
 	"\x11percentile_method\x18\x03 \x01(\x0e2\x1d.polyscan.v1.PercentileMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x10percentileMethod\x128\n" +
 	"\thistogram\x18\x04 \x01(\v2\x1a.polyscan.v1.HistogramSpecR\thistogram\x12A\n" +
-	"\fcooccurrence\x18\x05 \x01(\v2\x1d.polyscan.v1.CooccurrenceSpecR\fcooccurrence\"l\n" +
+	"\fcooccurrence\x18\x05 \x01(\v2\x1d.polyscan.v1.CooccurrenceSpecR\fcooccurrence\x12B\n" +
+	"\x06colors\x18\n" +
+	" \x03(\x0e2\x17.polyscan.v1.ColorSpaceB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\x06colors\x12|\n" +
+	"\fcolor_matrix\x18\v \x03(\x01BY\xbaHV\xba\x01S\n" +
+	"\x17reductions.color_matrix\x12\x14must be nine numbers\x1a\"size(this) == 0 || size(this) == 9R\vcolorMatrix\"l\n" +
 	"\tRegionSet\x125\n" +
 	"\aregions\x18\x01 \x03(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xd8\x01\x03R\aregions\x12(\n" +
 	"\x05scale\x18\x02 \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\"O\n" +
@@ -1987,7 +2094,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
 	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x14\n" +
 	"\x05below\x18\x04 \x01(\x04R\x05below\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\xaa\f\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xd2\f\n" +
 	"\x11ChannelStatistics\x12.\n" +
 	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\x04H\x00R\x05count\x88\x01\x01\x12\x15\n" +
@@ -2024,7 +2131,9 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\tmin_at_mm\x18\x1c \x01(\v2\x12.polyscan.v1.PointR\aminAtMm\x12.\n" +
 	"\tmax_at_mm\x18\x1d \x01(\v2\x12.polyscan.v1.PointR\amaxAtMm\x12D\n" +
 	"\x14weighted_centroid_mm\x18\x1e \x01(\v2\x12.polyscan.v1.PointR\x12weightedCentroidMm\x120\n" +
-	"\btextures\x18\x1f \x03(\v2\x14.polyscan.v1.TextureR\btexturesB\b\n" +
+	"\btextures\x18\x1f \x03(\v2\x14.polyscan.v1.TextureR\btextures\x12\x12\n" +
+	"\x04step\x18( \x01(\x01R\x04step\x12\x12\n" +
+	"\x04zero\x18) \x01(\rR\x04zeroB\b\n" +
 	"\x06_countB\x06\n" +
 	"\x04_sumB\x11\n" +
 	"\x0f_sum_of_squaresB\a\n" +
@@ -2122,7 +2231,15 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x10PercentileMethod\x12!\n" +
 	"\x1dPERCENTILE_METHOD_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1ePERCENTILE_METHOD_NEAREST_RANK\x10\x01\x12\x1c\n" +
-	"\x18PERCENTILE_METHOD_LINEAR\x10\x02*F\n" +
+	"\x18PERCENTILE_METHOD_LINEAR\x10\x02*\x9b\x01\n" +
+	"\n" +
+	"ColorSpace\x12\x1b\n" +
+	"\x17COLOR_SPACE_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10COLOR_SPACE_GRAY\x10\x01\x12\x18\n" +
+	"\x14COLOR_SPACE_GRAY_709\x10\x02\x12\x13\n" +
+	"\x0fCOLOR_SPACE_HSV\x10\x03\x12\x13\n" +
+	"\x0fCOLOR_SPACE_LAB\x10\x04\x12\x16\n" +
+	"\x12COLOR_SPACE_MATRIX\x10\x05*F\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fVERDICT_PASS\x10\x01\x12\x10\n" +
@@ -2140,76 +2257,78 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_region_proto_rawDescData
 }
 
-var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
 	(Statistic)(0),            // 2: polyscan.v1.Statistic
 	(PercentileMethod)(0),     // 3: polyscan.v1.PercentileMethod
-	(Verdict)(0),              // 4: polyscan.v1.Verdict
-	(*Ring)(nil),              // 5: polyscan.v1.Ring
-	(*Mask)(nil),              // 6: polyscan.v1.Mask
-	(*Region)(nil),            // 7: polyscan.v1.Region
-	(*Reference)(nil),         // 8: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 9: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 10: polyscan.v1.HistogramSpec
-	(*PixelOffset)(nil),       // 11: polyscan.v1.PixelOffset
-	(*CooccurrenceSpec)(nil),  // 12: polyscan.v1.CooccurrenceSpec
-	(*Reductions)(nil),        // 13: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 14: polyscan.v1.RegionSet
-	(*Scale)(nil),             // 15: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 16: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 17: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 18: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 19: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 20: polyscan.v1.ChannelStatistics
-	(*Texture)(nil),           // 21: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 22: polyscan.v1.RegionResult
-	(*Point)(nil),             // 23: polyscan.v1.Point
-	(Channel)(0),              // 24: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 25: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 26: polyscan.v1.PixelRect
+	(ColorSpace)(0),           // 4: polyscan.v1.ColorSpace
+	(Verdict)(0),              // 5: polyscan.v1.Verdict
+	(*Ring)(nil),              // 6: polyscan.v1.Ring
+	(*Mask)(nil),              // 7: polyscan.v1.Mask
+	(*Region)(nil),            // 8: polyscan.v1.Region
+	(*Reference)(nil),         // 9: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 10: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 11: polyscan.v1.HistogramSpec
+	(*PixelOffset)(nil),       // 12: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 13: polyscan.v1.CooccurrenceSpec
+	(*Reductions)(nil),        // 14: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 15: polyscan.v1.RegionSet
+	(*Scale)(nil),             // 16: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 17: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 18: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 19: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 20: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 21: polyscan.v1.ChannelStatistics
+	(*Texture)(nil),           // 22: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 23: polyscan.v1.RegionResult
+	(*Point)(nil),             // 24: polyscan.v1.Point
+	(Channel)(0),              // 25: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 26: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 27: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
-	5,  // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
+	6,  // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	8,  // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
-	6,  // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
-	9,  // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	11, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	9,  // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	7,  // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
+	10, // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	12, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
 	2,  // 6: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
 	3,  // 7: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	10, // 8: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	12, // 9: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
-	7,  // 10: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	15, // 11: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	23, // 12: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	4,  // 13: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	24, // 14: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	24, // 15: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	25, // 16: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	25, // 17: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	18, // 18: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	19, // 19: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	23, // 20: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	23, // 21: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	23, // 22: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	23, // 23: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	21, // 24: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	11, // 25: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	26, // 26: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	23, // 27: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	20, // 28: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	4,  // 29: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	17, // 30: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	16, // 31: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	23, // 32: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	11, // 8: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	13, // 9: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	4,  // 10: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
+	8,  // 11: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	16, // 12: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	24, // 13: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	5,  // 14: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	25, // 15: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	25, // 16: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	26, // 17: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	26, // 18: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	19, // 19: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	20, // 20: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	24, // 21: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	24, // 22: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	24, // 23: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	24, // 24: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	22, // 25: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	12, // 26: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	27, // 27: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	24, // 28: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	21, // 29: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	5,  // 30: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	18, // 31: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	17, // 32: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	24, // 33: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -2227,7 +2346,7 @@ func file_polyscan_v1_region_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,

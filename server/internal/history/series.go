@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
@@ -31,14 +32,23 @@ type quantity func(r *pb.RegionResult) (v float64, ok bool)
 
 // ofChannel are the quantities of a channel.
 var ofChannel = map[string]func(c *pb.ChannelStatistics) (float64, bool){
-	"sum":      func(c *pb.ChannelStatistics) (float64, bool) { return float64(c.GetSum()), c.Sum != nil },
+	"sum": func(c *pb.ChannelStatistics) (float64, bool) {
+		return exact.SampleSum(c.GetSum(), c.GetCount(), c.GetStep(), c.GetZero()),
+			c.Sum != nil && (c.GetZero() == 0 || c.Count != nil)
+	},
 	"mean":     func(c *pb.ChannelStatistics) (float64, bool) { return c.GetMean(), c.Mean != nil },
 	"variance": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetVariance(), c.Variance != nil },
 	"stddev":   func(c *pb.ChannelStatistics) (float64, bool) { return c.GetStddev(), c.Stddev != nil },
-	"min":      func(c *pb.ChannelStatistics) (float64, bool) { return float64(c.GetMin()), c.Min != nil },
-	"max":      func(c *pb.ChannelStatistics) (float64, bool) { return float64(c.GetMax()), c.Max != nil },
-	"median":   func(c *pb.ChannelStatistics) (float64, bool) { return c.GetMedian(), c.Median != nil },
-	"mode":     func(c *pb.ChannelStatistics) (float64, bool) { return float64(c.GetMode()), c.Mode != nil },
+	"min": func(c *pb.ChannelStatistics) (float64, bool) {
+		return exact.Sample(c.GetMin(), c.GetStep(), c.GetZero()), c.Min != nil
+	},
+	"max": func(c *pb.ChannelStatistics) (float64, bool) {
+		return exact.Sample(c.GetMax(), c.GetStep(), c.GetZero()), c.Max != nil
+	},
+	"median": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetMedian(), c.Median != nil },
+	"mode": func(c *pb.ChannelStatistics) (float64, bool) {
+		return exact.Sample(c.GetMode(), c.GetStep(), c.GetZero()), c.Mode != nil
+	},
 	"distinct": func(c *pb.ChannelStatistics) (float64, bool) { return float64(c.GetDistinct()), c.Distinct != nil },
 	"skewness": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetSkewness(), c.Skewness != nil },
 	"kurtosis": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetKurtosis(), c.Kurtosis != nil },
@@ -68,7 +78,11 @@ var ofRegion = map[string]quantity{
 
 var channels = map[string]pb.Channel{
 	"r": pb.Channel_CHANNEL_RED, "g": pb.Channel_CHANNEL_GREEN, "b": pb.Channel_CHANNEL_BLUE,
-	"a": pb.Channel_CHANNEL_ALPHA,
+	"a": pb.Channel_CHANNEL_ALPHA, "gray": pb.Channel_CHANNEL_GRAY, "gray709": pb.Channel_CHANNEL_GRAY_709,
+	"hue": pb.Channel_CHANNEL_HUE, "saturation": pb.Channel_CHANNEL_SATURATION, "value": pb.Channel_CHANNEL_VALUE,
+	"lab.l": pb.Channel_CHANNEL_LAB_L, "lab.a": pb.Channel_CHANNEL_LAB_A, "lab.b": pb.Channel_CHANNEL_LAB_B,
+	"matrix.x": pb.Channel_CHANNEL_MATRIX_X, "matrix.y": pb.Channel_CHANNEL_MATRIX_Y,
+	"matrix.z": pb.Channel_CHANNEL_MATRIX_Z,
 }
 
 // quantityOf finds a quantity by its name.
@@ -76,9 +90,17 @@ func quantityOf(text string) (quantity, error) {
 	if q := ofRegion[text]; q != nil {
 		return q, nil
 	}
-	prefix, name, coloured := strings.Cut(text, ".")
-	channel, known := channels[prefix]
-	if !coloured || !known {
+	at := strings.IndexByte(text, '.')
+	if strings.HasPrefix(text, "lab.") || strings.HasPrefix(text, "matrix.") {
+		at += 1 + strings.IndexByte(text[at+1:], '.')
+	}
+	var channel pb.Channel
+	name, coloured := text, false
+	if at > 0 {
+		channel, coloured = channels[text[:at]]
+		name = text[at+1:]
+	}
+	if !coloured {
 		name, coloured = text, false
 	}
 	read := ofChannel[name]
@@ -96,7 +118,7 @@ func quantityOf(text string) (quantity, error) {
 	if read == nil {
 		return nil, apierr.Refuse("quantity", strconv.Quote(text), "must be count, area, count_mm2, area_mm2, coverage, "+
 			"sum, mean, variance, stddev, min, max, median, mode, distinct, skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare "+
-			"or a percentile such as p99, behind r., g., b. or a. for a channel of colours")
+			"or a percentile such as p99, behind r., g., b. or a. for a channel of colours, or one derived from them, such as lab.a.")
 	}
 	return func(r *pb.RegionResult) (float64, bool) {
 		for _, c := range r.GetChannels() {

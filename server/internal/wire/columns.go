@@ -47,6 +47,8 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 		Wasserstein:           littleEndian(c.Wasserstein),
 		JensenShannon:         littleEndian(c.JensenShannon),
 		ChiSquare:             littleEndian(c.ChiSquare),
+		Steps:                 c.Steps, Zeros: c.Zeros,
+		Mean: littleEndian(c.Mean), Variance: littleEndian(c.Variance), Stddev: littleEndian(c.StdDev),
 	}
 	if len(c.Percentiles) > 0 {
 		m.PercentileMethod = pb.PercentileMethod_PERCENTILE_METHOD_NEAREST_RANK

@@ -112,7 +112,7 @@ func (in *Inspection) ResultBytes(f kernels.PixelFormat) int64 {
 		}
 		each += value * int64(offsets)
 	}
-	n := each * int64(f.Channels) * int64(in.Set.Len())
+	n := each * int64(in.channels(f)) * int64(in.Set.Len())
 	if in.Set.HasLimits() {
 		for i := range in.Set.Len() {
 			n += 128 * int64(len(in.Set.Limits(i))) // with their text
@@ -129,7 +129,12 @@ func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 			"histograms, percentiles, textures and limits of %d regions would take %d bytes; the limit is %d", in.Set.Len(),
 			bytes, limit))
 	}
-	return bytes + int64(in.Set.Len())*(regionShare+channelShare*int64(f.Format.Channels)), nil
+	return bytes + int64(in.Set.Len())*(regionShare+channelShare*int64(in.channels(f.Format))), nil
+}
+
+// channels is how many channels a result has, those that are derived from colours among them.
+func (in *Inspection) channels(f kernels.PixelFormat) int {
+	return int(f.Channels) + in.Set.Colors(in.Reductions.Colors, f).Channels()
 }
 
 // What a region and each of its channels take beside: sums on their way from the device, results, messages, and those

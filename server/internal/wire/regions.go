@@ -193,5 +193,11 @@ func ReductionsOf(in *pb.Reductions) polygon.Reductions {
 			out.Cooccurrence.Offsets = append(out.Cooccurrence.Offsets, polygon.Offset{DX: int(o.GetDx()), DY: int(o.GetDy())})
 		}
 	}
+	for _, c := range in.GetColors() {
+		out.Colors.Spaces |= 1 << (c - 1) // the same order; see TestEnumsAgree
+	}
+	for i, v := range in.GetColorMatrix() {
+		out.Colors.Matrix[i/3][i%3] = v
+	}
 	return out
 }

@@ -171,7 +171,7 @@ func (w *resultWriter) millimetres(to *pb.RegionResult, r *polygon.RegionResult)
 }
 
 func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStatistics) {
-	to.Channel = pb.Channel(c.Channel)
+	to.Channel, to.Step, to.Zero = pb.Channel(c.Channel), c.Step, c.Zero
 	has := c.Has.Has
 	if has(polygon.Count) {
 		to.Count = w.u64.of(c.Count)

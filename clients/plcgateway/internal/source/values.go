@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -23,14 +24,23 @@ type Value struct {
 
 // statistics are those of a channel.
 var statistics = map[string]func(*polyscanv1.ChannelStatistics) (float64, bool){
-	"sum":      func(c *polyscanv1.ChannelStatistics) (float64, bool) { return float64(c.GetSum()), c.Sum != nil },
+	"sum": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return exact.SampleSum(c.GetSum(), c.GetCount(), c.GetStep(), c.GetZero()),
+			c.Sum != nil && (c.GetZero() == 0 || c.Count != nil)
+	},
 	"mean":     func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetMean(), c.Mean != nil },
 	"variance": func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetVariance(), c.Variance != nil },
 	"stddev":   func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetStddev(), c.Stddev != nil },
-	"min":      func(c *polyscanv1.ChannelStatistics) (float64, bool) { return float64(c.GetMin()), c.Min != nil },
-	"max":      func(c *polyscanv1.ChannelStatistics) (float64, bool) { return float64(c.GetMax()), c.Max != nil },
-	"median":   func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetMedian(), c.Median != nil },
-	"mode":     func(c *polyscanv1.ChannelStatistics) (float64, bool) { return float64(c.GetMode()), c.Mode != nil },
+	"min": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return exact.Sample(c.GetMin(), c.GetStep(), c.GetZero()), c.Min != nil
+	},
+	"max": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return exact.Sample(c.GetMax(), c.GetStep(), c.GetZero()), c.Max != nil
+	},
+	"median": func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetMedian(), c.Median != nil },
+	"mode": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return exact.Sample(c.GetMode(), c.GetStep(), c.GetZero()), c.Mode != nil
+	},
 	"distinct": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
 		return float64(c.GetDistinct()), c.Distinct != nil
 	},
@@ -91,7 +101,16 @@ func ParseValue(text string) (Value, error) {
 			strings.Join(known, ", "))
 	}
 	if i := strings.LastIndexByte(v.region, '.'); i > 0 && channel {
-		if n, ok := polyscanv1.Channel_value["CHANNEL_"+strings.ToUpper(v.region[i+1:])]; ok && n != 0 {
+		name := v.region[i+1:]
+		for _, space := range []string{"lab", "matrix"} { // whose channels have a dot
+			if at := i - len(space) - 1; at > 0 && v.region[at:i] == "."+space {
+				i, name = at, space+"_"+name
+			}
+		}
+		if name == "gray709" {
+			name = "gray_709"
+		}
+		if n, ok := polyscanv1.Channel_value["CHANNEL_"+strings.ToUpper(name)]; ok && n != 0 {
 			v.region, v.channel = v.region[:i], polyscanv1.Channel(n)
 		}
 	}

@@ -142,6 +142,7 @@ class Base:
         results: Any = None,
         fields: Any = None,
         texture: Any = False,
+        colors: Any = None,
     ) -> _regions.What:
         if limits is not None:
             if regions is None:
@@ -150,7 +151,7 @@ class Base:
         return _regions.inspection(
             regions,
             recipe,
-            reductions=_regions.reductions(statistics, percentiles, percentile_method, histogram, texture),
+            reductions=_regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors),
             method=method,
             priority=priority,
             name=self.name,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyscan import _errors
-from polyscan.v1 import columns_pb2, region_pb2
+from polyscan.v1 import columns_pb2, frame_pb2, region_pb2
 
 Array = npt.NDArray[Any]
 
@@ -68,16 +68,24 @@ class Columns:
             return self._read(name, data, "<u8", n, c) if self._came(data, name.upper()) else None
         if name in ("min", "max"):
             data = getattr(m, name)
-            return self._full(self._read(name, data, "<u4", n, c)) if self._came(data, name.upper()) else None
+            if not self._came(data, name.upper()):
+                return None
+            return self._angles(self._samples(self._read(name, data, "<u4", n, c)))
         if name in ("min_at", "max_at"):
             data = getattr(m, name)
-            return self._full(self._read(name, data, "<u4", n, c, 2)) if self._came(data, name[:3].upper()) else None
+            if not self._came(data, name[:3].upper()):
+                return None
+            return self._angles(self._full(self._read(name, data, "<u4", n, c, 2)))
         if name == "weighted_centroid":
             data = m.weighted_centroid
             return self._read(name, data, "<f8", n, c, 2) if self._came(data, "CENTROID") else None
         if name == "mean":
+            if m.steps and self._has("MEAN"):
+                return self._read(name, m.mean, "<f8", n, c)
             return self._mean() if self._has("MEAN") else None
         if name in ("variance", "stddev"):
+            if m.steps and self._has(name.upper()):
+                return self._read(name, getattr(m, name), "<f8", n, c)
             return self._variance(name == "stddev") if self._has(name.upper()) else None
         if name in ("histogram", "below", "above"):
             return self._histogram(name)
@@ -89,7 +97,7 @@ class Columns:
             data = getattr(m, name)
             if data:
                 found = self._read(name, data, "<u4", n, c)
-                return self._full(found) if name == "mode" else found.astype(np.int64)
+                return self._samples(found) if name == "mode" else found.astype(np.int64)
             counts = self._counts()
             return self._full(counts.argmax(2)) if name == "mode" else np.count_nonzero(counts, axis=2)
         if name in ("skewness", "kurtosis", "entropy", "mean_absolute_deviation", "interquartile_range"):
@@ -151,6 +159,18 @@ class Columns:
         out = a.astype(np.int64)
         out[self._counted() == 0] = -1
         return out
+
+    def _samples(self, a: Array) -> Array:
+        """Samples of channels: where one is derived from colours, what they stand for, NaN where there is none."""
+        out, m = self._full(a), self.message
+        return values_of(out, self.channels, list(m.steps), list(m.zeros)) if m.steps else out
+
+    def _angles(self, a: Array) -> Array:
+        """Extrema and their places, which hues don't have."""
+        hue = np.array([c == frame_pb2.CHANNEL_HUE for c in self.channels], bool)
+        if hue.any():
+            a[:, hue] = np.nan if a.dtype.kind == "f" else -1
+        return a
 
     def _counted(self) -> Array:
         found = self.column("count")
@@ -241,6 +261,16 @@ class Columns:
             (expressions[k], m.verdict[k], None if np.isnan(value[k]) else float(value[k]), m.channel[k], reasons[k], parts[k])
             for k in range(start, end)
         ]
+
+
+def values_of(a: Array, channels: Sequence[int], steps: Sequence[float], zeros: Sequence[int]) -> Array:
+    """What samples stand for, of which -1 is none. Hues have no extrema, and 255 is no hue."""
+    step = np.array([s or 1.0 for s in steps])
+    out = (a - np.array(zeros, np.float64)) * step
+    out[a < 0] = np.nan
+    hue = np.array([c == frame_pb2.CHANNEL_HUE for c in channels], bool)
+    out[(a == 255) & hue] = np.nan
+    return out
 
 
 def texts(column: columns_pb2.TextColumn) -> list[str]:

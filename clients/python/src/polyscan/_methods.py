@@ -115,6 +115,7 @@ class Methods(Base):
         percentile_method: str | None = None,
         histogram: bool | int | tuple[int, float, float] = False,
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
+        colors: _regions.Colors = None,
         results: str | None = None,
         fields: Iterable[str] | None = None,
         method: str | None = None,
@@ -131,6 +132,8 @@ class Methods(Base):
         variance, stddev, min and max. histogram is True for one bin a value, a number of bins, or (bins, lower, upper).
         texture asks for contrast, homogeneity, energy, correlation, texture_entropy and texture_pairs of pairs of pixels:
         offsets (dx, dy) of the second from the first, True for four neighbours, or polyscan.Texture for levels and counts.
+        colors are channels to derive from colours: "gray" (BT.601), "gray709", "hsv", "lab", a matrix of 3 x 3 that red,
+        green and blue are multiplied by, or several of these.
         format is "bgr" for arrays of OpenCV; bits says how many of the bits of a uint16 are used.
 
         results="failed" brings back the regions that failed, and no others. fields are what comes back of each: name,
@@ -139,7 +142,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields, texture,
+            priority, results, fields, texture, colors,
         )  # fmt: skip
         return self._call(_calls.reduce(self._encode(frame, format, bits, id, part_id), what), timeout)
 
@@ -170,6 +173,7 @@ class Methods(Base):
         percentile_method: str | None = None,
         histogram: bool | int | tuple[int, float, float] = False,
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
+        colors: _regions.Colors = None,
         results: str | None = None,
         fields: Iterable[str] | None = None,
         method: str | None = None,
@@ -187,7 +191,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields, texture,
+            priority, results, fields, texture, colors,
         )  # fmt: skip
         kind = _streams.reducing(what)
         return self._exchange(kind, frames, format, bits, window, timeout)
@@ -210,6 +214,7 @@ class Methods(Base):
         percentiles: Sequence[float] | None = None,
         percentile_method: str | None = None,
         histogram: bool | int | tuple[int, float, float] = False,
+        colors: _regions.Colors = None,
         results: str | None = None,
         fields: Iterable[str] | None = None,
         method: str | None = None,
@@ -234,7 +239,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            None, results, fields,
+            None, results, fields, colors,
         )  # fmt: skip
         shape = _scan.strip_shape(strip_lines, width, format, dtype)
         opening = _scan.opening(
@@ -310,13 +315,14 @@ class Methods(Base):
         percentile_method: str | None = None,
         histogram: bool | int | tuple[int, float, float] = False,
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
+        colors: _regions.Colors = None,
         expected_version: int | None = None,
         timeout: float | None = None,
     ) -> recipe_pb2.Recipe:
         """Store a new version of a recipe, and return it without its regions. With expected_version the latest version
         must be that one (0: the name is new), or it is Aborted."""
         found = self._regions_of(regions, limits)
-        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture)
+        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors)
         return self._call(_calls.put_recipe(name, found, description, wanted, expected_version), timeout)
 
     def get_recipe(self, recipe: str, *, timeout: float | None = None) -> recipe_pb2.Recipe:

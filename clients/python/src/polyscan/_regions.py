@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from polyscan import _wire
 from polyscan.v1 import columns_pb2, frame_pb2, inspection_pb2, recipe_pb2, region_pb2
@@ -363,26 +364,59 @@ class Texture(NamedTuple):
     counts: bool = False
 
 
+# What is derived from colours: the name of a space, a matrix of 3 x 3, or several of these.
+Colors = Union[str, npt.ArrayLike, Iterable[Union[str, npt.ArrayLike]], None]
+
+
+def _colors(colors: Any, out: region_pb2.Reductions) -> None:
+    if colors is None:
+        return
+    matrix = not isinstance(colors, str) and np.ndim(colors) == 2 if _numbers(colors) else False
+    for c in [colors] if isinstance(colors, str) or matrix else colors:
+        if isinstance(c, str):
+            name = "gray-709" if c == "gray709" else c
+            out.colors.append(_wire.enum_value(region_pb2.ColorSpace, "COLOR_SPACE_", name, "color"))
+            continue
+        a = np.asarray(c, np.float64)
+        if a.shape != (3, 3) or out.color_matrix:
+            raise ValueError(f"colors: an array of {'x'.join(map(str, a.shape))}: want one matrix of 3 x 3")
+        out.colors.append(region_pb2.COLOR_SPACE_MATRIX)
+        out.color_matrix.extend(a.ravel().tolist())
+
+
+def _numbers(a: Any) -> bool:
+    """Whether it is an array of numbers."""
+    if isinstance(a, np.ndarray):
+        return a.dtype.kind in "iuf"
+    return isinstance(a, Sequence) and len(a) > 0 and all(
+        isinstance(row, (Sequence, np.ndarray)) and not isinstance(row, str)
+        and all(isinstance(v, (int, float, np.integer, np.floating)) for v in row)
+        for row in a
+    )  # fmt: skip
+
+
 def reductions(
     statistics: str | Iterable[str] | None,
     percentiles: Sequence[float] | None,
     percentile_method: str | None,
     histogram: bool | int | tuple[int, float, float],
     texture: bool | Sequence[tuple[int, int]] | Texture = False,
+    colors: Colors = None,
 ) -> region_pb2.Reductions | None:
     """What to compute; None for the recipe's, or the server's default."""
     names: list[str]
     if statistics is None:
-        if percentiles is None and not histogram and not texture:
+        if percentiles is None and not histogram and not texture and colors is None:
             return None
         names = list(_DEFAULT)
     elif isinstance(statistics, str):
         names = list(_wire.names(region_pb2.Statistic, "STATISTIC_")) if statistics == "all" else [statistics]
     else:
         names = list(statistics)
-        if not names and percentiles is None and not histogram and not texture:
+        if not names and percentiles is None and not histogram and not texture and colors is None:
             raise ValueError("statistics: none is given")
     out = region_pb2.Reductions()
+    _colors(colors, out)
     if percentiles is not None:
         names.append("percentiles")
         out.percentiles.extend(_wire.floats(percentiles))

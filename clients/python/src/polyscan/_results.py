@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyscan import _wire
-from polyscan._columns import MILLIMETRES, TEXTURES, Columns
+from polyscan._columns import MILLIMETRES, TEXTURES, Columns, values_of
 from polyscan._errors import Error, from_status
 from polyscan.v1 import frame_pb2, inspection_pb2, region_pb2, scan_pb2
 
@@ -138,7 +138,13 @@ class Rows:
             if not self._asked(key):
                 return None
             values = (getattr(s, key) if s.HasField(key) else empty for r in rows for s in r.channels)
-            return np.fromiter(values, kind, n * c).reshape(n, c)
+            found = np.fromiter(values, kind, n * c).reshape(n, c)
+            if name in ("min", "max", "mode"):
+                steps = [[s.step for s in r.channels] for r in rows if r.channels]
+                if any(map(any, steps)):
+                    zeros = [s.zero for r in rows if r.channels for s in r.channels][:c]
+                    return values_of(found, self.channels, steps[0], zeros)
+            return found
         if name in _PLACES:
             kind, empty = _PLACES[name]
             if not self._asked(name) or name in MILLIMETRES and not any(r.HasField("area_mm2") for r in rows):
@@ -219,7 +225,9 @@ class Rows:
 
 
 def channel_name(number: int) -> str:
-    return _wire.enum_name(frame_pb2.Channel, "CHANNEL_", number) if number else ""
+    """As limits spell it, such as "red" and "lab.a"."""
+    name = _wire.enum_name(frame_pb2.Channel, "CHANNEL_", number) if number else ""
+    return name.replace("gray-", "gray").replace("-", ".")
 
 
 class RegionTable:
@@ -586,7 +594,7 @@ class RegionTable:
         columns = self.to_dict()
         table = pandas.DataFrame(columns).set_index(next(iter(columns)))
         for name in table.columns:
-            if name.endswith(("min", "max", "mode")):
+            if name.endswith(("min", "max", "mode")) and columns[name].dtype.kind != "f":
                 table[name] = pandas.array(columns[name], dtype="Int64")
                 table.loc[np.asarray(self.count) == 0, name] = pandas.NA
         return table
@@ -603,7 +611,7 @@ class RegionTable:
                 columns.update((f"{c}_{name}", list(a[:, j])) for j, c in enumerate(self.channels))
         return pyarrow.table({
             name: pyarrow.array(values, mask=np.asarray(self.count) == 0)
-                if name.endswith(("min", "max", "mode")) else values
+                if name.endswith(("min", "max", "mode")) and values.dtype.kind != "f" else values
             for name, values in columns.items()
         })  # fmt: skip
 

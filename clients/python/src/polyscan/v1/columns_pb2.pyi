@@ -62,7 +62,7 @@ class LimitColumns(_message.Message):
     def __init__(self, ends: _Optional[bytes] = ..., expression: _Optional[_Union[TextColumn, _Mapping]] = ..., verdict: _Optional[bytes] = ..., value: _Optional[bytes] = ..., channel: _Optional[bytes] = ..., reason: _Optional[_Union[TextColumn, _Mapping]] = ..., parts: _Optional[bytes] = ...) -> None: ...
 
 class RegionColumns(_message.Message):
-    __slots__ = ["area", "bounds", "centroid", "channels", "chi_square", "count", "coverage", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "scale", "skewness", "statistics", "sum", "sum_of_squares", "textures", "verdict", "wasserstein", "weighted_centroid"]
+    __slots__ = ["area", "bounds", "centroid", "channels", "chi_square", "count", "coverage", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "scale", "skewness", "statistics", "stddev", "steps", "sum", "sum_of_squares", "textures", "variance", "verdict", "wasserstein", "weighted_centroid", "zeros"]
     AREA_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_FIELD_NUMBER: _ClassVar[int]
     CENTROID_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class RegionColumns(_message.Message):
     MAX_AT_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
     MEAN_ABSOLUTE_DEVIATION_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
     MEDIAN_FIELD_NUMBER: _ClassVar[int]
     MIN_AT_FIELD_NUMBER: _ClassVar[int]
     MIN_FIELD_NUMBER: _ClassVar[int]
@@ -95,12 +96,16 @@ class RegionColumns(_message.Message):
     SCALE_FIELD_NUMBER: _ClassVar[int]
     SKEWNESS_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    STDDEV_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
     SUM_FIELD_NUMBER: _ClassVar[int]
     SUM_OF_SQUARES_FIELD_NUMBER: _ClassVar[int]
     TEXTURES_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     WASSERSTEIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
+    ZEROS_FIELD_NUMBER: _ClassVar[int]
     area: bytes
     bounds: bytes
     centroid: bytes
@@ -119,6 +124,7 @@ class RegionColumns(_message.Message):
     limits: LimitColumns
     max: bytes
     max_at: bytes
+    mean: bytes
     mean_absolute_deviation: bytes
     median: bytes
     min: bytes
@@ -133,13 +139,17 @@ class RegionColumns(_message.Message):
     scale: _region_pb2.Scale
     skewness: bytes
     statistics: _containers.RepeatedScalarFieldContainer[_region_pb2.Statistic]
+    stddev: bytes
+    steps: _containers.RepeatedScalarFieldContainer[float]
     sum: bytes
     sum_of_squares: bytes
     textures: TextureColumns
+    variance: bytes
     verdict: bytes
     wasserstein: bytes
     weighted_centroid: bytes
-    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ..., textures: _Optional[_Union[TextureColumns, _Mapping]] = ...) -> None: ...
+    zeros: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ..., textures: _Optional[_Union[TextureColumns, _Mapping]] = ..., steps: _Optional[_Iterable[float]] = ..., zeros: _Optional[_Iterable[int]] = ..., mean: _Optional[bytes] = ..., variance: _Optional[bytes] = ..., stddev: _Optional[bytes] = ...) -> None: ...
 
 class ResultOptions(_message.Message):
     __slots__ = ["fields", "form", "regions"]

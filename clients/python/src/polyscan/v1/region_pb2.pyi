@@ -6,6 +6,12 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
+COLOR_SPACE_GRAY: ColorSpace
+COLOR_SPACE_GRAY_709: ColorSpace
+COLOR_SPACE_HSV: ColorSpace
+COLOR_SPACE_LAB: ColorSpace
+COLOR_SPACE_MATRIX: ColorSpace
+COLOR_SPACE_UNSPECIFIED: ColorSpace
 DESCRIPTOR: _descriptor.FileDescriptor
 FILL_RULE_EVEN_ODD: FillRule
 FILL_RULE_NON_ZERO: FillRule
@@ -46,7 +52,7 @@ VERDICT_PASS: Verdict
 VERDICT_UNSPECIFIED: Verdict
 
 class ChannelStatistics(_message.Message):
-    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm"]
+    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "step", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm", "zero"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +77,7 @@ class ChannelStatistics(_message.Message):
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
     SKEWNESS_FIELD_NUMBER: _ClassVar[int]
     STDDEV_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     SUM_FIELD_NUMBER: _ClassVar[int]
     SUM_OF_SQUARES_FIELD_NUMBER: _ClassVar[int]
     TEXTURES_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +85,7 @@ class ChannelStatistics(_message.Message):
     WASSERSTEIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_CENTROID_MM_FIELD_NUMBER: _ClassVar[int]
+    ZERO_FIELD_NUMBER: _ClassVar[int]
     channel: _frame_pb2.Channel
     chi_square: float
     count: int
@@ -102,6 +110,7 @@ class ChannelStatistics(_message.Message):
     percentiles: _containers.RepeatedCompositeFieldContainer[PercentileValue]
     skewness: float
     stddev: float
+    step: float
     sum: int
     sum_of_squares: int
     textures: _containers.RepeatedCompositeFieldContainer[Texture]
@@ -109,7 +118,8 @@ class ChannelStatistics(_message.Message):
     wasserstein: float
     weighted_centroid: _frame_pb2.Point
     weighted_centroid_mm: _frame_pb2.Point
-    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ...) -> None: ...
+    zero: int
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ..., step: _Optional[float] = ..., zero: _Optional[int] = ...) -> None: ...
 
 class CooccurrenceSpec(_message.Message):
     __slots__ = ["counts", "levels", "offsets"]
@@ -196,18 +206,22 @@ class PixelOffset(_message.Message):
     def __init__(self, dx: _Optional[int] = ..., dy: _Optional[int] = ...) -> None: ...
 
 class Reductions(_message.Message):
-    __slots__ = ["cooccurrence", "histogram", "percentile_method", "percentiles", "statistics"]
+    __slots__ = ["color_matrix", "colors", "cooccurrence", "histogram", "percentile_method", "percentiles", "statistics"]
+    COLORS_FIELD_NUMBER: _ClassVar[int]
+    COLOR_MATRIX_FIELD_NUMBER: _ClassVar[int]
     COOCCURRENCE_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
     PERCENTILE_METHOD_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    color_matrix: _containers.RepeatedScalarFieldContainer[float]
+    colors: _containers.RepeatedScalarFieldContainer[ColorSpace]
     cooccurrence: CooccurrenceSpec
     histogram: HistogramSpec
     percentile_method: PercentileMethod
     percentiles: _containers.RepeatedScalarFieldContainer[float]
     statistics: _containers.RepeatedScalarFieldContainer[Statistic]
-    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ...) -> None: ...
+    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ..., colors: _Optional[_Iterable[_Union[ColorSpace, str]]] = ..., color_matrix: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Reference(_message.Message):
     __slots__ = ["counts", "region"]
@@ -329,6 +343,9 @@ class Statistic(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class PercentileMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class ColorSpace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
