@@ -38,7 +38,7 @@ func TestRegionsOf(t *testing.T) {
 	list := []*pb.Region{{Name: "m", Mask: &pb.Mask{Runs: []int32{1, 2, 3, 4, 5, 6}}}, {Shape: "circle(1, 2, 3)"},
 		{Mask: &pb.Mask{}}}
 	got, err := regionsOf(list, Paths{}, polygon.Bounds{MaxRegions: 3})
-	if err != nil || len(got[0].Mask) != 2 || got[0].Mask[1] != (polygon.Run{Y: 4, X0: 5, X1: 6}) || got[0].Rings != nil &&
+	if err != nil || len(got[0].Mask) != 2 || got[0].Mask[1] != (polygon.Run{Y: 4, X0: 5, X1: 6}) ||
 		len(got[0].Rings) > 0 || got[1].Shape != "circle(1, 2, 3)" || got[1].Mask != nil || got[2].Mask == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
