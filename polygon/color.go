@@ -299,9 +299,9 @@ var hueVectors = func() (v [hues][2]int64) {
 	return v
 }()
 
-// hue replaces what was derived of a channel of hues as if they were numbers. all has pixels without hue, too.
-func (all *distribution) hue(c *ChannelStatistics, want Statistics) {
-	dist := *all
+// hue replaces what was derived of a channel of hues as if they were numbers. d has pixels without hue, too.
+func (d *distribution) hue(c *ChannelStatistics, want Statistics) {
+	dist := *d
 	if n := len(dist.values); n > 0 && dist.values[n-1] == driver.NoHue {
 		dist.values, dist.cumulative = dist.values[:n-1], dist.cumulative[:n-1]
 	}
@@ -346,7 +346,7 @@ func hueDeviation(variance float64) float64 {
 }
 
 // withinHues is within for hues in degrees, whose interval may lead through 0.
-func (dist *distribution) withinHues(i interval) uint64 {
+func (d *distribution) withinHues(i interval) uint64 {
 	degrees := func(i interval) interval {
 		i.lo, i.hi = i.lo/hueStep, i.hi/hueStep
 		return i
@@ -355,23 +355,23 @@ func (dist *distribution) withinHues(i interval) uint64 {
 		if i.hi >= 360 {
 			i.hi, i.openHi = 360, true
 		}
-		return dist.within(degrees(i))
+		return d.within(degrees(i))
 	}
 	above, below := i, i
 	above.hi, above.openHi = 360, true
 	below.lo, below.openLo = 0, false
-	return dist.within(degrees(above)) + dist.within(degrees(below))
+	return d.within(degrees(above)) + d.within(degrees(below))
 }
 
 // withinOf counts the samples of a channel whose values are within an interval.
-func (dist *distribution) withinOf(c Channel, i interval, k coding) uint64 {
+func (d *distribution) withinOf(c Channel, i interval, k coding) uint64 {
 	switch {
 	case c == Hue:
-		return dist.withinHues(i)
+		return d.withinHues(i)
 	case k != asIs:
 		i.lo, i.hi = k.binOf(i.lo), k.binOf(i.hi)
 	}
-	return dist.within(i)
+	return d.within(i)
 }
 
 // wraps says that an interval of angles leads through 0.

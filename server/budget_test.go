@@ -140,7 +140,7 @@ func TestRegionsInLedger(t *testing.T) {
 // While the heap is full, calls that take much of it are refused, with when to come back; small ones go on.
 func TestFullHeap(t *testing.T) {
 	ts := start(t, Config{})
-	*ts.host.Heap = budget.Heap{Limit: func() int64 { return 1 }}
+	*ts.host.Heap = budget.Heap{Read: func() (int64, int64) { return 2, 1 }}
 	large := &pb.RasterizeRequest{Width: 2000, Height: 2000,
 		Regions: &pb.RasterizeRequest_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{rect("a", 0, 0, 9, 9)}}}}
 	_, err := ts.inspection.Rasterize(t.Context(), large)

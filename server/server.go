@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -155,8 +154,7 @@ func New(cfg Config) (_ *Server, err error) {
 		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
 	s.sets = wire.NewRegionSets(min(keptRegionSets, cfg.messageBytes()/8), s.host, host{s}.Forget)
-	told := debug.SetMemoryLimit(-1)
-	s.host.Heap = &budget.Heap{Limit: func() int64 { return min(s.HeapLimit(), told) }}
+	s.host.Heap = new(budget.Heap)
 	s.host.Messages = cfg.messageBytes()
 	if s.validator, err = wire.NewValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)
@@ -464,8 +462,8 @@ const heapRest = 208 << 20
 
 // HeapLimit is how large the heap may get now: Config.HostBytes, what sessions, recipes, copies of resident frames and
 // the history hold beside, and 208 MiB. A program that is a server and nothing else is to tell the runtime, which lets
-// the heap grow to twice of what is in use else ([debug.SetMemoryLimit]); New looks at what it was told before. Beyond
-// nine tenths of it work that takes much memory is refused, see [Config.HostBytes].
+// the heap grow to twice of what is in use else ([debug.SetMemoryLimit]). Beyond nine tenths of what the runtime was told
+// work that takes much memory is refused, see [Config.HostBytes].
 func (s *Server) HeapLimit() int64 {
 	stored := int64(0)
 	if s.lineScan != nil { // all were made

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestKinds(t *testing.T) {
 func TestHeapSheds(t *testing.T) {
 	live := int64(0)
 	b := New(1 << 30)
-	b.Heap = &Heap{Limit: func() int64 { return 1000 }, read: func() int64 { return live }}
+	b.Heap = &Heap{Read: func() (int64, int64) { return live, 1000 }}
 	for _, c := range []struct {
 		live               int64
 		batch, interactive bool
@@ -110,6 +111,7 @@ func TestHeapSheds(t *testing.T) {
 // The heap of this program is seen to grow.
 func TestHeapIsRead(t *testing.T) {
 	h := &Heap{}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(3 << 30))
 	runtime.GC() // the garbage of other tests is no garbage before
 	before := h.Live()
 	kept := make([]byte, 64<<20)
@@ -120,6 +122,9 @@ func TestHeapIsRead(t *testing.T) {
 		garbage = make([]byte, 16<<20)
 	}
 	kept[0] = 1
+	if limit := h.limit.Load(); limit != 3<<30 {
+		t.Errorf("a limit of %d bytes, the runtime was told 3 GiB", limit)
+	}
 }
 
 var garbage []byte

@@ -11,13 +11,14 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
-// Heap watches what is in use of the heap, as of the last collection. Beyond three quarters of its limit batch work is
-// shed, beyond nine tenths interactive work, and line-scan never.
+// Heap watches what is in use of the heap, as of the last collection. Its limit is the memory limit of the runtime, which
+// a program that is a server and nothing else sets; without one nothing is shed, since the rest of the heap is another
+// program's. Beyond three quarters of the limit batch work is shed, beyond nine tenths interactive work, and line-scan
+// never.
 type Heap struct {
-	// Limit returns it; it is asked as often as the heap is looked at.
-	Limit func() int64
+	// Read is nil but in tests.
+	Read func() (live, limit int64)
 
-	read  func() int64 // in tests
 	next  atomic.Int64 // when to look again, ns
 	live  atomic.Int64
 	limit atomic.Int64
@@ -32,18 +33,21 @@ const often = 10 * time.Millisecond
 func (h *Heap) Live() int64 {
 	if now := time.Now().UnixNano(); now >= h.next.Load() {
 		h.next.Store(now + int64(often))
-		if h.Limit != nil {
-			h.limit.Store(h.Limit())
+		read := h.Read
+		if read == nil {
+			read = readHeap
 		}
-		if h.read != nil {
-			h.live.Store(h.read())
-		} else {
-			sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-			metrics.Read(sample)
-			h.live.Store(int64(sample[0].Value.Uint64()))
-		}
+		live, limit := read()
+		h.live.Store(live)
+		h.limit.Store(limit)
 	}
 	return h.live.Load()
+}
+
+func readHeap() (live, limit int64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gomemlimit:bytes"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
 }
 
 // Admit returns a *[FullError] where there is no room for more work of a class. A nil Heap has room.
