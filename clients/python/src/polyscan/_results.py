@@ -170,11 +170,11 @@ class Rows:
             key = TEXTURES[name]
             all_of = [getattr(t, key) if key in ("pairs", "counts") or t.HasField(key) else np.nan
                       for r in rows for s in r.channels for t in s.textures]  # fmt: skip
-            found = self.pairs()
-            if found is None or key == "counts" and not all_of[0]:
+            asked = self.pairs()
+            if asked is None or key == "counts" and not all_of[0]:
                 return None
             number: Any = np.uint32 if key in ("pairs", "counts") else np.float64
-            return np.array(all_of, number).reshape((n, c, len(found[0])) + ((found[1], found[1]) if key == "counts" else ()))
+            return np.array(all_of, number).reshape((n, c, len(asked[0])) + ((asked[1], asked[1]) if key == "counts" else ()))
         if name == "percentiles":
             at = self.percentiles()
             if not at:
