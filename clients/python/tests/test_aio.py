@@ -59,6 +59,7 @@ def test_calls(programs, board, tmp_path):
             pixels = [(0, 0, 255, 0, 0)]
             assert (await client.diffuse(size=(4, 3), pixels=pixels)).picture[2, 3].tolist() == [255, 0, 0]
             assert [s.last async for s in client.diffuse_progressively(size=(4, 3), pixels=pixels)][-1]
+            assert (await client.extract(board[:60, :80].copy())).picture.shape == (60, 80, 3)
             assert (await client.fill(board, regions, mask_method="row-spans")).filled_pixels == 21904
             assert (await client.background(board, regions)).residual.shape == board.shape
             async with client.edit(size=(4, 3), pixels=pixels) as canvas:

@@ -349,6 +349,16 @@ def test_diffusion(client, board):
     assert s.message.error_unknown and np.isnan(s.estimate) and s.message.global_difference > 0
     s = client.diffuse([curve], size=(40, 30), method="naive", threshold=0.5, measure_error=True)
     assert not s.message.error_unknown and s.estimate > 0
+    small = np.ascontiguousarray(board[200:320, 380:560])
+    e = client.extract(small, psnr=28)
+    assert e.psnr >= 28 and len(e.drawing.curves) > 0 and e.message.solves > 0
+    given = [(p.x, p.y, p.red, p.green, p.blue) for p in e.drawing.pixels]
+    again = client.diffuse(e.drawing.curves, size=(180, 120), pixels=given)
+    assert np.array_equal(again.picture, e.picture) and e.picture.shape == small.shape
+    with pytest.raises(TypeError, match="no option 'quality': there are threshold"):
+        client.extract(small, quality=3)
+    with pytest.raises(polyscan.InvalidArgument, match="options.psnr"):
+        client.extract(small, psnr=200)
     filled = client.fill(board, {"U1": CHIP})
     assert filled.filled_pixels == 21904 and filled.picture.shape == board.shape
     outside = np.ones(board.shape[:2], bool)

@@ -80,7 +80,7 @@ def test_chosen(client, rng):
     corners = [(i % 8 * 10, i // 8 * 10) for i in range(48)]
     regions = {f"R{i}": [(x, y), (x + 9, y), (x + 9, y + 9), (x, y + 9)] for i, (x, y) in enumerate(corners)}
     found = client.regions(regions, limits={f"R{i}": "mean < 127" for i in range(0, 48, 2)}).with_scale(0.1)
-    asked = dict(statistics="all", histogram=True, percentiles=[5, 50])
+    asked = dict(statistics="all", histogram=True, percentiles=[5, 50], texture=polyscan.Texture(counts=True))
     all = client.reduce(a, found, results="all", **asked)
     want = np.flatnonzero(all.verdicts == polyscan.Verdict.FAIL)
     assert 0 < len(want) < 24
@@ -121,7 +121,8 @@ def test_chosen(client, rng):
 def test_none_failed(client):
     a = np.zeros((30, 40), np.uint8)
     found = client.regions({"all": [(0, 0), (40, 0), (40, 30)]}, limits="mean < 1").with_scale(0.1)
-    r = client.reduce(a, found, results="failed", statistics="all", histogram=True, percentiles=[5, 50])
+    r = client.reduce(a, found, results="failed", statistics="all", histogram=True, percentiles=[5, 50],
+                      texture=polyscan.Texture(counts=True))  # fmt: skip
     assert (len(r), r.passed, r.names, r.failed) == (0, True, [], [])
     for name in NAMES:
         assert len(getattr(r, name)) == 0, name

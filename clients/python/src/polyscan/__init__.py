@@ -14,7 +14,7 @@ to the right, y down. Counts, sums, minima, maxima and histograms are exact inte
 from __future__ import annotations
 
 from polyscan._base import VersionWarning
-from polyscan._calls import Background, Curve, Filled, LowPoly, Mask, Mesh, Solution, Triangulation
+from polyscan._calls import Background, Curve, Extracted, Filled, LowPoly, Mask, Mesh, Solution, Triangulation
 from polyscan._client import Client
 from polyscan._connection import TLS
 from polyscan._errors import (
@@ -53,7 +53,7 @@ connect = Client
 
 __all__ = [
     "Aborted", "AlreadyExists", "Answer", "Background", "Cancelled", "Canvas", "Client", "Curve", "DataLoss",
-    "DeadlineExceeded", "Error", "Event", "Evidence", "FailedPrecondition", "FieldViolation", "Filled", "Frame",
+    "DeadlineExceeded", "Error", "Event", "Evidence", "Extracted", "FailedPrecondition", "FieldViolation", "Filled", "Frame",
     "FrameLike",
     "InputWarning", "Internal", "InvalidArgument", "LeaseEnded", "LimitResult", "LowPoly", "Mask", "Mesh", "NotFound", "OutOfRange",
     "Part", "PermissionDenied", "ProgramNotFound", "QuotaViolation", "Reconnected", "Region", "RegionFileError",

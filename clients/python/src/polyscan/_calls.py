@@ -356,6 +356,25 @@ def solve(request: Parts) -> Call[Solution]:
     return Call(DIFFUSION + "Solve", request, diffusion_pb2.SolveResponse, Solution)
 
 
+class Extracted:
+    """A drawing from which diffuse makes about the picture it was taken from, and that picture again: an array of
+    height x width x 3. drawing has curves and pixels; message is what the server sent."""
+
+    def __init__(self, m: diffusion_pb2.ExtractResponse) -> None:
+        self.message = m
+        self.drawing = m.drawing
+        self.picture = _frames.picture(m.picture)
+        self.psnr = m.psnr
+        """How close picture comes, in decibels; it may be less than asked for."""
+
+
+def extract(frame: _frames.Encoded, options: Mapping[str, Any], priority: str | None) -> Call[Extracted]:
+    rest = diffusion_pb2.ExtractRequest(work_class=_regions.work_class(priority))
+    _fill(rest.options, options, {})
+    request = Parts.of(rest.SerializeToString()) + frame.parts().inside(FRAME_FIELD)
+    return Call(DIFFUSION + "Extract", request, diffusion_pb2.ExtractResponse, Extracted)
+
+
 class Filled:
     """A frame without holes. picture is an array; kept a frame that the server keeps, where that was asked for."""
 

@@ -515,6 +515,21 @@ class Methods(Base):
         request = _calls.solve_request(encoded, size, curves, pixels, edges, options, priority)
         return self._canvas(request, self.timeout if timeout is None else timeout)
 
+    async def extract(
+        self,
+        frame: _frames.FrameLike,
+        *,
+        priority: str | None = None,
+        format: str | None = None,
+        bits: int | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> _calls.Extracted:
+        """A drawing from which diffuse makes about the same picture: edges become curves with the colours on both of
+        their sides. options are those of ExtractOptions in the schema, such as threshold, levels and psnr. It takes as
+        long as some forty calls of diffuse."""
+        return await self._call(_calls.extract(self._encode(frame, format, bits), options, priority), timeout)
+
     async def fill(
         self,
         frame: _frames.FrameLike,

@@ -629,8 +629,10 @@ def _not_asked_for(name: str) -> str:
              "cooccurrence": "texture=polyscan.Texture(counts=True)",
              **dict.fromkeys(("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"),
                              'statistics=["distances"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
+    if name not in TEXTURES:
+        asked += ', or statistics="all"'
     field = "centroid" if name == "centroid" else "channels"
-    return f'{name} was not asked for: call with {asked}, or statistics="all"; fields, if any, must have "{field}"'
+    return f'{name} was not asked for: call with {asked}; fields, if any, must have "{field}"'
 
 
 class Region:
