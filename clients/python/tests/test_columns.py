@@ -93,7 +93,7 @@ def test_chosen(client, rng):
 
     fields = {"count": ["count"], "area": ["area"], "coverage": ["coverage"], "bounds": ["bounds"],
               "centroid": ["centroid"], "channels": ["count", *_results._CHANNEL, *_results._PLACES, "histogram",
-                                                     "below", "above", "percentiles"]}  # fmt: skip
+                                                     "below", "above", "percentiles", *_columns.TEXTURES]}  # fmt: skip
     for field, columns in {**fields, "verdict": [], "name": [], "limits": []}.items():
         r = client.reduce(a, found, fields=[field], **asked)
         for name in NAMES:

@@ -115,7 +115,7 @@ class Columns:
             key = TEXTURES[name]
             data = getattr(t, key)
             if key == "counts":
-                return self._read(name, data, "<u4", n, c, len(t.offsets), t.levels, t.levels) if data else None
+                return self._read(name, data, "<u4", n, c, len(t.offsets), t.levels, t.levels) if data or not n else None
             return self._read(name, data, "<u4" if key == "pairs" else "<f8", n, c, len(t.offsets))
         if name == "percentiles" and m.percentiles:
             if m.percentile:
