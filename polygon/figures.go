@@ -8,8 +8,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// figure is the pixels of a circle, a ring, a sector or a rectangle after a map, which takes centres and radii to others;
-// these are rounded to the grid once.
+// figure is the pixels of a circle, a ring, a sector or a rectangle after a map, which takes centres and radii to
+// others; these are rounded to the grid once.
 func (e *shaper) figure(n *shapeNode, m affine) ([]Run, error) {
 	if n.op == shapeRect {
 		return e.rect(n, m)

@@ -69,8 +69,8 @@ const MaxLimit = 256
 // are the quartiles of iqr; mad is the mean absolute deviation. Skewness and kurtosis have no value where all samples
 // are equal: a limit on them fails there. ks, wasserstein, js and chisquare are distances from the region's
 // [Reference], which it must have. Quantities with dx and dy are of pairs of pixels, the second dx columns to the right
-// of the first and dy rows below: see [TextureValue]. They have no value, and limits on them fail, where there is no such
-// pair, and a correlation where all levels are equal.
+// of the first and dy rows below: see [TextureValue]. They have no value, and limits on them fail, where there is no
+// such pair, and a correlation where all levels are equal.
 //
 // width and height are of the region's bounds, centroid of its pixels, weighted is the centroid weighted by the
 // samples, min and max are the centres of the first pixels with these values. Lengths, positions and areas (area,

@@ -132,7 +132,8 @@ func (d *deriver) remembered() [][Alpha + 1]float64 {
 	return values
 }
 
-// pastPlace is where a channel is among the values of a slot. One that is derived is named by the operand, and the only one.
+// pastPlace is where a channel is among the values of a slot. One that is derived is named by the operand, and the only
+// one.
 func pastPlace(c Channel) Channel {
 	if c.isDerived() {
 		return NoChannel

@@ -28,7 +28,7 @@ type plan struct {
 	method       PercentileMethod
 	bins         binner
 
-	offsets       []Offset // of pairs of pixels: those that were asked for, and those of limits; none where there are no pairs
+	offsets       []Offset // of pairs of pixels: those asked for, and those of limits; none without pairs
 	listedOffsets int      // how many were asked for
 	levels        int      // grey levels of pairs
 	matrices      bool     // the counts are returned, too
@@ -181,7 +181,8 @@ func (p *plan) checkLimits() error {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "the frame has no %v channel (%s)",
 					named[at], p.frame.Format)
 			} else if l.quantity.pairs() && l.channel == Gray && p.own >= 3 {
-				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "pairs are of the frame's own channels (%s)", p.frame.Format)
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "pairs are of the frame's own channels (%s)",
+					p.frame.Format)
 			} else if l.quantity.distance() && spaceOf(l.channel) != 0 && p.own >= 3 && p.set.references[i].kept != nil {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
 					"the reference's counts are of the frame's own channels: compare %v with another region", l.channel)

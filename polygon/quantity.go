@@ -38,7 +38,8 @@ func (q Quantity) String() string {
 	return limitPrefixes[q.of.channel] + q.of.spelled
 }
 
-var limitPrefixes = [...]string{Gray: "gray.", Red: "r.", Green: "g.", Blue: "b.", Alpha: "a.", Gray709: "gray709.", Hue: "hue.",
+var limitPrefixes = [...]string{Gray: "gray.", Red: "r.", Green: "g.", Blue: "b.", Alpha: "a.", Gray709: "gray709.",
+	Hue:        "hue.",
 	Saturation: "saturation.", Value: "value.", LabL: "lab.l.", LabA: "lab.a.", LabB: "lab.b.", MatrixX: "matrix.x.",
 	MatrixY: "matrix.y.", MatrixZ: "matrix.z."}
 

@@ -75,7 +75,8 @@ func (b box) pixels() (x0, y0, x1, y1 int) {
 // "regions[3].rings[0].vertices[5].x"; then there is no Set. Geometry that is merely degenerate (no area, repeated or
 // collinear vertices, spikes, rings that cross themselves or lie outside every frame) is legal.
 //
-// It takes O(vertices) time, one slice for all edges and one for all runs, and no allocation for a single region or ring.
+// It takes O(vertices) time, one slice for all edges and one for all runs, and no allocation for a single region or
+// ring.
 func NewSet(regions []Region, b Bounds) (*Set, error) { return NewSetInPieces(regions, nil, b, nil) }
 
 // Bytes is about how much memory a set takes.

@@ -167,7 +167,8 @@ func (p *shapeParser) both(depth int) (*shapeNode, error) {
 	return nil, err
 }
 
-const expectedShape = "a region's name in double quotes, (, circle, ring, sector, rect, inset, outset, band, move, mirror, " +
+const expectedShape = "a region's name in double quotes, (, circle, ring, sector, rect, inset, outset, band, move, " +
+	"mirror, " +
 	"turn, scale, map or array"
 
 func (p *shapeParser) part(depth int) (n *shapeNode, err error) {

@@ -189,8 +189,8 @@ func TestInsets(t *testing.T) {
 	}
 }
 
-// TestMaps: a region of rings that is mapped is the region of its mapped vertices; pixels that are mapped are those that
-// they go to; and what is mapped after it was combined is what is combined of the mapped.
+// TestMaps: a region of rings that is mapped is the region of its mapped vertices; pixels that are mapped are those
+// that they go to; and what is mapped after it was combined is what is combined of the mapped.
 func TestMaps(t *testing.T) {
 	rng := testseed.New(t, 2, 9)
 	maps := map[string]func(p Point) Point{

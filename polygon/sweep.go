@@ -115,9 +115,10 @@ func (a *active) turn() {
 	}
 }
 
-// sweep calls row for each of the rows [y0, y1) that has turns, from the top, with its turns in ascending order, until it
-// returns false; they are valid until row returns. Where edges keep their order from row to row, as in a polygon that does not cross
-// itself, it takes O(edges*log(edges) + crossings); never more than a factor of log(edges) beyond that.
+// sweep calls row for each of the rows [y0, y1) that has turns, from the top, with its turns in ascending order, until
+// it returns false; they are valid until row returns. Where edges keep their order from row to row, as in a polygon
+// that does not cross itself, it takes O(edges*log(edges) + crossings); never more than a factor of log(edges) beyond
+// that.
 func sweep(edges []driver.Edge, y0, y1 int, row func(y int, turns []turn) bool) {
 	order := make([]int32, 0, len(edges))
 	for i, e := range edges {

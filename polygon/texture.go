@@ -118,7 +118,8 @@ func (p *plan) planPairs(bad *kernels.InvalidError, c *CooccurrenceSpec) {
 	}
 	series := int64(p.set.Len()) * int64(len(p.channels)) * int64(p.listedOffsets)
 	if n := series * int64(p.levels*p.levels); p.matrices && n > maxResultValues {
-		bad.Add(at.Join("levels"), p.levels, "makes %d counts for %d regions of %d channels and %d offsets: the limit is %d", n,
+		bad.Add(at.Join("levels"), p.levels, "makes %d counts for %d regions of %d channels and %d offsets: the limit is %d",
+			n,
 			p.set.Len(), len(p.channels), p.listedOffsets, maxResultValues)
 	} else if n := series * textureValues; n > maxResultValues {
 		bad.Add(at.Join("offsets"), p.listedOffsets, "make %d numbers for %d regions of %d channels: the limit is %d", n,

@@ -136,8 +136,8 @@ func textureDiffers(got TextureValue, want oracleTexture, counts bool) (diff []s
 	return diff
 }
 
-// TestTextures compares random regions, frames, levels and offsets with the oracle, as rows and as columns, and those of
-// an offset with those of its opposite.
+// TestTextures compares random regions, frames, levels and offsets with the oracle, as rows and as columns, and those
+// of an offset with those of its opposite.
 func TestTextures(t *testing.T) {
 	dev := openCPU(t, kernels.Config{Poison: true})
 	n := 250
@@ -231,7 +231,8 @@ func TestTextureComparator(t *testing.T) {
 	}
 }
 
-// TestLargeTextures derives numbers of as many pairs as a frame can have, and of correlations that are all but 1 and -1.
+// TestLargeTextures derives numbers of as many pairs as a frame can have, and of correlations that are all but 1 and
+// -1.
 func TestLargeTextures(t *testing.T) {
 	const most = driver.MaxPixels
 	for _, levels := range []int{2, 64, 256} {

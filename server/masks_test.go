@@ -109,8 +109,8 @@ func TestRefusesMasks(t *testing.T) {
 	wantRefused(t, err, "inspection.region_set.regions", "13 vertices", "12")
 }
 
-// TestShapes: a region that is made of others is reduced as the pixels that it comes to, in a call and by a recipe, which
-// keeps what it says; its memory counts for the request.
+// TestShapes: a region that is made of others is reduced as the pixels that it comes to, in a call and by a recipe,
+// which keeps what it says; its memory counts for the request.
 func TestShapes(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, Config{RecipeDir: dir})

@@ -462,8 +462,8 @@ const heapRest = 208 << 20
 
 // HeapLimit is how large the heap may get now: Config.HostBytes, what sessions, recipes, copies of resident frames and
 // the history hold beside, and 208 MiB. A program that is a server and nothing else is to tell the runtime, which lets
-// the heap grow to twice of what is in use else ([debug.SetMemoryLimit]). Beyond nine tenths of what the runtime was told
-// work that takes much memory is refused, see [Config.HostBytes].
+// the heap grow to twice of what is in use else ([debug.SetMemoryLimit]). Beyond nine tenths of what the runtime was
+// told work that takes much memory is refused, see [Config.HostBytes].
 func (s *Server) HeapLimit() int64 {
 	stored := int64(0)
 	if s.lineScan != nil { // all were made

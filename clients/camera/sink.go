@@ -251,7 +251,8 @@ func (s *sink) send(ctx context.Context, scan *clients.Scan, pixels []byte, line
 }
 
 // settle reports the parts at the front of which all is known: a result, and what became of each line; or that no line
-// came. The server's verdict is of the lines that its regions need; a part that lacks others is incomplete all the same.
+// came. The server's verdict is of the lines that its regions need; a part that lacks others is incomplete all the
+// same.
 func (s *sink) settle() {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()

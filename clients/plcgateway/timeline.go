@@ -89,7 +89,8 @@ func (c *timelineCmd) Run(e *env) error {
 		printTimeline(e.stdout, m)
 	}
 	if n == 0 {
-		return fmt.Errorf("the log has no such part: it is logged when its answer stands in the registers, and with log-level " +
+		return fmt.Errorf("the log has no such part: it is logged when its answer stands in the registers, and with " +
+			"log-level " +
 			"info or debug")
 	}
 	return nil

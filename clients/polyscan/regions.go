@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -389,41 +390,13 @@ func (r *regions) set() *polyscanv1.RegionSet {
 
 // message is the regions without their scale.
 func (r *regions) message() []*polyscanv1.Region {
-	out := make([]*polyscanv1.Region, len(r.file.Regions))
+	out := cli.Regions(r.file)
 	for i, g := range r.file.Regions {
-		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Mask: maskMessage(g.Mask), Shape: g.Shape}
-		if from := g.Reference; from != nil {
-			m.Reference = &polyscanv1.Reference{Region: from.Region}
-			for _, counts := range from.Counts {
-				m.Reference.Counts = append(m.Reference.Counts, &polyscanv1.ReferenceCounts{Counts: counts})
-			}
-		}
-		m.FillRule = polyscanv1.FillRule_FILL_RULE_NON_ZERO
 		if r.evenOdd(g) {
-			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
+			out[i].FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
 		}
-		for _, ring := range g.Rings {
-			xy := make([]float64, 0, 2*len(ring))
-			for _, p := range ring {
-				xy = append(xy, p[0], p[1])
-			}
-			m.Rings = append(m.Rings, &polyscanv1.Ring{Xy: xy})
-		}
-		out[i] = m
 	}
 	return out
-}
-
-// maskMessage is a mask as the server takes it; nil where there is none.
-func maskMessage(mask []regionfile.Run) *polyscanv1.Mask {
-	if mask == nil {
-		return nil
-	}
-	m := &polyscanv1.Mask{Runs: make([]int32, 0, 3*len(mask))}
-	for _, u := range mask {
-		m.Runs = append(m.Runs, u[:]...)
-	}
-	return m
 }
 
 // fromRecipe is the regions of a stored recipe, to draw them.

@@ -183,7 +183,8 @@ var textureColumns = []struct {
 	{"ENTROPY", func(t *polyscanv1.Texture) *float64 { return t.Entropy }},
 }
 
-// writeTextures prints the textures of a frame, a row for each region, channel and offset; nothing where there are none.
+// writeTextures prints the textures of a frame, a row for each region, channel and offset; nothing where there are
+// none.
 func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	t := &table{columns: []column{{title: "TEXTURE"}, {title: "CH"}, {title: "PAIR"}, {"PAIRS", true}}}
 	for _, k := range textureColumns {
@@ -197,7 +198,8 @@ func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 				channel = channelLetter(c.GetChannel())
 			}
 			for _, v := range c.GetTextures() {
-				row := []cell{{text: name}, {text: channel}, {text: fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy())},
+				row := []cell{{text: name}, {text: channel}, {
+					text: fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy())},
 					{text: strconv.FormatUint(v.GetPairs(), 10)}}
 				name = ""
 				for _, k := range textureColumns {

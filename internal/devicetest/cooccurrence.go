@@ -85,7 +85,8 @@ func hostMaskCooccurrence(op *driver.MaskCooccurrence) error {
 // same, out of every region, and of a pixel with itself.
 func PairChoices(g *rand.Rand, short bool) []Pairs {
 	around := []driver.PixelOffset{{DX: 1}, {DX: 1, DY: 1}, {DY: 1}, {DX: -1, DY: 1}}
-	far := []driver.PixelOffset{{}, {DX: -1}, {DY: -1}, {DX: 31, DY: -2}, {DX: 32}, {DX: -33, DY: 5}, {DX: 7, DY: 40}, {DX: 1},
+	far := []driver.PixelOffset{{}, {DX: -1}, {DY: -1}, {DX: 31, DY: -2}, {DX: 32}, {DX: -33, DY: 5}, {DX: 7, DY: 40},
+		{DX: 1},
 		{DX: driver.MaxPairReach}, {DY: -driver.MaxPairReach}, {DX: -driver.MaxPairReach, DY: driver.MaxPairReach}}
 	var any []driver.PixelOffset
 	for range 1 + g.IntN(driver.MaxPairOffsets) {

@@ -16,7 +16,8 @@ func (s Suite) cooccurrence(t T, dev driver.Device) {
 	defer r.close(t)
 	g := rand.New(rand.NewPCG(s.Seed, 77))
 	for _, c := range Cases(s.Seed, s.Random/10) {
-		if c.Heavy || s.only != nil && !s.only(c) || strings.HasPrefix(c.Name, "what") || s.small && !strings.HasPrefix(c.Name, "shape") {
+		if c.Heavy || s.only != nil && !s.only(c) || strings.HasPrefix(c.Name, "what") ||
+			s.small && !strings.HasPrefix(c.Name, "shape") {
 			continue
 		}
 		p := c.Problem()

@@ -1,7 +1,7 @@
 package exact
 
-// Sample is what a sample of a channel that is derived from colours stands for: (v - zero) * step, or v itself where step
-// is 0.
+// Sample is what a sample of a channel that is derived from colours stands for: (v - zero) * step, or v itself where
+// step is 0.
 func Sample(v uint32, step float64, zero uint32) float64 {
 	if step == 0 {
 		return float64(v)

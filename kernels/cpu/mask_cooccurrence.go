@@ -1,7 +1,7 @@
 // MaskCooccurrence: pairs of grey levels at offsets, inside prepared regions.
 //
-// The partner of a pixel is inside where the row spans of its row say so: the spans of a row, shifted by the offset, meet
-// those of the partner's row, and what they have in common are runs of pairs without any test.
+// The partner of a pixel is inside where the row spans of its row say so: the spans of a row, shifted by the offset,
+// meet those of the partner's row, and what they have in common are runs of pairs without any test.
 
 package cpu
 
@@ -289,8 +289,8 @@ func rowSpans(spans []span, y int) []span {
 	return spans[:n]
 }
 
-// meet calls f for each run [a, b) of columns that are in a span and, dx columns further right, in one of the others. It
-// returns how many columns that are.
+// meet calls f for each run [a, b) of columns that are in a span and, dx columns further right, in one of the others.
+// It returns how many columns that are.
 func meet(spans, others []span, dx int32, f func(a, b int32)) (n int) {
 	for i, k := 0, 0; i < len(spans) && k < len(others); {
 		a, b := max(spans[i].X0, others[k].X0-dx), min(spans[i].X1, others[k].X1-dx)

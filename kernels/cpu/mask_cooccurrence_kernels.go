@@ -4,13 +4,13 @@ package cpu
 
 import "unsafe"
 
-// pairTables is how many counters a cell has, side by side: neighbours of one value count in turn, and don't wait for each
-// other's.
+// pairTables is how many counters a cell has, side by side: neighbours of one value count in turn, and don't wait for
+// each other's.
 const pairTables = 4
 
-// countPairs counts the pairs of first and second, which is as long or longer, in tables: pairTables counters for each of
-// levels*levels cells. The level of a byte is the byte shifted right by so many bits, and has to be below levels, 256 at
-// most.
+// countPairs counts the pairs of first and second, which is as long or longer, in tables: pairTables counters for each
+// of levels*levels cells. The level of a byte is the byte shifted right by so many bits, and has to be below levels,
+// 256 at most.
 //
 // Eight pairs are made numbers of their cells at a time, as two times four numbers of 16 bits in a word: level*levels +
 // level is at most 256*256 - 1, so that nothing carries from one to the next.

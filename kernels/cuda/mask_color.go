@@ -1,7 +1,7 @@
 //go:build cuda
 
-// MaskReduce with colours: the results are set to those of no pixel, then a kernel for each space adds its channels, those
-// of the frame among them.
+// MaskReduce with colours: the results are set to those of no pixel, then a kernel for each space adds its channels,
+// those of the frame among them.
 
 package cuda
 

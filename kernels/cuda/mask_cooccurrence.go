@@ -47,7 +47,8 @@ func (s *stream) maskCooccurrence(op *driver.MaskCooccurrence) error {
 	args := pairArgs{
 		P: p.view(), Frame: at(im.Data), FrameEnd: at(im.Data) + uint64(im.Data.Len), Counts: at(op.Counts),
 		Bits: at(op.Scratch), Stride: uint64(im.Stride),
-		Row0: int32(op.Row0), Rows: int32(im.Height), FromRow: int32(min(op.FromRow, bottom)), ToRow: int32(min(op.ToRow, bottom)),
+		Row0: int32(op.Row0), Rows: int32(im.Height),
+		FromRow: int32(min(op.FromRow, bottom)), ToRow: int32(min(op.ToRow, bottom)),
 		Pixel: uint32(im.Format.PixelBytes()), SampleBits: uint32(im.Format.Bits), Levels: uint32(op.Levels),
 		Channels: uint32(im.Format.Channels), AllOffsets: uint32(len(op.Offsets)),
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// TestColorBenchmarks reduces a frame of 14 Mpx in RGB, all of it one region, of waves with some noise, as a camera's, and
-// of noise alone, where lanes meet most in the tables.
+// TestColorBenchmarks reduces a frame of 14 Mpx in RGB, all of it one region, of waves with some noise, as a camera's,
+// and of noise alone, where lanes meet most in the tables.
 func TestColorBenchmarks(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)

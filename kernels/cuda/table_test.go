@@ -2,8 +2,8 @@
 
 package cuda
 
-// The benchmark table: the work whose times docs/performance.md gives, with the time of the GPU and that of the whole call, each
-// result compared with the CPU's before it is timed.
+// The benchmark table: the work whose times docs/performance.md gives, with the time of the GPU and that of the whole
+// call, each result compared with the CPU's before it is timed.
 
 import (
 	"bytes"

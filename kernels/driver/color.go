@@ -45,10 +45,10 @@ const MaxColorChannels = 4 + 2 + 3*3
 //	matrix     (c0 R + c1 G + c2 B + Offset) / 2^14 for each row; s = 8
 //
 // Colours of Lab are sRGB (IEC 61966-2-1) under D65, of the 2 degree observer. Fx is 128,000 f(X/Xn) of CIE 15: the sum
-// T of three entries of a table for red, green and blue is X/Xn in units of 2^-20, and F is entry i = T / 512 of a table
-// of cubic roots, in its high 17 bits, plus (T mod 512 times the low 15 bits + 16384) / 32768. The tables are written
-// by tools/colortables; entries for a gray give the same sum for X, Y and Z, so that its a* and b* are exactly 0. L*
-// is within 0.0051, a* within 0.021 and b* within 0.009 of the real numbers, which a test shows for all colours.
+// T of three entries of a table for red, green and blue is X/Xn in units of 2^-20, and F is entry i = T / 512 of a
+// table of cubic roots, in its high 17 bits, plus (T mod 512 times the low 15 bits + 16384) / 32768. The tables are
+// written by tools/colortables; entries for a gray give the same sum for X, Y and Z, so that its a* and b* are exactly
+// 0. L* is within 0.0051, a* within 0.021 and b* within 0.009 of the real numbers, which a test shows for all colours.
 //
 // Shown by a test of all 2^24 colours, too: no sample is above 65,279.
 type Colors struct {

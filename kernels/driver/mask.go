@@ -341,8 +341,8 @@ const (
 //
 // Stats receives Count*Channels [MaskStats], a region's channels beside each other in the order R, G, B, A, and then
 // those of Colors. Fields that What does not ask for hold what [EmptyMaskStats] has. Hist receives, for the same order,
-// Levels uint32 each; it has length 0 unless What has MaskHistogram. With Accumulate they are merged into what is there, which leaves
-// fields that What does not ask for as they are; else they are overwritten.
+// Levels uint32 each; it has length 0 unless What has MaskHistogram. With Accumulate they are merged into what is
+// there, which leaves fields that What does not ask for as they are; else they are overwritten.
 //
 // Only the backend can read Prepared: it fails the op where First+Count exceeds the regions there, or Frame and Row0
 // are not rows of the image it was prepared for. That holds for a Count of 0, too.

@@ -131,8 +131,8 @@ func convey(cc *grpc.ClientConn, d, period time.Duration) (c conveyor) {
 	}
 }
 
-// watch looks at the metrics several times a second, until end is called, and says then which kinds of memory there were
-// when the resident set was largest.
+// watch looks at the metrics several times a second, until end is called, and says then which kinds of memory there
+// were when the resident set was largest.
 func (a *attempt) watch() (said <-chan string, end func()) {
 	out, stop := make(chan string, 1), make(chan struct{})
 	go func() {

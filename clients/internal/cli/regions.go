@@ -21,13 +21,13 @@ func Regions(file *regionfile.File) []*polyscanv1.Region {
 			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
 		}
 		if g.Mask != nil {
-			m.Mask = &polyscanv1.Mask{}
+			m.Mask = &polyscanv1.Mask{Runs: make([]int32, 0, 3*len(g.Mask))}
 			for _, u := range g.Mask {
 				m.Mask.Runs = append(m.Mask.Runs, u[:]...)
 			}
 		}
 		for _, ring := range g.Rings {
-			r := &polyscanv1.Ring{}
+			r := &polyscanv1.Ring{Xy: make([]float64, 0, 2*len(ring))}
 			for _, p := range ring {
 				r.Xy = append(r.Xy, p[0], p[1])
 			}

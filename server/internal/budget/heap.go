@@ -11,10 +11,10 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
-// Heap watches what is in use of the heap, as of the last collection. Its limit is the memory limit of the runtime, which
-// a program that is a server and nothing else sets; without one nothing is shed, since the rest of the heap is another
-// program's. Beyond three quarters of the limit batch work is shed, beyond nine tenths interactive work, and line-scan
-// never.
+// Heap watches what is in use of the heap, as of the last collection. Its limit is the memory limit of the runtime,
+// which a program that is a server and nothing else sets; without one nothing is shed, since the rest of the heap is
+// another program's. Beyond three quarters of the limit batch work is shed, beyond nine tenths interactive work, and
+// line-scan never.
 type Heap struct {
 	// Read is nil but in tests.
 	Read func() (live, limit int64)

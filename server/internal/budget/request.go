@@ -35,8 +35,8 @@ func RequestOf(ctx context.Context) *Request {
 // Hold takes n bytes in place of those before, and says whether there was room. A nil Request has room.
 func (r *Request) Hold(n int64) bool { return r == nil || r.hold(n, nil, false) }
 
-// More takes n bytes beside those that are held, for as long as these, and says whether there was room. A nil Request has
-// room.
+// More takes n bytes beside those that are held, for as long as these, and says whether there was room. A nil Request
+// has room.
 func (r *Request) More(n int64) bool {
 	if r == nil {
 		return true

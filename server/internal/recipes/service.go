@@ -83,7 +83,8 @@ func (s *Service) Count() int {
 
 // compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request. It
 // calls pause as [wire.NewSet] does.
-func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, pause func() error) (*polygon.Set, error) {
+func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, pause func() error) (*polygon.Set,
+	error) {
 	p := wire.Paths{Set: path + "region_set", Reductions: path + "reductions"}
 	set, err := wire.NewSet(ctx, m.GetRegionSet(), p, s.bounds, pause)
 	if err != nil {

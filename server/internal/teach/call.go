@@ -225,8 +225,8 @@ func (s *Service) frame(ctx context.Context, m method, n int, req request, in *f
 
 // reduce computes a result with nothing in it but verdicts and what limits measured, by the limits of set, which are of
 // those regions. Limits on textures see the levels of the recipe, as they will when it is used.
-func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *frames.Frame, later bool) (*polygon.Result,
-	error) {
+func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *frames.Frame,
+	later bool) (*polygon.Result, error) {
 	dev, err := s.Host.Acquire()
 	if err != nil {
 		return nil, err

@@ -54,8 +54,8 @@ func messageOf(s *polygon.Scale) *pb.Scale {
 // SmallSet is the work of a set that is checked and compiled in 0.2 ms.
 const SmallSet = 5000
 
-// SetWork is what it takes to check and compile a set, in vertices: each takes 40 ns, as a run does, and a region as much
-// as seven.
+// SetWork is what it takes to check and compile a set, in vertices: each takes 40 ns, as a run does, and a region as
+// much as seven.
 func SetWork(m *pb.RegionSet) int {
 	n := 7 * len(m.GetRegions())
 	for _, r := range m.GetRegions() {
