@@ -63,6 +63,7 @@ func Fill(ctx context.Context, dev *kernels.Device, h *Holes, opts *Options) (*S
 	if err != nil {
 		return nil, err
 	}
+	defer f.intake.Forget()
 	return f.do(ctx, f.begin)
 }
 
@@ -72,6 +73,7 @@ type fill struct {
 	h      *Holes
 	format kernels.PixelFormat
 	pixels int
+	intake kernels.Intake
 	src    driver.Image
 	flags  kernels.Buffer[uint8]
 }
@@ -118,6 +120,7 @@ func newFill(dev *kernels.Device, h *Holes, opts *Options) (*fill, error) {
 	}
 	f.finish = f.pack
 	f.label("fill")
+	f.intake.Take(im, 0, im.Height)
 	f.job.Footprint += kernels.Bytes[uint8](f.pixels) + f.setupFootprint()
 	f.job.Held = kernels.Held(im.Resident, h.Mask.Resident, h.Picture.Resident, h.Residual.Resident)
 	for _, to := range []*Pixels{&h.Picture, &h.Residual} {
@@ -127,7 +130,7 @@ func newFill(dev *kernels.Device, h *Holes, opts *Options) (*fill, error) {
 	}
 	// What drawing takes is free again before any of that is allocated, and the image and the mask lie in front of it.
 	f.job.Footprint = max(f.job.Footprint, h.DrawBytes)
-	f.job.Footprint += kernels.Bytes[byte](im.UploadBytes()) + kernels.Bytes[byte](f.maskBytes())
+	f.job.Footprint += f.intake.Footprint() + kernels.Bytes[byte](f.maskBytes())
 	return f, nil
 }
 
@@ -144,15 +147,8 @@ func (f *fill) maskBytes() int {
 
 // begin brings the image and the mask to the device, or draws it there, and unpacks them.
 func (f *fill) begin(q *kernels.Queue) (in given, err error) {
-	im := &f.h.Image
-	pixels := im.Resident
-	if n := im.UploadBytes(); n > 0 {
-		if pixels, err = kernels.Alloc[byte](q, n, "image"); err != nil {
-			return in, err
-		}
-		if err = kernels.UploadChunks(q, pixels, im.Data); err != nil {
-			return in, err
-		}
+	if f.src, err = f.intake.Run(q); err != nil {
+		return in, err
 	}
 	mask := f.h.Mask.Resident
 	if n := f.maskBytes(); n > 0 {
@@ -175,8 +171,6 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 		return in, err
 	}
 	f.flags = in.flags
-	f.src = driver.Image{Data: pixels.Slice(), Width: im.Width, Height: im.Height, Stride: im.RowBytes(),
-		Format: im.Format}
 	if err = q.Run(&driver.Unpack{Src: f.src, Mask: mask.Slice(), Flags: in.flags.Slice(),
 		Planes: in.values.Slice()}); err != nil {
 		return in, err
@@ -184,7 +178,10 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 	if err = q.Yield(); err != nil {
 		return in, err
 	}
-	if err = f.setUp(q, &in); err == nil && f.counts.Fixed == 0 {
+	if err = f.setUp(q, &in); err == nil {
+		err = f.intake.Err("image")
+	}
+	if err == nil && f.counts.Fixed == 0 {
 		err = invalid(path{"mask"}, "all pixels",
 			"must leave out at least one that is opaque, or there is nothing to fill with")
 	}

@@ -13,8 +13,9 @@ import (
 // Elem is what buffers hold: plain values without pointers, of the same layout on host and device (little endian).
 type Elem interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int8 | ~int16 | ~int32 | ~int64 | ~float32 | ~float64 |
-		driver.MaskStats | driver.Edge | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus |
-		driver.DiffusionCounts | driver.DiffusionStatus
+		driver.MaskStats | driver.PairSums | driver.Edge | driver.Point | driver.Triangle | driver.MeshCounts |
+		driver.FlipStatus | driver.DiffusionCounts | driver.DiffusionStatus | driver.WeightSums | driver.BlobCount |
+		driver.Blob | driver.BlobRun
 }
 
 // Buffer is n elements in device memory. It is a value that can be copied; it owns nothing.

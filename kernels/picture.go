@@ -14,12 +14,25 @@ import (
 // PixelFormat says how the samples of a pixel lie in memory.
 type PixelFormat = driver.PixelFormat
 
+// Coding says how a camera sends pixels that ops don't take as they are.
+type Coding = driver.Coding
+
 // The formats of cameras with 8 bits a sample; [Gray16] makes those with more.
 var (
 	Gray8 = driver.Gray8
 	RGB8  = driver.RGB8
 	BGR8  = driver.BGR8
 	RGBA8 = driver.RGBA8
+)
+
+// How cameras send pixels that ops don't take as they are: see [Coding].
+const (
+	Mono           = driver.Mono
+	UYVY           = driver.UYVY
+	YUYV           = driver.YUYV
+	Bayer          = driver.Bayer
+	Bilinear       = driver.Bilinear
+	MalvarHeCutler = driver.MalvarHeCutler
 )
 
 // Gray16 is one little-endian 16-bit sample a pixel, of which the low bits are used: 8 to 16 of them.
@@ -32,7 +45,10 @@ type Picture struct {
 	// Stride is the number of bytes from one row to the next, at least that of a row, and even for 16-bit samples;
 	// 0 means that rows follow each other without a gap.
 	Stride int
+	// Format of the pixels as ops have them. Of what a camera sends otherwise it is that of Coding.
 	Format PixelFormat
+	// Coding is how the bytes stand for these pixels. The zero value is as Format says.
+	Coding Coding
 	// Data holds the bytes in one piece or several, cut anywhere. Together they are Stride*Height bytes; the gap behind
 	// the last row may be missing. A call only reads them, once, and keeps none of them.
 	Data [][]byte
@@ -44,9 +60,17 @@ type Picture struct {
 // RowBytes is Stride with its default.
 func (p *Picture) RowBytes() int {
 	if p.Stride == 0 {
-		return p.Width * p.Format.PixelBytes()
+		return p.RowSize()
 	}
 	return p.Stride
+}
+
+// RowSize is how many bytes the pixels of a row take.
+func (p *Picture) RowSize() int {
+	if p.Coding.Kind == driver.Plain {
+		return p.Width * p.Format.PixelBytes()
+	}
+	return p.Coding.RowBytes(p.Width)
 }
 
 // UploadBytes is how many bytes of Data are to be uploaded: none where the picture is on the device.
@@ -88,7 +112,15 @@ func (p *Picture) Check(at ...any) error {
 		need += fmt.Sprintf(" (or %d without the gap behind the last row)", least)
 	}
 	return Invalid("kernels", Path(at).Join(field), fmt.Sprintf("%d bytes", have),
-		"must hold %s: %d rows of %v with %d pixels, %d bytes apart", need, p.Height, p.Format, p.Width, p.RowBytes())
+		"must hold %s: %d rows of %v with %d pixels, %d bytes apart", need, p.Height, p.Sent(), p.Width, p.RowBytes())
+}
+
+// Sent is the name of what the bytes are: of Coding, or of Format.
+func (p *Picture) Sent() fmt.Stringer {
+	if p.Coding.Kind == driver.Plain {
+		return p.Format
+	}
+	return p.Coding
 }
 
 // Sizes is [Picture.Check] for a picture whose pixels are not there yet. It returns the least and the most bytes that
@@ -97,8 +129,10 @@ func (p *Picture) Sizes(at ...any) (least, most int64, _ error) {
 	bad := InvalidError{Domain: "kernels"}
 	bad.Include(CheckSize(p.Width, p.Height, at...))
 	sized := len(bad.Violations) == 0
-	row, stride := p.Width*p.Format.PixelBytes(), p.RowBytes()
-	switch f := p.Format; {
+	row, stride := p.RowSize(), p.RowBytes()
+	switch f, c := p.Format, p.Coding; {
+	case c.Kind != driver.Plain && (!c.Valid() || f != c.Format()):
+		bad.Add(Path(at).Join("coding"), fmt.Sprintf("%+v", c), "is none that becomes %v", f)
 	case f == PixelFormat{}:
 		bad.Add(Path(at).Join("format"), "", "must be given")
 	case !f.Valid() && f.SampleBytes == 2:
@@ -107,9 +141,20 @@ func (p *Picture) Sizes(at ...any) (least, most int64, _ error) {
 		bad.Add(Path(at).Join("format"), f, "is no known pixel format")
 	case !sized:
 	case stride < row:
-		bad.Add(Path(at).Join("stride"), stride, "is less than a row of %d bytes (%d pixels of %v)", row, p.Width, f)
+		bad.Add(Path(at).Join("stride"), stride, "is less than a row of %d bytes (%d pixels of %v)", row, p.Width, p.Sent())
 	case stride > math.MaxInt32:
 		bad.Add(Path(at).Join("stride"), stride, "must be at most %d", math.MaxInt32)
+	case c.Kind != driver.Plain:
+		if side, reason := c.Fits(p.Width, p.Height); side != "" {
+			value := p.Width
+			if side == "height" {
+				value = p.Height
+			}
+			bad.Add(Path(at).Join(side), value, "%s", reason)
+		}
+		if stride%c.Align() != 0 {
+			bad.Add(Path(at).Join("stride"), stride, "must be even for 16-bit samples")
+		}
 	case stride%int(f.SampleBytes) != 0:
 		bad.Add(Path(at).Join("stride"), stride, "must be even for 16-bit samples")
 	}
@@ -174,8 +219,12 @@ func PictureOf(im image.Image) Picture {
 }
 
 // Image returns the pixels of Data as an image, for encoders. Those of GRAY8 and RGBA8 are the picture's own where they
-// are in one piece; others are copies. 16-bit samples keep their values. The picture is one that [Picture.Check] takes.
+// are in one piece; others are copies. 16-bit samples keep their values, and what cameras send is developed. The picture is one that
+// [Picture.Check] takes.
 func (p *Picture) Image() image.Image {
+	if p.Coding.Kind != driver.Plain {
+		p, _ = p.Developed() // what is wrong with samples doesn't show
+	}
 	rect, pix, stride, f := image.Rect(0, 0, p.Width, p.Height), p.Bytes(), p.RowBytes(), p.Format
 	switch {
 	case f.SampleBytes == 2:
@@ -199,6 +248,27 @@ func (p *Picture) Image() image.Image {
 		}
 	}
 	return &image.NRGBA{Pix: out, Stride: 4 * p.Width, Rect: rect}
+}
+
+// Developed is the picture as ops have it, its pixels in host memory that is new: what [driver.Develop] makes of it. The
+// picture is one that [Picture.Check] takes, whose Coding isn't the zero value. The error is that of [Intake.Err]; the
+// picture is there with it.
+func (p *Picture) Developed(at ...any) (*Picture, error) {
+	out := &Picture{Width: p.Width, Height: p.Height, Format: p.Format}
+	pixels, from, row := make([]byte, p.Height*out.RowBytes()), p.Bytes(), out.RowBytes()
+	raw := driver.RawRows{Coding: p.Coding, Width: p.Width, Height: p.Height,
+		Row: func(y int) []byte { return from[y*p.RowBytes():][:p.RowSize()] }}
+	beyond, _ := raw.Develop(0, p.Height, func(y int) []byte { return pixels[y*row:][:row] }, func() bool { return true })
+	out.Data = [][]byte{pixels}
+	return out, p.beyondError(beyond, 0, p.Height, at)
+}
+
+// Sketch is about what colours a pixel has, of 8 bits, in a picture whose Coding isn't the zero value, for pictures that
+// leave most pixels out: Bayer has those of 2 x 2 pixels, without interpolation. Gray is in all three. at returns a byte
+// of Data.
+func (p *Picture) Sketch(x, y int, at func(offset int) byte) [3]byte {
+	raw := driver.RawRows{Coding: p.Coding, Width: p.Width, Height: p.Height}
+	return raw.Sketch(x, y, func(y, i int) byte { return at(y*p.RowBytes() + i) })
 }
 
 // swapped are 16-bit samples in the other byte order: that of images is big endian.

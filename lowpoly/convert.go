@@ -64,8 +64,8 @@ type conversion struct {
 	// Scratch bytes of the other ops, and of the Voronoi stage.
 	choosing, shading, labelling int64
 
-	pixels kernels.Buffer[byte]
-	image  driver.Image                 // of them
+	intake kernels.Intake
+	image  driver.Image                 // of what it brings
 	points kernels.Buffer[driver.Point] // n; behind those that were chosen are copies of the first
 	edges  []uint16                     // of stages that show them
 	colors []byte                       // of triangles
@@ -77,6 +77,8 @@ type conversion struct {
 
 // do computes out, whose memory is used where there is enough.
 func (c *conversion) do(ctx context.Context, dev *kernels.Device) error {
+	c.intake.Take(&c.Picture, 0, c.Height)
+	defer c.intake.Forget()
 	if err := c.plan(dev); err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func (c *conversion) plan(dev *kernels.Device) (err error) {
 	if c.mesher, err = newMesher(dev, c.opt.Route, c.n, c.Width+1, c.Height+1); err != nil {
 		return err
 	}
-	frame := driver.Image{Width: c.Width, Height: c.Height, Stride: c.RowBytes(), Format: c.Format}
+	frame := driver.Image{Width: c.Width, Height: c.Height, Stride: c.intake.Stride(), Format: c.Format}
 	if c.shading, err = dev.Scratch(&driver.Shade{Src: frame, Dst: frame, Max: 2 * c.n,
 		Method: c.opt.Method}); err != nil {
 		return err
@@ -125,27 +127,22 @@ func (c *conversion) footprint() int64 {
 	if c.opt.Stage == StageVoronoi {
 		steps = max(steps, kernels.Bytes[driver.Point](c.n)+kernels.Bytes[uint32](pixels)+scratch(c.labelling))
 	}
-	return scratch(int64(c.UploadBytes())) + kernels.Bytes[driver.Point](c.n) + steps
+	return c.intake.Footprint() + kernels.Bytes[driver.Point](c.n) + steps
 }
 
-func (c *conversion) run(q *kernels.Queue) error {
-	s := &stack{q: q}
-	c.pixels = c.Resident
-	if c.UploadBytes() > 0 {
-		c.pixels = take[byte](s, c.UploadBytes(), "image")
+func (c *conversion) run(q *kernels.Queue) (err error) {
+	if c.image, err = c.intake.Run(q); err != nil {
+		return err
 	}
+	s := &stack{q: q}
 	c.points = take[driver.Point](s, c.n, "points")
 	if s.err != nil {
 		return s.err
 	}
-	if c.UploadBytes() > 0 {
-		if err := kernels.UploadChunks(q, c.pixels, c.Data); err != nil {
-			return err
-		}
-	}
-	c.image = driver.Image{Data: c.pixels.Slice(), Width: c.Width, Height: c.Height, Stride: c.RowBytes(),
-		Format: c.Format}
 	if err := c.triangles(q); err != nil {
+		return err
+	}
+	if err := c.intake.Err("image"); err != nil {
 		return err
 	}
 	if c.video.cut() {

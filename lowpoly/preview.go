@@ -55,11 +55,11 @@ func (c *conversion) showVoronoi(q *kernels.Queue) error {
 	}); err != nil {
 		return err
 	}
-	nearest, pixels := make([]uint32, labels.Len()), make([]byte, c.pixels.Len())
+	nearest, pixels := make([]uint32, labels.Len()), make([]byte, c.intake.Pixels().Len())
 	if err := kernels.Download(q, nearest, labels); err != nil {
 		return err
 	}
-	if err := kernels.Download(q, pixels, c.pixels); err != nil {
+	if err := kernels.Download(q, pixels, c.intake.Pixels()); err != nil {
 		return err
 	}
 	if err := q.Wait(); err != nil {
@@ -68,7 +68,7 @@ func (c *conversion) showVoronoi(q *kernels.Queue) error {
 	size, out := c.Format.PixelBytes(), c.out.Bytes()
 	for i, l := range nearest {
 		p := sites[l]
-		copy(out[i*size:], pixels[int(p.Y)*c.RowBytes()+int(p.X)*size:][:size])
+		copy(out[i*size:], pixels[int(p.Y)*c.image.Stride+int(p.X)*size:][:size])
 	}
 	return s.free()
 }

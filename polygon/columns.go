@@ -98,7 +98,24 @@ type Columns struct {
 	JensenShannon         []float64
 	ChiSquare             []float64
 
-	Textures *TextureColumns // nil where none were asked for
+	Textures     *TextureColumns     // nil where none were asked for
+	Covered      *CoveredColumns     // likewise
+	Blobs        *BlobColumns        // likewise
+	Correlations *CorrelationColumns // likewise
+}
+
+// BlobColumns holds how many blobs there are, as [RegionBlobs] has it: [R] each. Blobs themselves are in rows only.
+type BlobColumns struct {
+	Found, Kept, Seen []uint32 // Seen is how many of Kept were looked at
+	Area              []uint64 // of these together
+}
+
+// CorrelationColumns holds what [CorrelationValue] holds, of T correlations.
+type CorrelationColumns struct {
+	Correlations []Correlation // T of them
+	Pairs        []uint64      // [R][C][T]
+	// [R][C][T] each, NaN where there is none.
+	Product, Covariance, Coefficient []float64
 }
 
 // TextureColumns holds what [TextureValue] holds, of pairs at O offsets in L levels.
@@ -234,6 +251,17 @@ func newColumns(p *plan) *Columns {
 		}
 		c.Textures = t
 	}
+	if p.coveredListed {
+		c.Covered = p.newCoveredColumns(p.set.Len())
+	}
+	if p.listedBlobs {
+		rows := p.set.Len()
+		c.Blobs = &BlobColumns{make([]uint32, rows), make([]uint32, rows), make([]uint32, rows), make([]uint64, rows)}
+	}
+	if nk := p.listedCorrelations; nk > 0 {
+		c.Correlations = &CorrelationColumns{Correlations: p.correlations[:nk], Pairs: make([]uint64, n*nk),
+			Product: make([]float64, n*nk), Covariance: make([]float64, n*nk), Coefficient: make([]float64, n*nk)}
+	}
 	if has(Histogram) {
 		c.Histogram = &HistogramColumns{Bins: p.bins.bins, Lower: p.bins.lower, Upper: p.bins.upper, Full: p.bins.full}
 		if !p.bins.full {
@@ -299,6 +327,10 @@ func (d *deriver) row(s *scratch, i int) *RegionResult {
 
 // put puts the numbers of a region that are of no channel into row i.
 func (c *Columns) put(i int, r *RegionResult) {
+	if b := c.Blobs; b != nil {
+		b.Found[i], b.Kept[i] = uint32(r.Blobs.Found), uint32(r.Blobs.Kept)
+		b.Seen[i], b.Area[i] = uint32(len(r.Blobs.looked)), r.Blobs.Area
+	}
 	c.Verdict[i] = r.Verdict
 	if c.Count != nil {
 		c.Count[i] = r.Count
@@ -308,6 +340,9 @@ func (c *Columns) put(i int, r *RegionResult) {
 		if !r.CoverageKnown {
 			c.Coverage[i] = math.NaN()
 		}
+	}
+	if c.Covered != nil {
+		c.Covered.Count[i] = r.CoveredCount
 	}
 	if b := r.Bounds; c.Bounds != nil && !b.Empty() {
 		c.Bounds[i] = [4]uint32{uint32(b.X0), uint32(b.Y0), uint32(b.X1), uint32(b.Y1)}
@@ -382,6 +417,15 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 	if t := c.Textures; t != nil {
 		t.put(k, s.textures[:len(t.Offsets)])
 	}
+	if c.Covered != nil {
+		c.Covered.put(k, &s.covered, k%len(c.Channels) >= p.own)
+	}
+	if t := c.Correlations; t != nil {
+		for i, v := range s.correlations[:len(t.Correlations)] {
+			at := k*len(t.Correlations) + i
+			t.Pairs[at], t.Product[at], t.Covariance[at], t.Coefficient[at] = v.Pairs, v.Product, v.Covariance, v.Coefficient
+		}
+	}
 	if h := c.Histogram; h != nil && !h.Full {
 		h.Below[k], h.Above[k] = fillBins(p.binner(k%len(c.Channels)), h.Counts[k*h.Bins:(k+1)*h.Bins], &s.dist)
 	}
@@ -415,6 +459,16 @@ func (t *TextureColumns) values(k int) []TextureValue {
 		if t.Counts != nil {
 			out[i].Counts = slices.Clone(t.Counts[at*cells : (at+1)*cells])
 		}
+	}
+	return out
+}
+
+// values are those of place k.
+func (t *CorrelationColumns) values(k int) []CorrelationValue {
+	out := make([]CorrelationValue, len(t.Correlations))
+	for i, c := range t.Correlations {
+		at := k*len(out) + i
+		out[i] = CorrelationValue{c, t.Pairs[at], t.Product[at], t.Covariance[at], t.Coefficient[at]}
 	}
 	return out
 }
@@ -482,6 +536,18 @@ func (c *Columns) chooseFailed() {
 			t.Numbers[n] = choose(t.Numbers[n], rows, no)
 		}
 	}
+	if c.Covered != nil {
+		c.Covered.choose(rows, nc)
+	}
+	if b := c.Blobs; b != nil {
+		b.Found, b.Kept = choose(b.Found, rows, 1), choose(b.Kept, rows, 1)
+		b.Seen, b.Area = choose(b.Seen, rows, 1), choose(b.Area, rows, 1)
+	}
+	if t := c.Correlations; t != nil {
+		nk := nc * len(t.Correlations)
+		t.Pairs, t.Product = choose(t.Pairs, rows, nk), choose(t.Product, rows, nk)
+		t.Covariance, t.Coefficient = choose(t.Covariance, rows, nk), choose(t.Coefficient, rows, nk)
+	}
 	if h := c.Histogram; h != nil {
 		h.Counts = choose(h.Counts, rows, nc*h.Bins)
 		h.Below, h.Above = choose(h.Below, rows, nc), choose(h.Above, rows, nc)
@@ -534,6 +600,9 @@ func (r *Result) AsRows() *Result {
 		if c.Coverage != nil && !math.IsNaN(c.Coverage[i]) {
 			to.Coverage, to.CoverageKnown = c.Coverage[i], true
 		}
+		if c.Covered != nil {
+			to.CoveredCount = c.Covered.Count[i]
+		}
 		if c.Bounds != nil {
 			b := c.Bounds[i]
 			to.Bounds = Rect{int(b[0]), int(b[1]), int(b[2]), int(b[3])}
@@ -548,7 +617,12 @@ func (r *Result) AsRows() *Result {
 			}
 			to.Limits = slices.Clone(c.Limits[from:c.LimitEnds[i]])
 		}
-		if c.Statistics&^Centroid == 0 && c.WeightedCentroid == nil && c.Textures == nil {
+		if b := c.Blobs; b != nil {
+			to.Blobs = &RegionBlobs{Found: uint64(b.Found[i]), Kept: uint64(b.Kept[i]), Area: b.Area[i],
+				All: b.Seen[i] == b.Kept[i]}
+		}
+		if c.Statistics&^Centroid == 0 && c.WeightedCentroid == nil && c.Textures == nil && c.Covered == nil &&
+			c.Correlations == nil {
 			continue // no channels were asked for
 		}
 		to.Channels = channels[i*nc : (i+1)*nc : (i+1)*nc]
@@ -574,6 +648,12 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 	}
 	if c.Textures != nil {
 		to.Textures = c.Textures.values(k)
+	}
+	if c.Covered != nil {
+		to.Covered = c.Covered.value(k)
+	}
+	if c.Correlations != nil {
+		to.Correlations = c.Correlations.values(k)
 	}
 	if asked.Has(Sum) {
 		to.Sum = c.Sum[k]

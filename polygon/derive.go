@@ -32,9 +32,13 @@ type deriver struct {
 	geo    []geometry  // of all regions
 	made   bool        // geo is known already, and only read
 	links  []link      // of all regions; nil where none is compared with another
+	cover  *coverage   // to be uploaded; nil where it is there, or not wanted
+	there  coverMemory // what is
 	values [][]float64 // of all regions, what limits between regions need: of each quantity, all channels
 	totals []int64     // pixels of each region with no frame, -1 where unknown; nil where none sticks out
 	steps  int64       // that counting them may take
+
+	regionBlobs []RegionBlobs // of all regions, where blobs are wanted
 }
 
 // newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
@@ -75,6 +79,11 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 	if nt > 0 {
 		textures = make([]TextureValue, n*nc*nt)
 	}
+	nk := p.listedCorrelations
+	var correlations []CorrelationValue
+	if nk > 0 {
+		correlations = make([]CorrelationValue, n*nc*nk)
+	}
 	var limits []LimitResult
 	if p.set.limitFrom != nil {
 		limits = make([]LimitResult, len(p.set.limits))
@@ -92,6 +101,9 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 			}
 			if nt > 0 {
 				ch.Textures = textures[k*nt : (k+1)*nt : (k+1)*nt]
+			}
+			if nk > 0 {
+				ch.Correlations = correlations[k*nk : (k+1)*nk : (k+1)*nk]
 			}
 			if cumulative != nil {
 				ch.Cumulative = cumulative[k*p.bins.bins : (k+1)*p.bins.bins : (k+1)*p.bins.bins]
@@ -173,7 +185,7 @@ func (d *deriver) inPieces(first int, stats []driver.MaskStats, hist histogramSo
 	if d.want&needHistogram != 0 {
 		each += nc * (d.frame.Format.Levels() / 256)
 	}
-	each += d.pairCounts() / 256
+	each += (d.pairCounts() + 4*nc*len(d.correlations)) / 256
 	const piece = 1 << 11 // in the unit of parallelWork
 	step := max(piece/each, 1)
 	n := len(stats) / nc
@@ -241,11 +253,13 @@ func inParallel(n int, f func(i int) error) error {
 
 // scratch is a worker's memory.
 type scratch struct {
-	dist     distribution
-	turns    []turn
-	outcomes []outcome
-	pairs    pairWork
-	textures []TextureValue // of the channel at hand, those of limits included
+	dist         distribution
+	turns        []turn
+	outcomes     []outcome
+	pairs        pairWork
+	textures     []TextureValue     // of the channel at hand, those of limits included
+	covered      CoveredValue       // likewise
+	correlations []CorrelationValue // likewise
 
 	// The region at hand, where its numbers end up in columns.
 	row         RegionResult
@@ -286,6 +300,16 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 	if d.asked.Has(Centroid) && r.Count > 0 {
 		r.Centroid = centroid(stats[0].SumX, stats[0].SumY, r.Count)
 		r.HasCentroid = true
+	}
+	if d.covered {
+		weight, ok := coveredWeight(r.Count, hist.weightsOf(0).sums)
+		if !ok {
+			return fmt.Errorf("%w: region %d covers %d/65536 pixels", ErrInconsistent, i, int64(weight))
+		}
+		r.CoveredCount = inPixels(weight)
+	}
+	if d.blobs != nil {
+		r.Blobs = &d.regionBlobs[i]
 	}
 	limits := d.set.Limits(i)
 	if cap(s.outcomes) < len(limits) {
@@ -328,6 +352,24 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 				return err
 			}
 		}
+		if d.covered {
+			var h counts
+			if d.coveredHistogram {
+				h = hist.of(c, &stats[c])
+			}
+			if err := d.coveredOf(s, i, c, &stats[c], hist.weightsOf(c), h); err != nil {
+				return err
+			}
+			if d.coveredListed && c < d.own {
+				r.Channels[c].Covered = new(CoveredValue)
+				*r.Channels[c].Covered = s.covered
+			}
+		}
+		if len(d.correlations) > 0 {
+			if err := d.correlatedOf(s, i, c, &r.Channels[c], &stats[c], hist.correlated); err != nil {
+				return err
+			}
+		}
 		if d.want.Has(Distances) {
 			d.compare(i, c, &r.Channels[c], &s.dist)
 		}
@@ -354,7 +396,7 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 			cols.putChannel(d.plan, s, i*len(stats)+c, &r.Channels[c])
 		}
 	}
-	var why string
+	var why, partly string
 	if len(limits) > 0 || d.links != nil {
 		why = unseen(r, limits)
 		switch {
@@ -364,6 +406,9 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 			why = lost
 		}
 	}
+	if d.set.covered && why == "" && d.leavesFrame(i) {
+		partly = outsideFrame + ": part of the region's outline"
+	}
 	if d.links != nil {
 		d.links[i].why = why
 	}
@@ -371,7 +416,16 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		if l.expression != nil || l.quantity.distance() && d.set.references[i].with >= 0 {
 			continue
 		}
-		r.Limits[k] = l.judge(&outcomes[k], why)
+		unseen := why
+		if l.quantity.covered() && !acceptsOutside(limits) {
+			unseen = cmp.Or(why, partly)
+		}
+		r.Limits[k] = l.judge(&outcomes[k], unseen)
+		if l.quantity == quantityBlobs {
+			if more := r.Blobs.tooMany(); more != "" {
+				r.Limits[k].Verdict, r.Limits[k].Reason = Fail, more
+			}
+		}
 		if l.quantity == quantityCoverage && !r.CoverageKnown {
 			r.Limits[k].Reason = "coverage is unknown: the region reaches too far outside the frame"
 		}
@@ -383,6 +437,9 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 	}
 	if cols != nil {
 		cols.put(i, r)
+	}
+	if d.blobs != nil && !d.listedBlobs {
+		r.Blobs = nil
 	}
 	return nil
 }
@@ -503,6 +560,21 @@ func (d *deriver) pairsOf(s *scratch, i, c int, to *ChannelStatistics, m *driver
 	return nil
 }
 
+// correlatedOf derives the correlations of channel c of region i, into the channel those that were asked for.
+func (d *deriver) correlatedOf(s *scratch, i, c int, to *ChannelStatistics, m *driver.MaskStats, from pairSource) error {
+	s.correlations = grow(s.correlations, len(d.correlations))
+	d.correlationsOf(s.correlations, from, c)
+	for k := range s.correlations {
+		v := &s.correlations[k]
+		if n := uint64(max(1, ringLags(v.Radius))); v.Pairs > m.Count*n {
+			return fmt.Errorf("%w: region %d, %v: %d pairs of %v in %d pixels", ErrInconsistent, i, d.channels[c], v.Pairs,
+				v.Correlation, m.Count)
+		}
+	}
+	copy(to.Correlations, s.correlations) // none where they are of limits alone, or for columns
+	return nil
+}
+
 // channel derives the wanted statistics of one channel. s.dist holds its distribution, for limits too.
 func (d *deriver) channel(s *scratch, at int, c *ChannelStatistics, m *driver.MaskStats) {
 	d.plainly(s, at, c, m)
@@ -580,6 +652,11 @@ func (d *deriver) plainly(s *scratch, at int, c *ChannelStatistics, m *driver.Ma
 // measureRegion is the quantity of a limit that is of the region; false where it has no value, or is of a channel.
 func measureRegion(l *Limit, r *RegionResult, stats *driver.MaskStats) (v float64, ok bool) {
 	switch l.quantity {
+	case quantityBlobs:
+		if r.Blobs == nil || r.Count == 0 {
+			return 0, false
+		}
+		return l.blobs.value(r.Blobs, l.scale, l.unit != 0), true
 	case quantityCount:
 		return float64(r.Count), true
 	case quantityArea:
@@ -590,6 +667,8 @@ func measureRegion(l *Limit, r *RegionResult, stats *driver.MaskStats) (v float6
 		return float64(r.Bounds.X1 - r.Bounds.X0), !r.Bounds.Empty()
 	case quantityHeight:
 		return float64(r.Bounds.Y1 - r.Bounds.Y0), !r.Bounds.Empty()
+	case quantityCoveredCount:
+		return r.CoveredCount, true
 	case quantityCentroidX, quantityCentroidY:
 		if r.Count == 0 {
 			return 0, false
@@ -616,6 +695,9 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch, k coding) (v float64, o
 		return float64(c.Distinct), true
 	case quantityPixels:
 		return float64(s.dist.withinOf(c.Channel, l.pixels, k)), true
+	}
+	if l.quantity.covered() {
+		return s.covered.measure(l.quantity)
 	}
 	if c.Count == 0 {
 		return 0, false
@@ -653,6 +735,8 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch, k coding) (v float64, o
 		return c.WeightedCentroid.Y, c.Has.Has(Centroid)
 	case quantityContrast, quantityHomogeneity, quantityEnergy, quantityCorrelation, quantityPairEntropy:
 		return l.texture(s.textures)
+	case quantityCoefficient, quantityCovariance:
+		return l.correlationOf(s.correlations)
 	default:
 		shape := &shapes[l.quantity-quantitySkewness]
 		return *shape.field(c), c.Has.Has(shape.is)
@@ -773,6 +857,10 @@ type histogramSource struct {
 	levels int
 	ranged bool // only the part between min and max was downloaded
 
+	weights    []driver.WeightSums // of the first own of channels; nil where none are weighted
+	weightHist []int64             // levels of each; nil without histograms
+	correlated pairSource
+
 	pairs    []uint32 // counts of pairs, each so many for a channel of a region, of the first own of channels
 	each     int
 	own      int
@@ -784,10 +872,31 @@ func (h histogramSource) from(n int) histogramSource {
 	if h.counts != nil {
 		h.counts = h.counts[n*h.levels:]
 	}
+	if h.weights != nil {
+		h.weights = h.weights[n/h.channels*h.own:]
+	}
+	if h.weightHist != nil {
+		h.weightHist = h.weightHist[n/h.channels*h.own*h.levels:]
+	}
 	if h.pairs != nil {
 		h.pairs = h.pairs[n/h.channels*h.own*h.each:]
 	}
+	if h.correlated.sums != nil {
+		h.correlated.skip += n / h.channels
+	}
 	return h
+}
+
+// weightsOf are the weighted sums of channel c; none where it is derived.
+func (h histogramSource) weightsOf(c int) (w weights) {
+	if c >= h.own {
+		return w
+	}
+	w.sums = &h.weights[c]
+	if h.weightHist != nil {
+		w.hist = h.weightHist[c*h.levels : (c+1)*h.levels]
+	}
+	return w
 }
 
 // pairsOf are the counts of pairs of channel c; nil where it is derived.

@@ -82,7 +82,9 @@ func (p *limitParser) expression(l *Limit) error {
 	}
 	l.spelled = strings.TrimSpace(p.src[from:p.at])
 	for i := range x.operands {
-		if o := &x.operands[i]; o.is.quantity.distance() {
+		if o := &x.operands[i]; o.is.quantity == quantityBlobs {
+			return p.failAt(o.at, "%s can't be part of an expression", o.is.spelled)
+		} else if o.is.quantity.distance() {
 			return p.failAt(o.at, "%s is of a region and its reference, and can't be part of an expression", o.is.spelled)
 		}
 	}

@@ -61,11 +61,13 @@ type Limit struct {
 	percent  exact.Fraction // of a percentile
 	spelled  string         // the quantity as reasons spell it
 
-	pixels     interval    // of "count of pixels ..."
-	offset     Offset      // of a quantity of pairs
-	expression *expression // of a limit between regions
-	want       interval
-	op         operator
+	pixels      interval    // of "count of pixels ..."
+	offset      Offset      // of a quantity of pairs
+	expression  *expression // of a limit between regions
+	blobs       *blobQuery  // of a quantity of blobs
+	want        interval
+	op          operator
+	correlation Correlation // of a coefficient or a covariance
 
 	millimetres bool   // there is a unit somewhere: lengths and areas are in mm and mm²
 	unit        int    // of the condition: 1 of mm, 2 of mm²
@@ -84,6 +86,7 @@ const (
 	quantityHeight
 	quantityCentroidX
 	quantityCentroidY
+	quantityCoveredCount // of weighted pixels, as those from quantityCoveredSum on
 	quantitySum
 	quantityMean
 	quantityVariance
@@ -115,6 +118,13 @@ const (
 	quantityEnergy
 	quantityCorrelation
 	quantityPairEntropy
+	quantityCoveredSum
+	quantityCoveredMean
+	quantityCoveredVariance
+	quantityCoveredStdDev
+	quantityBlobs       // of the blobs of the region
+	quantityCoefficient // and that behind it: of a correlation
+	quantityCovariance
 	quantityExpression // of quantities of several regions
 )
 
@@ -166,8 +176,14 @@ var pairQuantities = map[string]quantity{
 // pairs says that the quantity is of pairs of pixels.
 func (q quantity) pairs() bool { return q >= quantityContrast && q <= quantityPairEntropy }
 
+// correlates says that the quantity is of a correlation.
+func (q quantity) correlates() bool { return q == quantityCoefficient || q == quantityCovariance }
+
+// ofPairs says that the quantity is of two samples at a time, and those of the frame's own channels.
+func (q quantity) ofPairs() bool { return q.pairs() || q.correlates() }
+
 // ofRegion says that the quantity is not of a channel.
-func (q quantity) ofRegion() bool { return q <= quantityCentroidY }
+func (q quantity) ofRegion() bool { return q <= quantityCoveredCount || q == quantityBlobs }
 
 // distance says that the quantity is one from the region's reference.
 func (q quantity) distance() bool { return q >= quantityKolmogorovSmirnov && q <= quantityChiSquare }
@@ -316,8 +332,11 @@ func (l *Limit) needs() Statistics {
 		}
 		return needs
 	}
-	if l.quantity.pairs() {
-		return Count // pairs are counted where there are offsets
+	if l.quantity.ofPairs() || l.quantity.covered() {
+		return Count // what else they take is found apart
+	}
+	if l.quantity == quantityBlobs {
+		return 0 // they are found where reductions ask for them
 	}
 	if l.quantity >= quantitySkewness {
 		return shapes[l.quantity-quantitySkewness].is
@@ -362,7 +381,7 @@ func unseen(r *RegionResult, limits []*Limit) string {
 		return ""
 	case r.CoverageKnown && r.Coverage == 0:
 		return outsideFrame + ": all of the region's pixels"
-	case !r.Bounds.Empty() && slices.ContainsFunc(limits, func(l *Limit) bool { return l.quantity == quantityCoverage }):
+	case !r.Bounds.Empty() && acceptsOutside(limits):
 		return ""
 	case !r.CoverageKnown:
 		return outsideFrame + ": the region reaches so far that its pixels there are not counted"
@@ -372,6 +391,11 @@ func unseen(r *RegionResult, limits []*Limit) string {
 		return outsideFrame + ": less than 0.1 % of the region's pixels"
 	}
 	return fmt.Sprintf("%s: %.3g %% of the region's pixels", outsideFrame, min(share, 99.9))
+}
+
+// acceptsOutside says that a limit says how much of the region has to lie inside of the frame.
+func acceptsOutside(limits []*Limit) bool {
+	return slices.ContainsFunc(limits, func(l *Limit) bool { return l.quantity == quantityCoverage })
 }
 
 // judge is the outcome of a limit of a region whose limits can't pass for a reason, if there is one.
@@ -391,7 +415,7 @@ func (l *Limit) judge(o *outcome, unseen string) LimitResult {
 func (l *Limit) reason(v float64, c Channel) string {
 	var b strings.Builder
 	b.WriteString(l.named(c))
-	if l.quantity == quantityPixels {
+	if l.quantity == quantityPixels || l.quantity == quantityBlobs {
 		b.WriteByte(':')
 	}
 	b.WriteByte(' ')
@@ -481,10 +505,16 @@ func (o *outcome) lack(c Channel, why string) {
 // quantity of pairs.
 func (l *Limit) novalue() string {
 	switch {
+	case l.quantity.covered():
+		return "the region covers nothing"
 	case l.quantity == quantityCorrelation:
 		return "no two pixels of the region lie so, or all are of one level"
-	case l.quantity.pairs():
+	case l.quantity.correlates() && l.correlation.Kind == Framed && l.correlation.Frame == "":
+		return "there is no frame before, or nothing to compare with it"
+	case l.quantity.pairs(), l.quantity == quantityCovariance:
 		return "no two pixels of the region lie so"
+	case l.quantity == quantityCoefficient:
+		return "no two pixels of the region lie so, or all samples of one side are equal"
 	}
 	if l.quantity == quantityWeightedX || l.quantity == quantityWeightedY {
 		return "all samples are 0"

@@ -46,11 +46,20 @@ const MaxLimit = 256
 //	         | "skewness" | "kurtosis" | "entropy" | "mad" | "iqr"
 //	         | "ks" | "wasserstein" | "js" | "chisquare"
 //	         | ( "contrast" | "homogeneity" | "energy" | "correlation" | "entropy" ) "(" dx "," dy ")"
+//	         | ( "autocorrelation" | "autocovariance" ) "(" dx "," dy ")" | "radial" "(" r ")"
+//	         | ( "correlation" | "covariance" ) "(" ( "r" | "g" | "b" | "a" ) ")"
+//	         | ( "ncc" | "covariance" ) "of" ( frame | "the" "frame" "before" ) [ "at" "(" dx "," dy ")" ]
 //	         | "width" | "height" | ( "centroid" | "weighted" | "min" | "max" ) "." ( "x" | "y" )
+//	         | "covered" "." ( "count" | "sum" | "mean" | "variance" | "stddev" )
 //	         | "count" "of" "pixels" ( "below" number | "above" number | "in" interval )
+//	         | "blobs" [ "(" feature { "and" feature } ")" ] | ( "max" | "sum" ) "blob" "." number-of-a-blob
+//	feature  = number-of-a-blob ( op number | "in" interval ) [ unit ]
+//	number-of-a-blob = "area" | "length" | "breadth" | "perimeter" | "x" | "y" | "angle" | "roundness" | "holes"
+//	         | "mean" | "stddev" | "min" | "max" | "sum"
 //	op       = "<" | "<=" | ">" | ">=" | "==" | "!="
 //	interval = ( "[" | "(" ) number "," number ( "]" | ")" )
 //	unit     = "mm" | "mm2" | "mm²"
+//	frame    = the name of another frame in double quotes
 //
 // or, between regions:
 //
@@ -70,7 +79,11 @@ const MaxLimit = 256
 // are equal: a limit on them fails there. ks, wasserstein, js and chisquare are distances from the region's
 // [Reference], which it must have. Quantities with dx and dy are of pairs of pixels, the second dx columns to the right
 // of the first and dy rows below: see [TextureValue]. They have no value, and limits on them fail, where there is no
-// such pair, and a correlation where all levels are equal.
+// such pair, and a correlation where all levels are equal. Quantities from autocorrelation on are of a [Correlation]: a
+// coefficient, or a covariance.
+//
+// Quantities of covered are of pixels weighted by the share of them that the region covers, see [CoveredValue];
+// covered.count is the region's area in the frame.
 //
 // width and height are of the region's bounds, centroid of its pixels, weighted is the centroid weighted by the
 // samples, min and max are the centres of the first pixels with these values. Lengths, positions and areas (area,
@@ -256,7 +269,9 @@ var limitChannels = map[string]Channel{
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
 	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of centroid, weighted, min " +
-	"or max, a percentile such as p99, contrast, homogeneity, energy, correlation or entropy of pairs such as (1,0), or " +
+	"or max, a percentile such as p99, contrast, homogeneity, energy, correlation or entropy of pairs such as (1,0), " +
+	"autocorrelation or autocovariance at a lag such as (8,0), radial(r), covariance(channel), ncc or covariance of a frame, " +
+	"count, sum, mean, variance or stddev of covered, blobs, max blob or sum blob, or " +
 	"count of pixels below, above or in"
 
 const expectedChannel = "r, g, b, a, gray, gray709, hue, saturation, value, lab.l, lab.a, lab.b, matrix.x, matrix.y, " +
@@ -307,6 +322,9 @@ func (p *limitParser) dot() bool {
 // measured reads what a limit is about.
 func (p *limitParser) measured(l *Limit) error {
 	start := p.at
+	if p.aheadBlobs() {
+		return p.blobs(l)
+	}
 	if c, ok := limitChannels[p.text]; ok && p.kind == tokenWord {
 		word := *p
 		if c == Gray && strings.HasPrefix(p.src[p.pos:], "709") {
@@ -342,8 +360,10 @@ func (p *limitParser) measured(l *Limit) error {
 	switch weighted := l.quantity == quantityWeightedX || l.quantity == quantityWeightedY; {
 	case l.channel == Hue && !l.quantity.ofHue():
 		return p.failAt(start, "hue is an angle: it has mean, variance, stddev, mode, distinct, entropy and count of pixels")
-	case l.channel.isDerived() && l.quantity.pairs():
+	case l.channel.isDerived() && l.quantity.ofPairs():
 		return p.failAt(start, "pairs are of the frame's own channels")
+	case l.channel.isDerived() && l.quantity.covered():
+		return p.failAt(start, "covered pixels are of the frame's own channels")
 	case weighted && l.channel.signed():
 		return p.failAt(start, "%v may be negative: it is no weight", l.channel)
 	}
@@ -359,6 +379,22 @@ func (p *limitParser) quantity(l *Limit) error {
 	}
 	if p.text == "p" && isDigit(p.peek(0)) {
 		return p.percentile(l)
+	}
+	if p.text == "covered" {
+		p.next()
+		if !p.sign(".") {
+			return p.fail(`"." behind covered`)
+		}
+		q, ok := coveredQuantities[p.text]
+		if !ok || p.kind != tokenWord {
+			return p.fail("count, sum, mean, variance or stddev")
+		}
+		l.quantity, l.spelled = q, "covered."+p.text
+		p.next()
+		return nil
+	}
+	if ok, err := p.correlation(l); ok {
+		return err
 	}
 	pair, isPair := pairQuantities[p.text]
 	q, ok := quantities[p.text]
@@ -435,25 +471,135 @@ func (p *limitParser) pair(l *Limit, q quantity) error {
 	l.quantity, l.spelled = q, p.text
 	p.next()
 	at := p.at
-	if !p.sign("(") {
-		return p.fail(`"(" and the offset of a pair of pixels, such as (1,0)`)
-	}
-	for i, to := range []*int{&l.offset.DX, &l.offset.DY} {
-		n, err := strconv.Atoi(p.text)
-		if p.kind != tokenNumber || err != nil {
-			return p.fail("a whole number of pixels")
-		}
-		*to = n
-		p.next()
-		if end := [2]string{",", ")"}[i]; !p.sign(end) {
-			return p.fail(strconv.Quote(end))
-		}
+	var err error
+	if l.offset, err = p.offset("the offset of a pair of pixels, such as (1,0)"); err != nil {
+		return err
 	}
 	if why := l.offset.wrong(); why != "" {
 		return p.failAt(at, "the offset %v %s", l.offset, why)
 	}
 	l.spelled += l.offset.String()
 	return nil
+}
+
+// offset reads (dx,dy), which is what.
+func (p *limitParser) offset(what string) (o Offset, err error) {
+	if !p.sign("(") {
+		return o, p.fail(`"(" and ` + what)
+	}
+	for i, to := range []*int{&o.DX, &o.DY} {
+		n, err := strconv.Atoi(p.text)
+		if p.kind != tokenNumber || err != nil {
+			return o, p.fail("a whole number of pixels")
+		}
+		*to = n
+		p.next()
+		if end := [2]string{",", ")"}[i]; !p.sign(end) {
+			return o, p.fail(strconv.Quote(end))
+		}
+	}
+	return o, nil
+}
+
+// correlation reads a quantity of a correlation, if one is next: autocorrelation and autocovariance with a lag, radial
+// with a distance, correlation and covariance with another channel, ncc and covariance of another frame.
+func (p *limitParser) correlation(l *Limit) (bool, error) {
+	word, c := p.text, &l.correlation
+	l.quantity = quantityCoefficient
+	at, err := p.at, error(nil)
+	switch word {
+	case "autocovariance", "covariance":
+		l.quantity = quantityCovariance
+	case "autocorrelation", "radial", "ncc":
+	case "correlation": // of levels, unless it is of a channel
+		q := *p
+		q.next()
+		if q.next(); q.kind != tokenWord {
+			return false, nil
+		}
+	default:
+		return false, nil
+	}
+	p.next()
+	switch word {
+	case "autocorrelation", "autocovariance":
+		c.Kind = Lagged
+		at = p.at
+		c.Offset, err = p.offset("a lag, such as (8,0)")
+	case "radial":
+		c.Kind = Radial
+		err = p.inBrackets("a distance, such as (5)", func() (err error) {
+			at = p.at
+			c.Radius, err = p.whole()
+			return err
+		})
+	case "ncc":
+		err = p.ofFrame(c)
+	default:
+		if word == "covariance" && p.kind == tokenWord {
+			err = p.ofFrame(c)
+			break
+		}
+		c.Kind = Crossed
+		err = p.inBrackets("another channel, such as (g)", func() error {
+			with, ok := limitChannels[p.text]
+			if !ok || p.kind != tokenWord || with.isDerived() && with != Gray {
+				return p.fail("one of the frame's own channels: r, g, b or a")
+			}
+			c.With = with
+			p.next()
+			return nil
+		})
+	}
+	if err != nil {
+		return true, err
+	}
+	if why := c.wrong(); why != "" {
+		return true, p.failAt(at, "%s %s", c.spelled(l.quantity), why)
+	}
+	l.spelled = c.spelled(l.quantity)
+	return true, nil
+}
+
+// inBrackets reads what f does between brackets.
+func (p *limitParser) inBrackets(what string, f func() error) error {
+	if !p.sign("(") {
+		return p.fail(`"(" and ` + what)
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	if !p.sign(")") {
+		return p.fail(`")"`)
+	}
+	return nil
+}
+
+// ofFrame reads the frame that the second pixels are of, and the shift.
+func (p *limitParser) ofFrame(c *Correlation) (err error) {
+	c.Kind = Framed
+	if !p.word("of") {
+		return p.fail(`"of" and a frame, such as "golden"`)
+	}
+	switch {
+	case p.word("the"):
+		if !p.word("frame") {
+			return p.fail(`"frame before"`)
+		}
+		if !p.word("before") {
+			return p.fail(`"before"`)
+		}
+	case p.kind != tokenString || p.pos-p.at == 2:
+		return p.fail(`the name of a frame in double quotes, or "the frame before"`)
+	default:
+		c.Frame = p.src[p.at+1 : p.pos-1]
+		p.next()
+	}
+	if !p.word("at") {
+		return nil
+	}
+	c.Offset, err = p.offset("a shift, such as (0,0)")
+	return err
 }
 
 func (p *limitParser) percentile(l *Limit) error {

@@ -33,6 +33,20 @@ type plan struct {
 	levels        int      // grey levels of pairs
 	matrices      bool     // the counts are returned, too
 
+	covered          bool // pixels are weighted, for results or limits
+	coveredListed    bool // for results
+	coveredHistogram bool
+	blobs            *BlobSpec // nil where none are wanted
+	listedBlobs      bool      // they are returned, and not only for limits
+	blobChannel      int       // of channels
+	blobSteps        []driver.BlobStep
+
+	correlations       []Correlation // those asked for, and those of limits
+	listedCorrelations int           // how many were asked for
+	correlating        []correlating // the ops that sum them up
+	places             []sumPlace    // of each correlation
+	others             map[string]kernels.Picture
+
 	colors  driver.Colors
 	own     int      // channels of the frame: those behind are derived
 	codings []coding // of all channels; nil where none is derived
@@ -93,7 +107,8 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 			"makes %d values for %d regions of %d channels: the limit is %d",
 			n*series, s.Len(), len(p.channels), maxResultValues)
 	}
-	if p.listed&(Histogram|Cumulative) != 0 {
+	p.planCovered(&r)
+	if p.listed&(Histogram|Cumulative) != 0 || p.coveredHistogram {
 		bins := int64(r.Histogram.Bins)
 		if bins == 0 {
 			bins = int64(f.Format.Levels())
@@ -108,6 +123,8 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 		}
 	}
 	p.planPairs(bad, r.Cooccurrence)
+	p.planBlobs(bad, r.Blobs)
+	p.planCorrelations(bad, &r)
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}
@@ -122,6 +139,9 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	}
 	p.want = p.asked | s.needs
 	if slices.Contains(p.channels, Hue) && (p.want|p.listed)&hueStatistics&^(Count|Histogram|Cumulative) != 0 {
+		p.want |= needDistribution
+	}
+	if p.coveredHistogram || p.blobs != nil && p.blobs.Threshold == ThresholdPercentiles {
 		p.want |= needDistribution
 	}
 	p.distribution = p.want&needHistogram != 0
@@ -163,7 +183,7 @@ func (p *plan) checkLimits() error {
 		return l.toothless(most, pixels, format) != ""
 	})
 	kept := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
-		return (l.quantity.distance() || l.quantity.pairs()) && spaceOf(l.channel) != 0 && p.own >= 3
+		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered()) && spaceOf(l.channel) != 0 && p.own >= 3
 	})
 	if !missing && !toothless && !kept {
 		return nil
@@ -180,9 +200,12 @@ func (p *plan) checkLimits() error {
 			if at := slices.IndexFunc(named, func(c Channel) bool { return !have[c] }); at >= 0 {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "the frame has no %v channel (%s)",
 					named[at], p.frame.Format)
-			} else if l.quantity.pairs() && l.channel == Gray && p.own >= 3 {
+			} else if l.quantity.ofPairs() && l.channel == Gray && p.own >= 3 {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "pairs are of the frame's own channels (%s)",
 					p.frame.Format)
+			} else if l.quantity.covered() && l.channel == Gray && p.own >= 3 {
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
+					"covered pixels are of the frame's own channels (%s)", p.frame.Format)
 			} else if l.quantity.distance() && spaceOf(l.channel) != 0 && p.own >= 3 && p.set.references[i].kept != nil {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
 					"the reference's counts are of the frame's own channels: compare %v with another region", l.channel)

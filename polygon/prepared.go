@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -30,6 +31,9 @@ type Prepared struct {
 	bytes         int64
 	geo           atomic.Pointer[[]geometry] // of the first call that got that far
 	closed        atomic.Bool
+
+	mu    sync.Mutex
+	cover *preparedCover // nil until a call wants it
 }
 
 // Prepare finds the pixels of each region inside frames of the given size and keeps them on dev until [Prepared.Close]
@@ -93,7 +97,17 @@ func (p *Prepared) Reduce(ctx context.Context, f kernels.Picture, r Reductions) 
 		cached = *g
 	}
 	d := newDeriver(pl, cached)
-	err = d.run(ctx, p.dev, 0, kernels.Held(prepared), func(*kernels.Queue) (driver.Slice, error) {
+	held := kernels.Held(prepared)
+	if pl.covered {
+		cover, err := p.covering(ctx, pl)
+		if err != nil {
+			return nil, err
+		}
+		defer cover.memory.Release()
+		d.there = cover.there
+		held += kernels.Held(cover.there.at)
+	}
+	err = d.run(ctx, p.dev, 0, held, func(*kernels.Queue) (driver.Slice, error) {
 		return prepared.Slice(), nil
 	})
 	if err != nil {
@@ -111,5 +125,59 @@ func (p *Prepared) Reduce(ctx context.Context, f kernels.Picture, r Reductions) 
 func (p *Prepared) Close() error {
 	p.closed.Store(true)
 	p.memory.Drop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cover != nil {
+		p.cover.memory.Drop()
+		p.cover = nil
+	}
 	return nil
+}
+
+// preparedCover is the coverage of prepared regions, which the device may take back as it may the regions.
+type preparedCover struct {
+	memory *kernels.Resident[byte]
+	there  coverMemory
+}
+
+// covering is the coverage on the device, held until its memory is released. The first call that wants it makes it, as
+// does one after the device took it back; calls meanwhile may make their own.
+func (p *Prepared) covering(ctx context.Context, pl *plan) (*preparedCover, error) {
+	p.mu.Lock()
+	if p.cover != nil {
+		if _, ok := p.cover.memory.Acquire(); ok {
+			defer p.mu.Unlock()
+			return p.cover, nil
+		}
+	}
+	p.mu.Unlock()
+	c, err := pl.coverOf(ctx, p.dev)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := kernels.Store[byte](p.dev, int(c.bytes()), "boundary pixels")
+	if err != nil {
+		return nil, err
+	}
+	made := &preparedCover{memory: memory}
+	job := kernels.Job{Label: "prepare coverage", Units: int64(len(c.pixels))}
+	if err := p.dev.Do(ctx, job, func(q *kernels.Queue) (err error) {
+		made.there, err = c.upload(q, memory.Buffer())
+		return err
+	}); err != nil {
+		memory.Release()
+		memory.Drop()
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed.Load():
+		memory.Drop() // once it is released
+	case p.cover != nil && !p.cover.memory.Gone():
+		memory.Drop()
+	default:
+		p.cover = made
+	}
+	return made, nil
 }

@@ -66,11 +66,18 @@ func (q Quantity) In(c Channel) Quantity {
 	return q
 }
 
+// Correlation is the correlation whose coefficient or covariance the quantity is, if it is one.
+func (q Quantity) Correlation() (Correlation, bool) {
+	return q.of.correlation, q.of.quantity.correlates()
+}
+
 // Covers says that a limit on q is also one on other: they are the same but for the channel, and q names none or the
 // same.
 func (q Quantity) Covers(other Quantity) bool {
 	a, b := &q.of, &other.of
 	return a.quantity == b.quantity && a.percent == b.percent && a.pixels == b.pixels && a.offset == b.offset &&
+		(a.blobs == nil || a.spelled == b.spelled) &&
+		a.correlation == b.correlation &&
 		(a.channel == NoChannel || a.channel == b.channel)
 }
 
@@ -90,7 +97,12 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 	switch l.quantity {
 	case quantityCoverage:
 		hi = 1
-	case quantityArea, quantityKurtosis:
+	case quantityBlobs:
+		if f := l.blobs.feature; f != nil && (f.name == "x" || f.name == "y" || f.name == "angle") {
+			return -math.MaxFloat64, math.MaxFloat64
+		}
+		hi = math.MaxFloat64
+	case quantityArea, quantityKurtosis, quantityCoveredCount, quantityCoveredSum:
 		hi = math.MaxFloat64
 	case quantityWidth, quantityHeight, quantityCentroidX, quantityCentroidY, quantityMinX, quantityMinY, quantityMaxX,
 		quantityMaxY, quantityWeightedX, quantityWeightedY:
@@ -107,13 +119,15 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 		hi = (driver.MaxPairLevels - 1) * (driver.MaxPairLevels - 1)
 	case quantityHomogeneity, quantityEnergy:
 		hi = 1
-	case quantityCorrelation:
+	case quantityCorrelation, quantityCoefficient:
 		return -1, 1
+	case quantityCovariance:
+		return -hi * hi / 4, hi * hi / 4
 	case quantityPairEntropy:
 		hi = 16 // of 256 by 256 pairs
-	case quantityVariance:
+	case quantityVariance, quantityCoveredVariance:
 		hi *= hi / 4
-	case quantityStdDev:
+	case quantityStdDev, quantityCoveredStdDev:
 		hi /= 2
 	case quantityDistinct:
 		hi++

@@ -31,6 +31,9 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Pictur
 		return nil, err
 	}
 	d := newDeriver(p, nil)
+	if d.cover, err = p.coverOf(ctx, dev); err != nil {
+		return nil, err
+	}
 	err = d.run(ctx, dev, kernels.Bytes[byte](int(size)), 0, func(q *kernels.Queue) (driver.Slice, error) {
 		b, err := prepare(q, prep, size)
 		return b.Slice(), err
@@ -71,6 +74,10 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 
 	// Only the rows that regions can reach are uploaded.
 	_, y0, _, y1 := d.set.rows.pixels()
+	if d.covered {
+		top, bottom := d.set.rows.coverRows()
+		y0, y1 = min(y0, top), max(y1, bottom)
+	}
 	y0, y1 = max(y0, 0), min(y1, d.frame.Height)
 	if y0 >= y1 {
 		y0, y1 = 0, 1
@@ -82,38 +89,66 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			hostPool.Put(host)
 		}
 	}()
-	size, uploaded := d.frame.Resident.Len(), 0
-	if size > 0 {
-		y0, y1 = 0, d.frame.Height
-		host.pieces = host.pieces[:0]
-	} else {
-		host.pieces, size = rowsOf(&d.frame, host.pieces[:0], y0, y1)
-		defer clear(host.pieces[:cap(host.pieces)])
-		uploaded = size
-	}
+	intake := &host.intake
+	intake.Take(&d.frame, y0, y1)
+	defer intake.Forget()
+	y0, y1 = intake.Rows()
+	size := int64(d.frame.Resident.Len()) + intake.Footprint()
 
-	perRegion, pairBytes := d.histogramBytes(), 4*int64(d.pairCounts())
+	perRegion, pairBytes, weightLevels := d.histogramBytes(), 4*int64(d.pairCounts()), 0
+	if d.coveredHistogram {
+		weightLevels = levels
+		pairBytes += 8 * int64(d.own*levels)
+	}
+	pairBytes += kernels.Bytes[driver.PairSums](d.correlationSums(1))
 	batch := n
 	if perRegion+pairBytes > 0 {
 		// On a small device histograms get a quarter of what is left beside frame and regions, so that calls can
 		// overlap.
-		arena := min(histogramArena, (dev.Info().MemoryBytes-extra-int64(size))/4)
+		arena := min(histogramArena, (dev.Info().MemoryBytes-extra-size)/4)
 		batch = int(max(1, min(int64(n), arena/(perRegion+pairBytes))))
 	}
 	hlen := 0
 	if perRegion > 0 {
 		hlen = batch * nc * levels
 	}
-	pairs, pairScratch, err := d.pairOp(dev, y0, y1)
+	pairs, pairScratch, err := d.pairOp(dev, y0, y1, intake.Stride())
 	if err != nil {
 		return err
 	}
-	plen := batch * d.pairCounts()
-	footprint := extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) +
-		kernels.Bytes[uint32](hlen) + kernels.Bytes[uint32](plen) + kernels.Bytes[byte](int(pairScratch))
+	found, blobBytes, err := d.blobOp(dev, y0, y1, intake.Stride(), batch)
+	if err != nil {
+		return err
+	}
+	plen, wlen := batch*d.pairCounts(), 0
+	coverBytes := int64(0)
+	if d.covered {
+		wlen = batch * d.own
+	}
+	if d.cover != nil {
+		coverBytes = d.cover.bytes()
+	}
+	correlates, correlateScratch, err := d.correlationOps(dev, y0, y1, intake.Stride())
+	if err != nil {
+		return err
+	}
+	others, more := d.takeOthers(y0, y1)
+	defer func() {
+		for _, o := range others {
+			o.Forget()
+		}
+	}()
+	clen := d.correlationSums(batch)
+	footprint := extra + intake.Footprint() + kernels.Bytes[driver.MaskStats](batch*nc) +
+		kernels.Bytes[uint32](hlen) + kernels.Bytes[uint32](plen) + kernels.Bytes[byte](int(pairScratch)) +
+		kernels.Bytes[byte](int(coverBytes)) + kernels.Bytes[driver.WeightSums](wlen) +
+		kernels.Bytes[int64](wlen*weightLevels) + kernels.Bytes[driver.PairSums](clen) +
+		kernels.Bytes[byte](int(correlateScratch)) + more + blobBytes
 	host.stats = grow(host.stats, batch*nc)
 	host.hist = grow(host.hist, hlen)
 	host.pairs = grow(host.pairs, plen)
+	host.weights, host.weightHist = grow(host.weights, wlen), grow(host.weightHist, wlen*weightLevels)
+	host.sums = grow(host.sums, clen)
 	columns := d.histogram()
 	switch {
 	case columns == nil:
@@ -123,16 +158,20 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		columns.makeCounts(n * nc)
 	}
 
-	work := int64(uploaded)
-	work += d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes()) * int64(1+len(d.offsets))
-	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held + kernels.Held(d.frame.Resident), Units: work,
+	work := intake.Work()
+	work += d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes()) * (int64(1+len(d.offsets)) + d.correlationWork())
+	if found != nil {
+		work += int64(1+len(d.blobSteps)) * d.set.work(0, n, d.frame.Width, y0, y1, 1)
+	}
+	held += kernels.Held(d.frame.Resident)
+	for name, f := range d.others {
+		held += kernels.Held(f.Resident)
+		work += others[name].Work()
+	}
+	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held, Units: work,
 		Timing: &d.res.Timing}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		prepared, err := prepare(q)
-		if err != nil {
-			return err
-		}
-		pixels, err := kernels.Alloc[byte](q, uploaded, "frame")
 		if err != nil {
 			return err
 		}
@@ -151,24 +190,50 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		if pairs.Scratch, err = scratchOf(q, pairScratch); err != nil {
 			return err
 		}
-		if err := kernels.UploadChunks(q, pixels, host.pieces); err != nil {
+		weightSums, err := kernels.Alloc[driver.WeightSums](q, wlen, "weighted sums")
+		if err != nil {
 			return err
 		}
-		if uploaded == 0 {
-			pixels = d.frame.Resident
+		weightHist, err := kernels.Alloc[int64](q, wlen*weightLevels, "weighted histograms")
+		if err != nil {
+			return err
+		}
+		if d.cover != nil {
+			to, err := kernels.Alloc[byte](q, int(coverBytes), "boundary pixels")
+			if err != nil {
+				return err
+			}
+			if d.there, err = d.cover.upload(q, to); err != nil {
+				return err
+			}
+		}
+		if err := found.alloc(q); err != nil {
+			return err
+		}
+		sums, err := kernels.Alloc[driver.PairSums](q, clen, "correlations")
+		if err != nil {
+			return err
+		}
+		room, err := scratchOf(q, correlateScratch)
+		if err != nil {
+			return err
+		}
+		frame, err := intake.Run(q)
+		if err != nil {
+			return err
+		}
+		if err := d.runOthers(q, others, correlates); err != nil {
+			return err
 		}
 		if err := d.measureExtents(ctx, q.OnHost); err != nil { // while the device prepares and copies
 			return err
 		}
 		op := driver.MaskReduce{
 			Prepared: prepared,
-			Frame: driver.Image{
-				Data: pixels.Slice(), Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.RowBytes(),
-				Format: d.frame.Format,
-			},
-			Row0:   y0,
-			What:   d.what,
-			Colors: d.colors,
+			Frame:    frame,
+			Row0:     y0,
+			What:     d.what,
+			Colors:   d.colors,
 		}
 		for first := 0; first < n; first += batch {
 			count := min(batch, n-first)
@@ -192,13 +257,48 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 					return err
 				}
 			}
+			if d.covered {
+				n := count * d.own
+				if err := d.weigh(q, op.Frame, y0, first, count, weightSums.Range(0, n),
+					weightHist.Range(0, n*weightLevels), host); err != nil {
+					return err
+				}
+			}
+			if clen > 0 {
+				if err := d.correlate(q, correlates, prepared, room, op.Frame.Data, first, count, sums, host.sums); err != nil {
+					return err
+				}
+			}
 			src, err := host.download(q, s, h, levels)
 			if err != nil {
 				return err
 			}
+			if err := intake.Err("frame"); err != nil {
+				return err
+			}
+			for name, o := range others {
+				if err := o.Err("frames", name); err != nil {
+					return err
+				}
+			}
+			src.own, src.channels = d.own, nc
+			if d.covered {
+				src.weights = host.weights[:count*d.own]
+			}
+			if d.coveredHistogram {
+				src.weightHist = host.weightHist[:count*d.own*levels]
+			}
+			if found != nil {
+				found.op.Prepared, found.op.Frame = prepared, op.Frame
+				if err := d.findBlobs(q, found, first, d.ranges(host.stats[:count*nc], src)); err != nil {
+					return err
+				}
+			}
 			if plen > 0 {
 				src.pairs, src.each = host.pairs[:count*d.pairCounts()], d.pairCounts()/d.own
-				src.own, src.channels = d.own, nc
+			}
+			if clen > 0 {
+				src.correlated = pairSource{sums: host.sums, count: count}
 			}
 			if err := d.inPieces(first, host.stats[:count*nc], src, q.OnHost); err != nil {
 				return err
@@ -211,39 +311,16 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	return err
 }
 
-// rowsOf returns the pieces of rows [y0, y1) of a frame in host memory and their number of bytes; the gap behind the
-// last of them is left out. The pieces are appended to dst.
-func rowsOf(f *kernels.Picture, dst [][]byte, y0, y1 int) ([][]byte, int) {
-	stride := f.RowBytes()
-	from := y0 * stride
-	n := (y1-y0-1)*stride + f.Width*f.Format.PixelBytes()
-	left := n
-	for _, p := range f.Data {
-		if from >= len(p) {
-			from -= len(p)
-			continue
-		}
-		p = p[from:]
-		from = 0
-		if len(p) > left {
-			p = p[:left]
-		}
-		if len(p) > 0 {
-			dst = append(dst, p)
-		}
-		if left -= len(p); left == 0 {
-			break
-		}
-	}
-	return dst, n
-}
-
 // hostMemory is where a call's downloads go. It is pooled: with 65,536 bins it is large.
 type hostMemory struct {
-	pieces [][]byte
+	intake kernels.Intake
 	stats  []driver.MaskStats
 	hist   []uint32
 	pairs  []uint32
+	sums   []driver.PairSums
+
+	weights    []driver.WeightSums
+	weightHist []int64
 }
 
 var hostPool = sync.Pool{New: func() any { return new(hostMemory) }}

@@ -4,6 +4,8 @@ package polygon
 
 import (
 	"math"
+	"math/big"
+	"strconv"
 
 	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
@@ -76,7 +78,7 @@ func (p Position) centre() Point { return Point{float64(p.X) + 0.5, float64(p.Y)
 // convert is the value of a quantity in mm or mm².
 func (s *Scale) convert(q quantity, v float64) float64 {
 	switch to := s.exactly(); q {
-	case quantityArea, quantityCount, quantityPixels:
+	case quantityArea, quantityCount, quantityPixels, quantityCoveredCount:
 		return to.Area(v)
 	case quantityWidth:
 		return to.Width(v)
@@ -88,6 +90,30 @@ func (s *Scale) convert(q quantity, v float64) float64 {
 		return to.Y(v)
 	}
 	return v
+}
+
+// pixels is a number of mm in pixels, of a kind that shapeParser.measure knows: the exact number of the decimals, rounded
+// once to float64.
+func (s *Scale) pixels(kind byte, mm float64) float64 {
+	each, from := s.X, 0.0
+	switch kind {
+	case 'x':
+		from = s.Origin.X
+	case 'y':
+		each, from = s.Y, s.Origin.Y
+	case 'h':
+		each = s.Y
+	}
+	px := decimal(mm)
+	px.Add(px.Quo(px, decimal(each)), decimal(from))
+	v, _ := px.Float64()
+	return v
+}
+
+// decimal is the shortest decimal that is read as v.
+func decimal(v float64) *big.Rat {
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(v, 'g', -1, 64))
+	return r
 }
 
 // extent is a difference of two values of a quantity in mm or mm².
@@ -104,7 +130,7 @@ func (s *Scale) extent(q quantity, v float64) float64 {
 // dimension is 1 of lengths and positions, 2 of areas, and 0 of all other quantities.
 func (q quantity) dimension() int {
 	switch q {
-	case quantityArea, quantityCount, quantityPixels:
+	case quantityArea, quantityCount, quantityPixels, quantityCoveredCount:
 		return 2
 	case quantityWidth, quantityHeight:
 		return 1
@@ -150,6 +176,9 @@ func (p *limitParser) checkUnits(l *Limit, behind int) error {
 		return nil
 	}
 	found := l.quantity.dimension()
+	if l.blobs != nil {
+		found = l.blobs.dimension()
+	}
 	if l.expression != nil {
 		var stack []int
 		for _, s := range l.expression.steps {

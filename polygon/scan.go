@@ -18,11 +18,16 @@ import (
 
 // ScanConfig says what a [Scanner] does with the lines of a camera.
 type ScanConfig struct {
-	// Width of a line, in pixels, and their format.
+	// Width of a line, in pixels, their format, and how they are sent. Bayer can't be: a line's colours depend on those of
+	// other strips.
 	Width  int
 	Format kernels.PixelFormat
+	Coding kernels.Coding
 	// PartLines is how many lines a part has.
 	PartLines int
+	// WholeParts makes a part need all of its lines, whichever of them its regions need: it is done with the last of
+	// them, and one that lacks a line doesn't pass.
+	WholeParts bool
 	// Reductions of each part.
 	Reductions Reductions
 	Method     Method
@@ -59,12 +64,16 @@ type Scanner struct {
 	// Regions by their first line; the set's index, and the lines that hold pixels.
 	order []scanRegion
 	ends  []int32 // places in order, by the last line
-	need  lineSet // lines that any region needs
+	need  lineSet // lines that any region needs, or all where parts have to be whole
+	whole bool
 	geo   []geometry
 	// What ops take: the set's regions in that order.
 	regions  driver.MaskRegions
 	prepared *kernels.Persistent[byte] // nil after a failed Reset
+	cover    coverage                  // of the regions in that order; nothing where none is wanted
+	boundary *kernels.Persistent[byte] // it on the device, or nil
 	strip    *kernels.Persistent[byte] // nil where stripBytes is 0, and after a failed Reset
+	made     *kernels.Persistent[byte] // likewise, for what ops don't take as it is
 	align    int                       // ops begin at a multiple of so many regions
 
 	parts      []*scanPart // open, as they were started
@@ -81,6 +90,8 @@ type Scanner struct {
 	host   hostMemory
 	timing kernels.Timing
 	empty  []driver.MaskStats
+	// Of the rows that are uploaded.
+	stripPieces [][]byte
 }
 
 type scanRegion struct {
@@ -92,12 +103,21 @@ type scanRegion struct {
 type sums struct {
 	stats *kernels.Persistent[driver.MaskStats]
 	hist  *kernels.Persistent[uint32] // nil without histograms
+	// Of weighted pixels; nil without them, and without their histograms.
+	weights    *kernels.Persistent[driver.WeightSums]
+	weightHist *kernels.Persistent[int64]
 }
 
 func (s *sums) release() {
 	s.stats.Free()
 	if s.hist != nil {
 		s.hist.Free()
+	}
+	if s.weights != nil {
+		s.weights.Free()
+	}
+	if s.weightHist != nil {
+		s.weightHist.Free()
 	}
 }
 
@@ -132,7 +152,8 @@ type ScannedPart struct {
 	// Err is what [Reduce] returns for the part's pixels: an [*kernels.InvalidError] for a 16-bit sample beyond the
 	// format's bits, or [ErrInconsistent].
 	Err error
-	// MissingLines is how many lines the regions need that did not come; the result is of the others.
+	// MissingLines is how many lines the regions need, or the part where it has to be whole, that did not come; the result
+	// is of the others.
 	MissingLines int
 }
 
@@ -152,9 +173,12 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	cfg.Parts = max(cfg.Parts, 0)
 	cfg.MaxParts = max(cfg.MaxParts, cfg.Parts, 1)
 	bad := newInvalid()
-	f := kernels.Picture{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format}
+	f := kernels.Picture{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format, Coding: cfg.Coding}
 	_, _, err := f.Sizes("frame")
 	bad.Include(err)
+	if cfg.Coding.Margin() > 0 {
+		bad.Add(path{"frame", "format"}, cfg.Coding, "is of cameras that see areas: a line's colours depend on other strips")
+	}
 	p, err := makePlan(bad, s, f, cfg.Reductions)
 	if err != nil {
 		return nil, err
@@ -162,16 +186,17 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	if err := checkMethod(cfg.Method); err != nil {
 		return nil, err
 	}
-	if err := p.refusePairs(); err != nil {
+	if err := cmp.Or(p.refusePairs(), p.refuseBlobs()); err != nil {
 		return nil, err
 	}
-	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts,
+	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, whole: cfg.WholeParts,
+		max:        cfg.MaxParts,
 		stripBytes: max(cfg.StripBytes, 0), past: s.NewParts()}
 	p.output.Later = c.past != nil
 	if err := c.measure(ctx, dev); err != nil {
 		return nil, err
 	}
-	c.align = driver.Align / gcd(driver.Align, len(p.channels)*int(statsSize))
+	c.align = max(driver.Align/gcd(driver.Align, len(p.channels)*int(statsSize)), driver.Align/gcd(driver.Align, p.own*weightsSize))
 	if err := c.Reset(ctx, dev); err != nil {
 		return nil, err
 	}
@@ -186,8 +211,11 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	return c, nil
 }
 
-// statsSize is what a channel's sums take on the device.
-const statsSize = 80
+// statsSize is what a channel's sums take on the device, and weightsSize those of weighted pixels.
+const (
+	statsSize   = 80
+	weightsSize = 32
+)
 
 func gcd(a, b int) int {
 	for b != 0 {
@@ -205,6 +233,12 @@ func (c *Scanner) measure(ctx context.Context, dev *kernels.Device) error {
 	if err := d.measureExtents(ctx, onHost); err != nil {
 		return err
 	}
+	if c.covered {
+		var err error
+		if c.cover, err = c.set.cover(ctx, onHost, allOf(c.set), c.width, c.height); err != nil {
+			return err
+		}
+	}
 	s := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(s)
 	c.order = make([]scanRegion, c.set.Len())
@@ -215,6 +249,9 @@ func (c *Scanner) measure(ctx context.Context, dev *kernels.Device) error {
 		d.geo[i] = d.locate(s, i, c.pixelsInside(s, i))
 		b := d.geo[i].bounds
 		c.order[i] = scanRegion{i, b.Y0, b.Y1}
+		if c.covered { // lines in which no pixel's centre is inside may have a share of it
+			c.order[i].widen(c.cover.of(i))
+		}
 	}
 	c.geo = d.geo
 	slices.SortStableFunc(c.order, func(a, b scanRegion) int {
@@ -226,6 +263,12 @@ func (c *Scanner) measure(ctx context.Context, dev *kernels.Device) error {
 		c.regions.Regions[k] = c.set.regions[r.index]
 		c.ends[k] = int32(k)
 		c.need.add(r.y0, r.y1)
+	}
+	if c.whole {
+		c.need = lineSet{{0, c.height}}
+	}
+	if c.covered {
+		c.cover = c.cover.inOrder(c.order)
 	}
 	slices.SortStableFunc(c.ends, func(a, b int32) int { return cmp.Compare(c.order[a].y1, c.order[b].y1) })
 	return nil
@@ -289,10 +332,30 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 		return err
 	}
 	c.prepared = memory
+	if c.covered {
+		if c.boundary, err = kernels.AllocPersistent[byte](dev, int(c.cover.bytes()), "line-scan regions"); err != nil {
+			c.releaseMemory()
+			return err
+		}
+		err = dev.Do(ctx, kernels.Job{Label: "prepare coverage"}, func(q *kernels.Queue) error {
+			_, err := c.cover.upload(q, c.boundary.Range(0, c.boundary.Len()))
+			return err
+		})
+		if err != nil {
+			c.releaseMemory()
+			return err
+		}
+	}
 	if c.stripBytes > 0 {
 		if c.strip, err = kernels.AllocPersistent[byte](dev, c.stripBytes, "line-scan strips"); err != nil {
 			c.releaseMemory()
 			return err
+		}
+		if n := c.developed(c.stripBytes / c.frame.RowSize()); n > 0 {
+			if c.made, err = kernels.AllocPersistent[byte](dev, n, "line-scan strips"); err != nil {
+				c.releaseMemory()
+				return err
+			}
 		}
 	}
 	for _, p := range c.parts {
@@ -314,6 +377,16 @@ func (c *Scanner) newSums() (*sums, error) {
 	if c.what&driver.MaskHistogram != 0 {
 		if a.hist, err = kernels.AllocPersistent[uint32](c.dev, n*c.frame.Format.Levels(), "line-scan sums"); err != nil {
 			stats.Free()
+			return nil, err
+		}
+	}
+	if n := len(c.order) * c.own; c.covered {
+		a.weights, err = kernels.AllocPersistent[driver.WeightSums](c.dev, n, "line-scan sums")
+		if err == nil && c.coveredHistogram {
+			a.weightHist, err = kernels.AllocPersistent[int64](c.dev, n*c.frame.Format.Levels(), "line-scan sums")
+		}
+		if err != nil {
+			a.release()
 			return nil, err
 		}
 	}
@@ -342,7 +415,7 @@ func (c *Scanner) releaseMemory() {
 			p.sums = nil
 		}
 	}
-	for _, kept := range []**kernels.Persistent[byte]{&c.prepared, &c.strip} {
+	for _, kept := range []**kernels.Persistent[byte]{&c.prepared, &c.boundary, &c.strip, &c.made} {
 		if *kept != nil {
 			(*kept).Free()
 			*kept = nil
@@ -419,8 +492,8 @@ func (c *Scanner) checkStrip(s *ScanStrip) error {
 	switch {
 	case f.Width != c.width:
 		return invalid(path{"frame", "width"}, f.Width, "must be %d, that of the scan", c.width)
-	case f.Format != c.frame.Format:
-		return invalid(path{"frame", "format"}, f.Format, "must be %s, that of the scan", c.frame.Format)
+	case f.Format != c.frame.Format || f.Coding != c.frame.Coding:
+		return invalid(path{"frame", "format"}, f.Sent(), "must be %s, that of the scan", c.frame.Sent())
 	case s.FirstLine > math.MaxUint64-lines:
 		return invalid(path{"first_line"}, s.FirstLine, "must be at most %d", math.MaxUint64-lines)
 	case s.FirstLine < c.settled:
@@ -474,6 +547,9 @@ func (c *Scanner) advance(ctx context.Context, s *ScanStrip) ([]*ScannedPart, er
 				c.spoil(p)
 			} else {
 				c.lose(p, from, to)
+			}
+			if from, to := c.rows(p, s); c.whole {
+				p.have.subtract(from, to)
 			}
 		}
 	}
@@ -552,12 +628,16 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	if !wanted { // regions without pixels, or of which nothing came
 		return c.finish(nil)
 	}
-	pieces, size, y0 := c.pieces(s)
-	defer clear(c.host.pieces[:cap(c.host.pieces)])
-	job := kernels.Job{Label: "scan strip", Units: int64(size)}
-	own := c.strip == nil || size > c.strip.Len()
+	pieces, size, y0, rows := c.pieces(s)
+	defer clear(c.stripPieces[:cap(c.stripPieces)])
+	made := c.developed(rows)
+	job := kernels.Job{Label: "scan strip", Units: int64(size + made)}
+	own, ownMade := c.strip == nil || size > c.strip.Len(), c.made == nil || made > c.made.Len()
+	if made > 0 && ownMade {
+		job.Footprint = kernels.Bytes[byte](made)
+	}
 	if pieces != nil && own {
-		job.Footprint = kernels.Bytes[byte](size)
+		job.Footprint += kernels.Bytes[byte](size)
 	}
 	job.Timing = &c.timing
 	err := c.dev.Do(ctx, job, func(q *kernels.Queue) error {
@@ -576,8 +656,29 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 					return err
 				}
 			}
+			stride := s.Frame.RowBytes()
+			if made > 0 {
+				to := kernels.Buffer[byte]{}
+				if ownMade {
+					var err error
+					if to, err = kernels.Alloc[byte](q, made, "developed strip"); err != nil {
+						return err
+					}
+				} else {
+					to = c.made.Range(0, made)
+				}
+				op := &driver.Develop{
+					Src: driver.RawImage{Data: pixels.Slice(), Width: c.width, Height: rows, Rows: rows, Stride: stride,
+						Coding: c.frame.Coding},
+					Dst: driver.Image{Data: to.Slice(), Width: c.width, Height: rows, Stride: made / rows, Format: c.frame.Format},
+				}
+				if err := q.Run(op); err != nil {
+					return err
+				}
+				pixels, stride = to, made/rows
+			}
 			*sums = true
-			if err := c.reduce(q, s, pixels, y0); err != nil {
+			if err := c.reduce(q, pixels, s.FirstLine+uint64(y0), stride); err != nil {
 				return err
 			}
 		}
@@ -589,13 +690,21 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	return err
 }
 
+// developed is how many bytes of the device so many lines take that ops don't take as they are sent.
+func (c *Scanner) developed(lines int) int {
+	if c.frame.Coding == (kernels.Coding{}) {
+		return 0
+	}
+	return (c.width*c.frame.Format.PixelBytes() + driver.Align - 1) / driver.Align * driver.Align * lines
+}
+
 // pieces are the rows of the strip that are needed, from y0 on, and their bytes.
-func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0 int) {
+func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0, rows int) {
 	if len(c.steps) == 0 {
-		return nil, 0, 0
+		return nil, 0, 0, 0
 	}
 	if n := s.Frame.Resident.Len(); n > 0 {
-		return nil, n, 0
+		return nil, n, 0, s.Frame.Height
 	}
 	lo, hi := s.Frame.Height, 0
 	for _, st := range c.steps {
@@ -603,14 +712,14 @@ func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0 int) {
 		shift := int(int64(st.part.first - s.FirstLine))
 		lo, hi = min(lo, st.from+shift), max(hi, st.to+shift)
 	}
-	c.host.pieces, size = rowsOf(&s.Frame, c.host.pieces[:0], lo, hi)
-	return c.host.pieces, size, lo
+	c.stripPieces, size = s.Frame.RowPieces(c.stripPieces[:0], lo, hi)
+	return c.stripPieces, size, lo, hi - lo
 }
 
-// reduce enqueues the steps; pixels are the rows of the strip from y0 on.
-func (c *Scanner) reduce(q *kernels.Queue, s *ScanStrip, pixels kernels.Buffer[byte], y0 int) error {
+// reduce enqueues the steps; pixels are the lines from one on.
+func (c *Scanner) reduce(q *kernels.Queue, pixels kernels.Buffer[byte], line uint64, stride int) error {
 	nc, levels := len(c.channels), c.frame.Format.Levels()
-	stride, row := s.Frame.RowBytes(), s.Frame.Width*s.Frame.Format.PixelBytes()
+	row := c.width * c.frame.Format.PixelBytes()
 	for _, st := range c.steps {
 		p := st.part
 		if p.begun < p.begin {
@@ -618,7 +727,7 @@ func (c *Scanner) reduce(q *kernels.Queue, s *ScanStrip, pixels kernels.Buffer[b
 				return err
 			}
 		}
-		top := st.from + int(int64(p.first-s.FirstLine)) - y0
+		top := st.from + int(int64(p.first-line))
 		op := driver.MaskReduce{
 			Prepared: c.prepared.Slice(),
 			Frame: driver.Image{
@@ -639,6 +748,18 @@ func (c *Scanner) reduce(q *kernels.Queue, s *ScanStrip, pixels kernels.Buffer[b
 		if err := q.Run(&op); err != nil {
 			return err
 		}
+		if c.covered {
+			there := coverMemory{c.boundary.Range(0, c.boundary.Len()), len(c.cover.pixels), len(c.order)}
+			w := there.op(op.Frame, op.Row0, op.First, op.Count)
+			w.Accumulate = true
+			w.Sums = p.sums.weights.Range(st.first*c.own, st.end*c.own).Slice()
+			if p.sums.weightHist != nil {
+				w.Hist = p.sums.weightHist.Range(st.first*c.own*levels, st.end*c.own*levels).Slice()
+			}
+			if err := q.Run(&w); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -650,7 +771,18 @@ func (c *Scanner) begin(q *kernels.Queue, p *scanPart) error {
 	for len(c.empty) < to-from {
 		c.empty = append(c.empty, driver.EmptyMaskStats)
 	}
+	first, end := p.begun*c.own, p.begin*c.own
 	p.begun = p.begin
+	if c.covered {
+		if err := kernels.Fill(q, p.sums.weights.Range(first, end), 0); err != nil {
+			return err
+		}
+		if p.sums.weightHist != nil {
+			if err := kernels.Fill(q, p.sums.weightHist.Range(first*levels, end*levels), 0); err != nil {
+				return err
+			}
+		}
+	}
 	if err := kernels.Upload(q, p.sums.stats.Range(from, to), c.empty[:to-from]); err != nil || p.sums.hist == nil {
 		return err
 	}
@@ -661,7 +793,11 @@ func (c *Scanner) begin(q *kernels.Queue, p *scanPart) error {
 // where nothing has to be downloaded.
 func (c *Scanner) finish(q *kernels.Queue) error {
 	batch := len(c.ready)
-	if n := c.histogramBytes(); n > 0 {
+	n := c.histogramBytes()
+	if c.coveredHistogram {
+		n += 8 * int64(c.own*c.frame.Format.Levels())
+	}
+	if n > 0 {
 		batch = int(max(1, min(int64(batch), histogramArena/n)))
 	}
 	for from := 0; from < len(c.ready); from += batch {
@@ -679,7 +815,15 @@ func (c *Scanner) finish(q *kernels.Queue) error {
 func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource, error) {
 	nc, levels := len(c.channels), c.frame.Format.Levels()
 	c.host.stats = grow(c.host.stats, len(ready)*nc)
-	src := histogramSource{levels: levels, ranged: levels > 256}
+	src := histogramSource{levels: levels, ranged: levels > 256, own: c.own, channels: nc}
+	if c.covered {
+		c.host.weights = grow(c.host.weights, len(ready)*c.own)
+		src.weights = c.host.weights
+	}
+	if c.coveredHistogram {
+		c.host.weightHist = grow(c.host.weightHist, len(ready)*c.own*levels)
+		src.weightHist = c.host.weightHist
+	}
 	if c.what&driver.MaskHistogram != 0 {
 		c.host.hist = grow(c.host.hist, len(ready)*nc*levels)
 		src.counts = c.host.hist
@@ -690,6 +834,12 @@ func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource
 		if k >= p.begun {
 			for n := range nc {
 				c.host.stats[i*nc+n] = driver.EmptyMaskStats
+			}
+			if c.covered {
+				clear(src.weights[i*c.own : (i+1)*c.own])
+			}
+			if src.weightHist != nil {
+				clear(src.weightHist[i*c.own*levels : (i+1)*c.own*levels])
 			}
 			i++
 			continue
@@ -705,6 +855,11 @@ func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource
 			at, m := i*nc*levels, n*nc*levels
 			if err := kernels.Download(q, src.counts[at:at+m],
 				p.sums.hist.Range(k*nc*levels, k*nc*levels+m)); err != nil {
+				return src, err
+			}
+		}
+		if c.covered {
+			if err := c.downloadWeights(q, src, p, i, k, n); err != nil {
 				return src, err
 			}
 		}
@@ -813,7 +968,7 @@ func (c *Scanner) lose(p *scanPart, from, to int) {
 // collect takes the parts out that are done.
 func (c *Scanner) collect() (out []*ScannedPart) {
 	c.parts = slices.DeleteFunc(c.parts, func(p *scanPart) bool {
-		if p.left > 0 {
+		if p.left > 0 || c.whole && c.settledIn(p) < c.height && !p.have.contains(0, c.height) {
 			return false
 		}
 		c.free = append(c.free, p.sums)
@@ -927,4 +1082,27 @@ func (s lineSet) common(o lineSet) (n int) {
 		}
 	}
 	return n
+}
+
+// downloadWeights gets what weighed pixels of n regions of a part from place k on came to, as those of i in the batch.
+func (c *Scanner) downloadWeights(q *kernels.Queue, to histogramSource, p *scanPart, i, k, n int) error {
+	at, from, many := i*c.own, k*c.own, n*c.own
+	err := kernels.Download(q, to.weights[at:at+many], p.sums.weights.Range(from, from+many))
+	if err != nil || to.weightHist == nil {
+		return err
+	}
+	return kernels.Download(q, to.weightHist[at*to.levels:(at+many)*to.levels],
+		p.sums.weightHist.Range(from*to.levels, (from+many)*to.levels))
+}
+
+// widen makes the region need the lines of its boundary's pixels, too.
+func (r *scanRegion) widen(pixels []driver.WeightedPixel) {
+	if len(pixels) == 0 {
+		return
+	}
+	y0, y1 := pixels[0].Y(), pixels[len(pixels)-1].Y()+1
+	if r.y0 < r.y1 {
+		y0, y1 = min(y0, r.y0), max(y1, r.y1)
+	}
+	r.y0, r.y1 = y0, y1
 }

@@ -120,6 +120,7 @@ type scanCase struct {
 	strips  []span // as they are sent
 	lost    []span // not sent
 	ordered bool
+	whole   bool // parts have to be
 }
 
 func randomScan(c choices) scanCase {
@@ -151,6 +152,7 @@ func randomScan(c choices) scanCase {
 	if s.ordered = c.IntN(2) == 0; !s.ordered {
 		shuffle(c, s.strips)
 	}
+	s.whole = c.IntN(3) == 0
 	return s
 }
 
@@ -175,7 +177,7 @@ func (s *scanCase) missing(start int) (n int) {
 		}
 	}
 	for y, need := range needed {
-		if need && !s.came(start+y) {
+		if (need || s.whole) && !s.came(start+y) {
 			n++
 		}
 	}
@@ -186,8 +188,8 @@ func (s *scanCase) missing(start int) (n int) {
 func (s *scanCase) run(c choices, dev *kernels.Device, set *Set, m driver.Method) (map[uint64]*ScannedPart, error) {
 	ctx := context.Background()
 	scan, err := set.NewScanner(ctx, dev, ScanConfig{
-		Width: s.belt.width, Format: s.belt.format, PartLines: s.height, Reductions: s.request, Method: m,
-		Parts: c.IntN(2), MaxParts: len(s.starts), StripBytes: c.IntN(3) * 1000, // none, some strips, most
+		Width: s.belt.width, Format: s.belt.format, PartLines: s.height, WholeParts: s.whole, Reductions: s.request,
+		Method: m, Parts: c.IntN(2), MaxParts: len(s.starts), StripBytes: c.IntN(3) * 1000, // none, some strips, most
 	})
 	if err != nil {
 		return nil, err
@@ -449,6 +451,69 @@ func TestScanSoon(t *testing.T) {
 	}
 	if scan.Open() != 0 {
 		t.Errorf("%d parts are open", scan.Open())
+	}
+}
+
+// TestScanWhole: a part that has to be whole is done with its last line, and doesn't pass without one that no region
+// needs. One whose regions were done when the device was lost has all that it needs.
+func TestScanWhole(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	limited := []Region{{Rings: []Ring{rectangle(0, 0, 8, 2)}, Limits: []string{"count == 16"}}}
+	for _, c := range []struct {
+		name           string
+		regions        []Region
+		whole          bool
+		lost           span
+		reset, missing int
+		done           int // behind this line
+		verdict        Verdict
+	}{
+		{"as regions need", limited, false, span{7, 9}, -1, 0, 1, Pass},
+		{"whole", limited, true, span{}, -1, 0, 9, Pass},
+		{"without two lines", limited, true, span{7, 9}, -1, 2, 9, Fail},
+		{"without its last", limited, true, span{9, 10}, -1, 1, 10, Fail},
+		{"with another device", limited, true, span{}, 5, 0, 9, Pass},
+		{"without limits", []Region{{Rings: []Ring{rectangle(0, 0, 8, 2)}}}, true, span{4, 5}, -1, 1, 9, NoVerdict},
+		{"without pixels", []Region{{Rings: []Ring{rectangle(90, 0, 8, 2)}}}, true, span{4, 5}, -1, 1, 9, NoVerdict},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			scan, err := mustSet(t, c.regions...).NewScanner(t.Context(), dev,
+				ScanConfig{Width: 8, Format: driver.Gray8, PartLines: 10, WholeParts: c.whole})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer scan.Close()
+			if err := scan.Start(0, 0); err != nil {
+				t.Fatal(err)
+			}
+			var part *ScannedPart
+			for line := range 11 {
+				var parts []*ScannedPart
+				if line < 10 && (line < c.lost.from || line >= c.lost.to) {
+					parts, err = scan.Strip(t.Context(), ScanStrip{FirstLine: uint64(line), Frame: noise(8, 1, driver.Gray8),
+						Settled: uint64(line) + 1})
+				} else if line == 10 {
+					parts, err = scan.Settle(t.Context(), 10)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if line == c.reset {
+					if err := scan.Reset(t.Context(), openCPU(t, kernels.Config{})); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if (len(parts) == 1) != (line == c.done) {
+					t.Fatalf("line %d: %d parts", line, len(parts))
+				}
+				if len(parts) == 1 {
+					part = parts[0]
+				}
+			}
+			if part.MissingLines != c.missing || part.Result.Verdict != c.verdict {
+				t.Errorf("lacks %d lines, %v; want %d, %v", part.MissingLines, part.Result.Verdict, c.missing, c.verdict)
+			}
+		})
 	}
 }
 

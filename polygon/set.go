@@ -27,12 +27,14 @@ type Set struct {
 	vertices int
 	shaped   int // runs that shapes came to
 
-	limits    []*Limit // of all regions; those of region i are limits[limitFrom[i]:limitFrom[i+1]]
-	limitFrom []int32  // nil where no region has limits
-	distinct  []*Limit // each once
-	needs     Statistics
-	offsets   []Offset          // of pairs that limits speak of
-	channels  [MatrixZ + 1]bool // that limits name
+	limits       []*Limit // of all regions; those of region i are limits[limitFrom[i]:limitFrom[i+1]]
+	limitFrom    []int32  // nil where no region has limits
+	distinct     []*Limit // each once
+	needs        Statistics
+	offsets      []Offset          // of pairs that limits speak of
+	covered      bool              // limits look at weighted pixels
+	correlations []Correlation     // that limits speak of
+	channels     [MatrixZ + 1]bool // that limits name
 
 	references []reference // by region; nil where no region has one
 	linked     []bool      // the regions that are compared with each other; nil where none are
@@ -366,6 +368,7 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
 		}
 		s.needs |= l.needs()
+		s.covered = s.covered || l.covered()
 		if err := s.addOffsets(l); err != "" {
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", err)
 		}
@@ -382,14 +385,19 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 	}
 }
 
-// addOffsets notes the offsets of pairs that a limit speaks of, and says where they become too many.
+// addOffsets notes the offsets of pairs and the correlations that a limit speaks of, and says where they become too
+// many.
 func (s *Set) addOffsets(l *Limit) string {
 	see := func(l *Limit) {
 		if l.quantity.pairs() && !slices.Contains(s.offsets, l.offset) && len(s.offsets) <= MaxOffsets {
 			s.offsets = append(s.offsets, l.offset)
 		}
+		if l.quantity.correlates() && !slices.Contains(s.correlations, l.correlation) &&
+			len(s.correlations) <= MaxCorrelations {
+			s.correlations = append(s.correlations, l.correlation)
+		}
 	}
-	before := len(s.offsets)
+	before, had := len(s.offsets), len(s.correlations)
 	see(l)
 	if l.expression != nil {
 		for n := range l.expression.operands {
@@ -398,6 +406,9 @@ func (s *Set) addOffsets(l *Limit) string {
 	}
 	if n := len(s.offsets); n > MaxOffsets && n > before {
 		return fmt.Sprintf("limits have more than %d offsets of pairs", MaxOffsets)
+	}
+	if n := len(s.correlations); n > MaxCorrelations && n > had {
+		return fmt.Sprintf("limits have more than %d correlations", MaxCorrelations)
 	}
 	return ""
 }

@@ -112,13 +112,14 @@ func sinCos(degrees float64) (sin, cos float64) {
 //	      | "array" "of" part columns "by" rows "every" pair
 //	pair  = "(" number "," number ")"
 //
-// A distance may end in "px". Errors are [*LimitError].
-func parseShape(text string) (*shapeNode, error) {
+// A coordinate, a length or a distance may end in "px", or where the regions have a scale in "mm". Errors are
+// [*LimitError].
+func parseShape(text string, scale *Scale) (*shapeNode, error) {
 	if len(text) > MaxShape {
 		return nil, &LimitError{Expression: text, Column: MaxShape + 1,
 			Expected: fmt.Sprintf("the shape has %d bytes: the limit is %d", len(text), MaxShape)}
 	}
-	p := shapeParser{limitParser{src: text}}
+	p := shapeParser{limitParser{src: text}, scale}
 	p.next()
 	n, err := p.shape(0)
 	if err == nil && p.kind != tokenEnd {
@@ -127,7 +128,10 @@ func parseShape(text string) (*shapeNode, error) {
 	return n, err
 }
 
-type shapeParser struct{ limitParser }
+type shapeParser struct {
+	limitParser
+	scale *Scale // nil where the regions have none
+}
 
 func (p *shapeParser) shape(depth int) (*shapeNode, error) {
 	left, err := p.both(depth)
@@ -193,13 +197,13 @@ func (p *shapeParser) part(depth int) (n *shapeNode, err error) {
 	word := p.text
 	switch word {
 	case "circle":
-		n.op, err = shapeCircle, p.list(n, 3, 3)
+		n.op, err = shapeCircle, p.list(n, 3, "xyr")
 	case "ring":
-		n.op, err = shapeRing, p.list(n, 4, 4)
+		n.op, err = shapeRing, p.list(n, 4, "xyrr")
 	case "sector":
-		n.op, err = shapeSector, p.list(n, 6, 6)
+		n.op, err = shapeSector, p.list(n, 6, "xyrr..")
 	case "rect":
-		n.op, err = shapeRect, p.list(n, 4, 5)
+		n.op, err = shapeRect, p.list(n, 4, "xyxyr")
 	case "inset", "outset", "band", "move", "mirror", "turn", "scale", "map", "array":
 		p.next()
 		if !p.word("of") {
@@ -253,14 +257,14 @@ func (p *shapeParser) derived(n *shapeNode, word string) error {
 	at := p.at
 	switch word {
 	case "move":
-		xy, err := p.numbers(2, 2)
+		xy, err := p.numbers(2, "wh")
 		if err != nil {
 			return err
 		}
 		n.by.c, n.by.f = xy[0], xy[1]
 		return nil
 	case "map":
-		v, err := p.numbers(6, 6)
+		v, err := p.numbers(6, "......")
 		if err != nil {
 			return err
 		}
@@ -275,7 +279,7 @@ func (p *shapeParser) derived(n *shapeNode, word string) error {
 		var s []float64
 		if p.kind == tokenSign {
 			var err error
-			if s, err = p.numbers(2, 2); err != nil {
+			if s, err = p.numbers(2, ".."); err != nil {
 				return err
 			}
 		} else {
@@ -296,7 +300,7 @@ func (p *shapeParser) derived(n *shapeNode, word string) error {
 	if !p.word("about") {
 		return p.fail("about")
 	}
-	xy, err := p.numbers(2, 2)
+	xy, err := p.numbers(2, "xy")
 	if err == nil {
 		n.by = n.by.about(xy[0], xy[1])
 	}
@@ -308,10 +312,13 @@ func (p *shapeParser) mirror(n *shapeNode) error {
 		return p.fail("at")
 	}
 	x := p.word("x")
-	if !x && !p.word("y") {
-		return p.fail("x or y")
+	axis := byte('x')
+	if !x {
+		if axis = 'y'; !p.word("y") {
+			return p.fail("x or y")
+		}
 	}
-	v, err := p.value("a number")
+	v, err := p.measure("a number", axis)
 	if err != nil {
 		return err
 	}
@@ -343,39 +350,39 @@ func (p *shapeParser) array(n *shapeNode) error {
 	if !p.word("every") {
 		return p.fail("every")
 	}
-	xy, err := p.numbers(2, 2)
+	xy, err := p.numbers(2, "wh")
 	n.nums = append([]float64{columns, rows}, xy...)
 	return err
 }
 
 func (p *shapeParser) distance(n *shapeNode) error {
 	at := p.at
-	d, err := p.value("a distance in pixels")
+	d, err := p.measure("a distance", 'r')
 	if err != nil {
 		return err
 	}
 	if !(d >= 0 && d <= maxDistance) {
 		return p.failAt(at, "a distance of %v: must be 0 to %d px", d, maxDistance)
 	}
-	p.word("px")
 	n.nums = []float64{d}
 	return nil
 }
 
 // list reads the numbers of a word.
-func (p *shapeParser) list(n *shapeNode, least, most int) (err error) {
+func (p *shapeParser) list(n *shapeNode, least int, kinds string) (err error) {
 	p.next()
-	n.nums, err = p.numbers(least, most)
+	n.nums, err = p.numbers(least, kinds)
 	return err
 }
 
-// numbers reads that many numbers in brackets.
-func (p *shapeParser) numbers(least, most int) (out []float64, err error) {
+// numbers reads numbers in brackets: as many as there are kinds, or fewer, which measure knows.
+func (p *shapeParser) numbers(least int, kinds string) (out []float64, err error) {
+	most := len(kinds)
 	if err := p.need("("); err != nil {
 		return nil, err
 	}
 	for {
-		v, err := p.value("a number")
+		v, err := p.measure("a number", kinds[len(out)])
 		if err != nil {
 			return nil, err
 		}
@@ -402,11 +409,33 @@ func (p *shapeParser) value(what string) (float64, error) {
 	if p.kind != tokenNumber {
 		return 0, p.fail(what)
 	}
-	v, err := strconv.ParseFloat(p.text, 64)
-	if err != nil || !(math.Abs(v) < maxCoordinate) {
-		return 0, p.failAt(p.at, "%s: its magnitude must be below %d", p.text, maxCoordinate)
+	return p.measure(what, '.')
+}
+
+// measure reads a number with or without a unit, and returns it in pixels. kind is 'x' or 'y' for a place along that
+// axis, 'w' or 'h' for a length along one, 'r' for a length in any direction, and '.' for a number without a unit.
+func (p *shapeParser) measure(what string, kind byte) (float64, error) {
+	if p.kind != tokenNumber {
+		return 0, p.fail(what)
 	}
+	at, text := p.at, p.text
+	v, err := strconv.ParseFloat(text, 64)
 	p.next()
+	unit := p.at
+	if kind != '.' && !p.word("px") && p.word("mm") {
+		switch {
+		case p.scale == nil:
+			return 0, p.failAt(unit, "the regions have no scale, and mm needs one")
+		case kind == 'r' && p.scale.X != p.scale.Y:
+			return 0, p.failAt(unit, "pixels are %v by %v mm, and a length in all directions in mm needs square ones", p.scale.X,
+				p.scale.Y)
+		case err == nil:
+			v = p.scale.pixels(kind, v)
+		}
+	}
+	if err != nil || !(math.Abs(v) < maxCoordinate) {
+		return 0, p.failAt(at, "%s: its magnitude must be below %d", text, maxCoordinate)
+	}
 	return v, nil
 }
 

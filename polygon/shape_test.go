@@ -411,19 +411,77 @@ func TestShapesRefuse(t *testing.T) {
 	}
 }
 
+// TestShapesInMillimetres: shapes in mm have the pixels of those in pixels, by the scale and its origin, of the decimals as
+// they are written.
+func TestShapesInMillimetres(t *testing.T) {
+	square, oblong := &Scale{X: 0.1, Y: 0.1, Origin: Point{12, 40}}, &Scale{X: 0.05, Y: 0.04, Origin: Point{-3.5, 8}}
+	base := Region{Name: "a", Rings: []Ring{{{20, 50}, {60, 50}, {60, 90}, {20, 90}}}}
+	for _, c := range []struct {
+		scale  *Scale
+		mm, px string
+	}{
+		{square, `circle(3 mm, 2mm, 0.3 mm)`, `circle(42, 60, 3)`},
+		{square, `circle(42 px, 2 mm, 3px)`, `circle(42, 60, 3)`},
+		{square, `ring(3 mm, 2 mm, .3 mm, 0.7 mm)`, `ring(42, 60, 3, 7)`},
+		{square, `sector(3 mm, 2 mm, 0.3 mm, 0.7 mm, 10, 170)`, `sector(42, 60, 3, 7, 10, 170)`},
+		{square, `rect(-0.3 mm, 0 mm, 3 mm, 2 mm, 0.1 mm)`, `rect(9, 40, 42, 60, 1)`},
+		{square, `inset of "a" by 0.6 mm`, `inset of "a" by 6`},
+		{square, `outset of "a" by 6 px`, `outset of "a" by 6`},
+		{square, `band of "a" outwards 0.3 mm`, `band of "a" outwards 3`},
+		{square, `move of "a" by (0.7 mm, -1.2 mm)`, `move of "a" by (7, -12)`},
+		{oblong, `rect(1 mm, 1 mm, 2.5 mm, 3 mm)`, `rect(16.5, 33, 46.5, 83)`},
+		{oblong, `move of "a" by (0.35 mm, 0.28 mm)`, `move of "a" by (7, 7)`},
+		{oblong, `mirror of "a" at x 1.675 mm`, `mirror of "a" at x 30`},
+		{oblong, `mirror of "a" at y 1.6 mm`, `mirror of "a" at y 48`},
+		{oblong, `turn of "a" by 30 about (1.675 mm, 1.6 mm)`, `turn of "a" by 30 about (30, 48)`},
+		{oblong, `array of "a" 2 by 3 every (2.5 mm, 2 mm)`, `array of "a" 2 by 3 every (50, 50)`},
+	} {
+		var runs [2][]Run
+		for i, text := range []string{c.mm, c.px} {
+			set, err := NewSetInPieces([]Region{base, {Shape: text}}, c.scale, Bounds{}, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			runs[i] = set.Pixels(1)
+		}
+		if len(runs[1]) == 0 || !slices.Equal(runs[0], runs[1]) {
+			t.Errorf("%s has other pixels than %s: %d runs and %d", c.mm, c.px, len(runs[0]), len(runs[1]))
+		}
+	}
+	for _, c := range []struct {
+		scale       *Scale
+		shape, want string
+	}{
+		{nil, `circle(3 mm, 2, 1)`, "column 10: the regions have no scale, and mm needs one"},
+		{oblong, `circle(3 mm, 2, 1 mm)`, "column 19: pixels are 0.05 by 0.04 mm, and a length in all directions in mm needs"},
+		{square, `sector(3 mm, 2, 0, 3, 10 mm, 20)`, `column 26: expected ,, found "mm"`},
+		{square, `circle(3 mm2, 2, 1)`, `column 12: expected ,, found "2"`},
+		{square, `circle(500000 mm, 2, 1)`, "column 8: 500000: its magnitude must be below 4194304"},
+		{square, `scale of "a" by 2 mm about (0, 0)`, `column 19: expected about, found "mm"`},
+		{&Scale{X: 0, Y: 1}, `circle(3 mm, 2, 1)`, "scale.x = 0: must be"},
+	} {
+		if _, err := NewSetInPieces([]Region{base, {Shape: c.shape}}, c.scale, Bounds{}, nil); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.shape, err, c.want)
+		}
+	}
+}
+
 // FuzzRegionShape: any text is a mask in its form, or an error that says where.
 func FuzzRegionShape(f *testing.F) {
 	for _, s := range []string{
 		`band of "U7" inwards 4 px`, `"U7" - "m" xor circle(3, 4, 5) and rect(0,0,9,9,2)`,
 		`array of (turn of sector(9,9,2,7,-30,200) by 37.5 about (1,2)) 3 by 2 every (4.5, 9)`,
 		`inset of mirror of "m" at x 3.5 by 1.5`, `map of "U7" by (1, 0.5, 0, -0.25, 1, 3)`, `outset of "s" by 1`, `(((`, ``,
+		`circle(3 mm, 1e-9mm, 0.3 mm) - move of "U7" by (1 px, -0.5 mm)`, `circle(1e308 mm, 1e-320 mm, 1)`,
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		regions := []Region{{Name: "U7", Rings: []Ring{{{1, 1}, {20, 2}, {15, 19}}}}, {Name: "m", Mask: []Run{{Y: 3, X0: 2, X1: 9}}},
 			{Name: "s", Shape: text}}
-		set, err := NewSet(regions, Bounds{MaxRegions: 9, MaxVertices: 4000, MaxRegionVertices: 3000})
+		set, err := NewSetInPieces(regions, &Scale{X: 0.1, Y: 0.1, Origin: Point{1, 2}},
+			Bounds{MaxRegions: 9, MaxVertices: 4000, MaxRegionVertices: 3000}, nil)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x00") {
 				t.Errorf("an error of more than one line: %q", err)

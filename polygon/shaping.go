@@ -44,6 +44,10 @@ func wrong(n *shapeNode, format string, args ...any) error {
 func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, pace *pacer) error {
 	e := shaper{regions: regions, named: map[string]int{}, nodes: map[int]*shapeNode{}, done: map[int][]Run{},
 		most: b.MaxRegionVertices, steps: shapeSteps, pace: pace}
+	scale := s.scale
+	if scale != nil && scale.of == nil {
+		scale = &Scale{X: 1, Y: 1} // what is wrong with the set's own is in bad
+	}
 	for i := range regions {
 		if _, twice := e.named[regions[i].Name]; twice {
 			e.named[regions[i].Name] = -1
@@ -51,7 +55,7 @@ func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, p
 			e.named[regions[i].Name] = i
 		}
 		if text := regions[i].Shape; text != "" {
-			n, err := parseShape(text)
+			n, err := parseShape(text, scale)
 			if err != nil {
 				bad.Add(path{"regions", i, "shape"}, quoted(text), "%s", err.(*LimitError).Reason())
 			}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	_ "image/jpeg"
 	_ "image/png"
 	"math"
 	"math/big"
@@ -387,6 +388,70 @@ func TestStatesPartition(t *testing.T) {
 		}
 		if union.Counts[0] != drawn || !slices.Equal(union.Data[0], each.Data[0]) {
 			t.Errorf("the union by %v has %d pixels, the states %d", fill, union.Counts[0], drawn)
+		}
+	}
+}
+
+// TestSharedCorrelations compares correlations of real boards, with their golden pictures, with sums over all pixels, and
+// looks at what they should say: the first board resembles its golden picture most where that lies. The other one and its
+// picture are some pixels apart.
+func TestSharedCorrelations(t *testing.T) {
+	dev := openCPU(t, kernels.Config{MemoryBytes: 256 << 20})
+	for i, name := range []string{"deeppcb_00041007", "deeppcb_12100007"} {
+		board := sharedFrame(t, "images", "pcb", name+"_test.jpg")
+		golden := sharedFrame(t, "images", "pcb", name+"_temp.jpg")
+		w, h := float64(board.Width), float64(board.Height)
+		region := Region{Name: "board", Rings: []Ring{{{w * 0.1, h * 0.2}, {w * 0.9, h * 0.05}, {w * 0.8, h * 0.95}, {w * 0.3, h * 0.7}}},
+			Limits: []string{`ncc of "golden" >= 0.8`}}
+		r := Reductions{Frames: map[string]kernels.Picture{"golden": golden}, Correlations: []Correlation{
+			{Kind: Framed, Frame: "golden"}, {Kind: Framed, Frame: "golden", Offset: Offset{5, -3}},
+			{Kind: Lagged, Offset: Offset{8, 0}}, {Kind: Radial, Radius: 3}}}
+		res, err := Reduce(context.Background(), dev, mustSet(t, region), board, r, driver.MethodDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mask, err := Rasterize(context.Background(), dev, mustSet(t, region), board.Width, board.Height, driver.RasterMask,
+			driver.MethodDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside := mask.Bytes()
+		found := res.Regions[0].Channels[0].Correlations
+		for _, v := range found {
+			if v.Kind == Radial {
+				continue
+			}
+			second := board
+			if v.Kind == Framed {
+				second = golden
+			}
+			var want driver.PairSums
+			for y := range board.Height {
+				for x := range board.Width {
+					x2, y2 := x+v.Offset.DX, y+v.Offset.DY
+					if x2 < 0 || y2 < 0 || x2 >= board.Width || y2 >= board.Height || inside[y*board.Width+x] == 0 ||
+						inside[y2*board.Width+x2] == 0 {
+						continue
+					}
+					a, b := uint64(board.Data[0][y*board.Width+x]), uint64(second.Data[0][y2*board.Width+x2])
+					want.Pairs, want.A, want.B = want.Pairs+1, want.A+a, want.B+b
+					want.SqA, want.SqB, want.Product = want.SqA+a*a, want.SqB+b*b, want.Product+a*b
+				}
+			}
+			n := float64(want.Pairs)
+			covariance := float64(want.Product)/n - float64(want.A)/n*float64(want.B)/n
+			deviation := func(sum, square uint64) float64 { return math.Sqrt(float64(square)/n - float64(sum)/n*float64(sum)/n) }
+			if coefficient := covariance / deviation(want.A, want.SqA) / deviation(want.B, want.SqB); v.Pairs != want.Pairs ||
+				v.Pairs == 0 || math.Abs(v.Covariance-covariance) > 1e-6 || math.Abs(v.Coefficient-coefficient) > 1e-9 {
+				t.Errorf("%s, %v: %d pairs, %v, %v; want %d, %v, %v", name, v.Correlation, v.Pairs, v.Covariance, v.Coefficient,
+					want.Pairs, covariance, coefficient)
+			}
+		}
+		if i == 0 && (found[0].Coefficient < 0.8 || found[1].Coefficient > found[0].Coefficient-0.1 || res.Verdict != Pass) {
+			t.Errorf("%s: with its golden picture %v, moved %v; %v", name, found[0].Coefficient, found[1].Coefficient, res.Verdict)
+		}
+		if r0, r1, r3 := found[3].Coefficient, found[4].Coefficient, found[6].Coefficient; r0 != 1 || r1 >= 1 || r3 >= r1 {
+			t.Errorf("%s: by distance %v, %v, ..., %v", name, r0, r1, r3)
 		}
 	}
 }

@@ -81,6 +81,14 @@ type Reductions struct {
 	// Cooccurrence asks for [ChannelStatistics.Textures], of which pairs of pixels, and says in how many levels limits see
 	// them. Nil asks for none.
 	Cooccurrence *CooccurrenceSpec
+	// Covered asks for [ChannelStatistics.Covered] and [RegionResult.CoveredCount]. Nil asks for none.
+	Covered *CoveredSpec
+	// Blobs asks for [RegionResult.Blobs], and says what limits on blobs are about. Nil asks for none.
+	Blobs *BlobSpec
+	// Correlations asks for [ChannelStatistics.Correlations], at most [MaxCorrelations]. Limits name their own.
+	Correlations []Correlation
+	// Frames are those that correlations name, of the frame's size and format. That before in a stream is "".
+	Frames map[string]kernels.Picture
 	// Colors says what is derived from colours.
 	Colors Colors
 	// Output says what of it is returned.
@@ -186,6 +194,11 @@ type ChannelStatistics struct {
 	ChiSquare         float64 // half the sum of (p-q)^2/(p+q), 0 to 1
 	// Textures has a value for each offset that was asked for, in order; nil where none was.
 	Textures []TextureValue
+	// Covered is of pixels that are weighted by coverage; nil where that wasn't asked for, and of derived channels.
+	Covered *CoveredValue
+	// Correlations has a value for each one that was asked for, in order, all distances of a radius and all channels one
+	// by one; nil where none was.
+	Correlations []CorrelationValue
 	// Of a channel that is derived from colours in steps, samples are integers that stand for (sample - Zero) * Step,
 	// see [ChannelStatistics.Value]; else Step is 0. Sum, SumOfSquares, Min, Max and Mode are of samples, all else of
 	// what they stand for. Bins of one value, and what follows from them (median, mode, percentiles and those from
@@ -230,6 +243,18 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 	}
 	if r.Cooccurrence != nil {
 		r.Cooccurrence.check(bad)
+	}
+	if r.Blobs != nil {
+		r.Blobs.check(bad)
+	}
+	if n := len(r.Correlations); n > MaxCorrelations {
+		bad.Add(path{"reductions", "correlations"}, n, "are too many: the limit is %d", MaxCorrelations)
+	} else {
+		for i, c := range r.Correlations {
+			if why := c.wrong(); why != "" {
+				bad.Add(path{"reductions", "correlations", i}, c.String(), "%s", why)
+			}
+		}
 	}
 	h := r.Histogram
 	if h.Bins < 0 || h.Bins > maxBins {

@@ -282,15 +282,18 @@ func (p *plan) refusePairs() error {
 	if p.listedOffsets > 0 {
 		return invalid(path{"reductions", "cooccurrence"}, fmt.Sprint(p.offsets[:p.listedOffsets]), why)
 	}
-	if p.set.offsets == nil {
+	if n := p.listedCorrelations; n > 0 {
+		return invalid(path{"reductions", "correlations"}, fmt.Sprint(p.correlations[:n]), why)
+	}
+	if p.set.offsets == nil && p.set.correlations == nil {
 		return nil
 	}
 	bad := newInvalid()
 	for i := range p.set.names {
 		for k, l := range p.set.Limits(i) {
-			pairs := l.quantity.pairs()
+			pairs := l.quantity.ofPairs()
 			if l.expression != nil {
-				pairs = slices.ContainsFunc(l.expression.operands, func(o operand) bool { return o.is.quantity.pairs() })
+				pairs = slices.ContainsFunc(l.expression.operands, func(o operand) bool { return o.is.quantity.ofPairs() })
 			}
 			if pairs {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), why)
@@ -300,11 +303,11 @@ func (p *plan) refusePairs() error {
 	return bad.Err()
 }
 
-// pairOp is the op that counts pairs in rows [y0, y1) of the frame, and how much scratch memory it takes. It is nil
+// pairOp is the op that counts pairs in rows [y0, y1) of the frame, of a stride, and how much scratch memory it takes. It is nil
 // where there are none to count.
-func (d *deriver) pairOp(dev *kernels.Device, y0, y1 int) (driver.MaskCooccurrence, int64, error) {
+func (d *deriver) pairOp(dev *kernels.Device, y0, y1, stride int) (driver.MaskCooccurrence, int64, error) {
 	op := driver.MaskCooccurrence{
-		Frame: driver.Image{Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.RowBytes(), Format: d.frame.Format},
+		Frame: driver.Image{Width: d.frame.Width, Height: y1 - y0, Stride: stride, Format: d.frame.Format},
 		Row0:  y0, Offsets: d.pairOffsets(), Levels: d.levels,
 	}
 	if len(d.offsets) == 0 {

@@ -16,8 +16,13 @@ type Output struct {
 	err error
 }
 
-// NewOutput writes to w.
-func NewOutput(w io.Writer) *Output { return &Output{w: w} }
+// NewOutput writes to w, which may be an Output already.
+func NewOutput(w io.Writer) *Output {
+	if o, ok := w.(*Output); ok {
+		return o
+	}
+	return &Output{w: w}
+}
 
 // OutputError is an error of standard output.
 type OutputError struct{ err error }

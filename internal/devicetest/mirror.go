@@ -214,6 +214,21 @@ func (x *written) compare(op driver.Op) (d error) {
 	case *driver.MaskCooccurrence:
 		a, b := both[uint32](x, "Counts")
 		found(CompareCooccurrence(a, b, op.First, int(op.Frame.Format.Channels), len(op.Offsets), op.Levels))
+	case *driver.MaskWeigh:
+		a, b := both[driver.WeightSums](x, "Sums")
+		histA, histB := both[int64](x, "Hist")
+		found(CompareWeights(a, b, histA, histB, op.First, int(op.Frame.Format.Channels), op.Frame.Format.Levels()))
+	case *driver.MaskBlobs:
+		var a, b Found
+		a.Counts, b.Counts = both[driver.BlobCount](x, "Counts")
+		a.Blobs, b.Blobs = both[driver.Blob](x, "Blobs")
+		a.Runs, b.Runs = both[driver.BlobRun](x, "Runs")
+		a.Cut()
+		b.Cut()
+		found(CompareFound(&a, &b))
+	case *driver.MaskCorrelate:
+		a, b := both[driver.PairSums](x, "Sums")
+		found(ComparePairs(a, b, op.First, len(op.Series), op.Slots))
 	case *driver.MaskRaster:
 		a, b := both[byte](x, "Dst.Data")
 		im := op.Dst

@@ -541,6 +541,51 @@ func mistakes() []mistake {
 					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: behind, Value: 0}))
 				})
 			})},
+		{part: "develop", name: "red and blue are exchanged", says: "Develop", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.Develop) error {
+				if op.Src.Coding.Kind == driver.Bayer {
+					op.Src.Coding.Phase ^= 3
+				}
+				return s.Stream.Run(op)
+			})
+		})},
+		{part: "develop", name: "the better interpolation is the plain one", says: "Develop",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.Develop) error {
+					op.Src.Coding.Demosaic = driver.Bilinear
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "develop", name: "both orders of YUV are one", says: "Develop", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.Develop) error {
+				if op.Src.Coding.Kind == driver.YUYV {
+					op.Src.Coding.Kind = driver.UYVY
+				}
+				return s.Stream.Run(op)
+			})
+		})},
+		{part: "develop", name: "samples beyond their bits are not counted", says: "samples are beyond",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.Develop) error {
+					err := s.Stream.Run(op)
+					if op.Beyond.Len > 0 {
+						err = errors.Join(err, s.Stream.Run(&driver.Fill{Dst: op.Beyond}))
+					}
+					return err
+				})
+			})},
+		{part: "develop", name: "a strip is taken for a frame", says: "Develop", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.Develop) error {
+				if op.Row0 > 1 && op.Src.Coding.Kind == driver.Bayer { // mirrored at the strip's end
+					op.Src.Height = op.Src.First + op.Src.Rows
+				}
+				if end := op.Row0 + op.Dst.Height; op.Src.Height > end && op.Src.Coding.Kind == driver.Bayer &&
+					end > 2 {
+					op.Src.Height, op.Src.Rows = end, end-op.Src.First
+				}
+				return s.Stream.Run(op)
+			})
+		})},
 		{part: "pack", name: "a number is one bit off", says: "bits of channel", drv: onStream(func(s *brokenStream) {
 			replace(s, func(op *driver.Unpack) error {
 				return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
@@ -765,6 +810,63 @@ func mistakes() []mistake {
 		{part: "cooccurrence", name: "bands overwrite each other", says: "in bands of rows",
 			drv: onStream(func(s *brokenStream) {
 				replace(s, func(op *driver.MaskCooccurrence) error {
+					op.Accumulate = false
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "weigh", name: "pixels of the row below are weighed", says: "the whole frame",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskWeigh) error {
+					op.Row0++
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "weigh", name: "strips overwrite each other", says: "in strips",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskWeigh) error {
+					op.Accumulate = false
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "blobs", name: "corners do not connect", says: "MaskBlobs: ", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.MaskBlobs) error { op.Eight = false; return s.Stream.Run(op) })
+		})},
+		{part: "blobs", name: "no step is taken", says: "MaskBlobs: ", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.MaskBlobs) error { op.Steps = nil; return s.Stream.Run(op) })
+		})},
+		{part: "blobs", name: "small ones are kept", says: "MaskBlobs: ", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.MaskBlobs) error { op.MinCount = 0; return s.Stream.Run(op) })
+		})},
+		{part: "correlate", name: "the partner lies on the other side", says: "MaskCorrelate: region",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskCorrelate) error {
+					op.Lags = slices.Clone(op.Lags)
+					for i := range op.Lags {
+						op.Lags[i].DX = -op.Lags[i].DX
+					}
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "correlate", name: "a frame with itself instead of two", says: "two frames true: MaskCorrelate: region",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskCorrelate) error {
+					op.Other = op.Frame
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "correlate", name: "all lags in one slot", says: "MaskCorrelate: region",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskCorrelate) error {
+					op.Lags = slices.Clone(op.Lags)
+					for i := range op.Lags {
+						op.Lags[i].Slot = 0
+					}
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "correlate", name: "bands overwrite each other", says: "in bands of rows",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.MaskCorrelate) error {
 					op.Accumulate = false
 					return s.Stream.Run(op)
 				})

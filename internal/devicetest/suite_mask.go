@@ -239,6 +239,17 @@ var misfits = []misfit{
 		return st.Run(&driver.MaskCooccurrence{Prepared: u.prepared, First: u.p.First, Frame: op.Frame,
 			Levels: 8, Offsets: []driver.PixelOffset{{DX: 1}}})
 	}},
+	{"MaskCorrelate from behind the last region", func(st driver.Stream, u *setup) error {
+		op := u.reduceOp(Strip{0, u.p.Height})
+		return st.Run(&driver.MaskCorrelate{Prepared: u.prepared, First: len(u.p.Regions.Regions) + 1, Frame: op.Frame,
+			Other: op.Frame, Lags: []driver.Lag{{DX: 1}}, Slots: 1, Series: []driver.ChannelPair{{}}})
+	}},
+	{"MaskCorrelate of a narrower frame", func(st driver.Stream, u *setup) error {
+		op := u.reduceOp(Strip{0, u.p.Height})
+		op.Frame.Width--
+		return st.Run(&driver.MaskCorrelate{Prepared: u.prepared, First: u.p.First, Frame: op.Frame, Other: op.Frame,
+			Lags: []driver.Lag{{DX: 1}}, Slots: 1, Series: []driver.ChannelPair{{}}})
+	}},
 	{"MaskRaster of more regions than there are", func(st driver.Stream, u *setup) error {
 		return st.Run(&driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count + 1,
 			Dst: u.mask})

@@ -20,10 +20,15 @@ func nodeResidualsAVX2(dst, x, b *nodeValues, sink *float32, rows *graphRow, edg
 //go:noescape
 func sweepRowAVX2(dst, up, x, down, inv *float32, n int)
 
-// n is a multiple of 16. The pixels left and right of the rows and the 16 after those are read, too.
+// The pixels left and right of the rows and the 16 after those are read, too.
 //
 //go:noescape
 func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
+
+// The pixels left and right of the rows and the 8 after those are read, too.
+//
+//go:noescape
+func sweepPairsAVX2(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
 
 //go:noescape
 func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
@@ -59,13 +64,18 @@ func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n i
 }
 
 // sweepsInPairs reports whether there is sweepPairs for images without walls.
-func sweepsInPairs() bool { return simd >= levelAVX512 }
+func sweepsInPairs() bool { return simd >= levelAVX2 }
 
 // sweepPairs replaces rows y and y+1 after t-1 sweeps as sweepRow does, then the rows above each as they are after t,
 // and so on, so many times. All have rows above and below. The difference between the two is computed once, and so is
 // the one between neighbours within a row. The pixels left and right of a row are copies of its first and last then.
 func sweepPairs(r *sweepRows, y, t, sweeps, n int) {
-	sweepPairsAVX512(&r.x, &r.inv, (y-t+rowSlots)%rowSlots, y%invSlots, sweeps, n)
+	slot, equations := (y-t+rowSlots)%rowSlots, y%invSlots
+	if simd < levelAVX512 {
+		sweepPairsAVX2(&r.x, &r.inv, slot, equations, sweeps, n)
+	} else {
+		sweepPairsAVX512(&r.x, &r.inv, slot, equations, sweeps, n)
+	}
 }
 
 // apartBySIMD is apartByGo for as many values as it returns.

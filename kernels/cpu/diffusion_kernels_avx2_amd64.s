@@ -134,6 +134,53 @@ loop:
 	XORQ b, b                \
 found:
 
+// PAIRROWS finds the rows of a pair: DI is the row above, which becomes the first one; SI and BX are the two, of which
+// the first becomes the second; DX is the row below. R10 and R14 are the factors of the flows of the two.
+#define PAIRROWS \
+pair:                                       \
+	NEXTSLOT(R11, SI, first)            \
+	NEXTSLOT(SI, BX, second)            \
+	NEXTSLOT(BX, DX, below)             \
+	LEAQ 1(R12), R14                    \
+	CMPQ R14, $const_invSlots           \
+	JLT found                           \
+	XORQ R14, R14                       \
+found:                                      \
+	IMUL3Q $(4*const_ringRow), R11, DI  \
+	IMUL3Q $(4*const_ringRow), SI, SI   \
+	IMUL3Q $(4*const_ringRow), BX, BX   \
+	IMUL3Q $(4*const_ringRow), DX, DX   \
+	IMUL3Q $(4*const_ringRow), R12, R10 \
+	IMUL3Q $(4*const_ringRow), R14, R14 \
+	ADDQ R8, DI                         \
+	ADDQ R8, SI                         \
+	ADDQ R8, BX                         \
+	ADDQ R8, DX                         \
+	ADDQ R9, R10                        \
+	ADDQ R9, R14
+
+// PAIREND copies the first and the last pixel of both rows beyond their ends, and goes on with the next pair, if there
+// is one.
+#define PAIREND \
+	MOVL (DI), AX             \
+	MOVL AX, -4(DI)           \
+	MOVL -4(DI)(CX*4), AX     \
+	MOVL AX, (DI)(CX*4)       \
+	MOVL (SI), AX             \
+	MOVL AX, -4(SI)           \
+	MOVL -4(SI)(CX*4), AX     \
+	MOVL AX, (SI)(CX*4)       \
+	SUBQ $2, R11              \
+	JGE slotted               \
+	ADDQ $const_rowSlots, R11 \
+slotted:                          \
+	DECQ R12                  \
+	JGE equated               \
+	ADDQ $const_invSlots, R12 \
+equated:                          \
+	DECQ R13                  \
+	JNZ pair
+
 // func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
 TEXT ·sweepPairsAVX512(SB), NOSPLIT, $0-48
 	MOVQ x+0(FP), R8
@@ -143,30 +190,7 @@ TEXT ·sweepPairsAVX512(SB), NOSPLIT, $0-48
 	MOVQ equations+24(FP), R12
 	MOVQ sweeps+32(FP), R13
 	MOVQ n+40(FP), CX
-
-	// The row above, which becomes the first one; the two, of which the first becomes the second; the row below.
-pair:
-	NEXTSLOT(R11, SI, first)
-	NEXTSLOT(SI, BX, second)
-	NEXTSLOT(BX, DX, below)
-	LEAQ 1(R12), R14
-	CMPQ R14, $const_invSlots
-	JLT found
-	XORQ R14, R14
-
-found:
-	IMUL3Q $(4*const_ringRow), R11, DI
-	IMUL3Q $(4*const_ringRow), SI, SI
-	IMUL3Q $(4*const_ringRow), BX, BX
-	IMUL3Q $(4*const_ringRow), DX, DX
-	IMUL3Q $(4*const_ringRow), R12, R10
-	IMUL3Q $(4*const_ringRow), R14, R14
-	ADDQ R8, DI
-	ADDQ R8, SI
-	ADDQ R8, BX
-	ADDQ R8, DX
-	ADDQ R9, R10
-	ADDQ R9, R14
+	PAIRROWS
 	XORQ AX, AX
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
@@ -207,26 +231,57 @@ loop:
 	ADDQ $16, AX
 	CMPQ AX, CX
 	JL loop
-	MOVL (DI), AX
-	MOVL AX, -4(DI)
-	MOVL -4(DI)(CX*4), AX
-	MOVL AX, (DI)(CX*4)
-	MOVL (SI), AX
-	MOVL AX, -4(SI)
-	MOVL -4(SI)(CX*4), AX
-	MOVL AX, (SI)(CX*4)
-	SUBQ $2, R11
-	JGE slotted
-	ADDQ $const_rowSlots, R11
+	PAIREND
+	VZEROUPPER
+	RET
 
-slotted:
-	DECQ R12
-	JGE equated
-	ADDQ $const_invSlots, R12
+// func sweepPairsAVX2(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
+// A product by one is exact, so a multiply-add with it rounds as an addition does. Half of the additions are such: Zen
+// adds in two of its pipes, and multiplies in two others.
+TEXT ·sweepPairsAVX2(SB), NOSPLIT, $0-48
+	MOVQ x+0(FP), R8
+	ADDQ $(4*const_ringPad), R8
+	MOVQ inv+8(FP), R9
+	MOVQ slot+16(FP), R11
+	MOVQ equations+24(FP), R12
+	MOVQ sweeps+32(FP), R13
+	MOVQ n+40(FP), CX
+	MOVL $0x3f800000, AX
+	VMOVD AX, X15
+	VBROADCASTSS X15, Y15
+	PAIRROWS
+	XORQ AX, AX
+	VMOVUPS -4(SI), Y14 // pixels on the left, which the second row takes the place of
 
-equated:
-	DECQ R13
-	JNZ pair
+loop:
+	VMOVUPS (SI)(AX*4), Y0
+	VMOVUPS (BX)(AX*4), Y1
+	VMOVUPS (DI)(AX*4), Y9
+	VMOVUPS (DX)(AX*4), Y10
+	VSUBPS 4(SI)(AX*4), Y0, Y2
+	VSUBPS 4(BX)(AX*4), Y1, Y3
+	VSUBPS -4(BX)(AX*4), Y1, Y5
+	VFMSUB231PS Y0, Y15, Y14
+	VSUBPS Y0, Y1, Y8
+	VFMSUB231PS Y0, Y15, Y9
+	VFMSUB213PS Y1, Y15, Y10
+	VFMADD213PS Y14, Y15, Y2
+	VFMADD213PS Y5, Y15, Y3
+	VMOVUPS 28(SI)(AX*4), Y14
+	VFMSUB231PS Y8, Y15, Y2
+	VFMSUB231PS Y10, Y15, Y3
+	VSUBPS Y9, Y2, Y2
+	VSUBPS Y8, Y3, Y3
+	VMULPS (R10)(AX*4), Y2, Y2
+	VMULPS (R14)(AX*4), Y3, Y3
+	VADDPS Y0, Y2, Y2
+	VADDPS Y1, Y3, Y3
+	VMOVUPS Y2, (DI)(AX*4)
+	VMOVUPS Y3, (SI)(AX*4)
+	ADDQ $8, AX
+	CMPQ AX, CX
+	JL loop
+	PAIREND
 	VZEROUPPER
 	RET
 

@@ -6,7 +6,7 @@ import "github.com/klauspost/cpuid/v2"
 
 var bestLevel = func() level {
 	c := &cpuid.CPU
-	if !c.Supports(cpuid.AVX2, cpuid.BMI2) {
+	if !c.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.BMI2) {
 		return levelGo
 	}
 	if !c.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512VL, cpuid.AVX512VBMI, cpuid.AVX512VNNI,

@@ -18,6 +18,7 @@ type scratch struct {
 	tiles  tileScratch
 	writer spanWriter
 	pairs  pairScratch
+	blobs  []blobRun
 	pace   pace
 }
 

@@ -2,7 +2,7 @@
 //
 // Items of a region are in no order, so that the partner of a pixel can't be looked up among them. So phase (1),
 // mask_cooccurrence_mark, draws each region into a bitmap of its own, within its bounds and the rows of the frame: a warp
-// an item, a lane a word. In phase (2) blocks share the items of all regions evenly, a warp takes an item, and a lane a
+// a run of items, a lane a word. In phase (2) blocks share the items of all regions evenly, a warp takes an item, and a lane a
 // pixel and all of its partners: the bit says whether one counts. Counters of a block are in shared memory and are added to
 // the results once for each region that the block touches; the kernels named _global count in the results at once, where
 // not even the counters of one offset fit. Integer counts do not depend on the order.
@@ -11,48 +11,21 @@
 // twice and read from the caches; the results once a block and region. Complexity: covered pixels times offsets.
 
 #include "abi/mask_cooccurrence.cuh"
+#include "bitmap.cuh"
 #include "collective.cuh"
-
-// The rows and columns of a region that its bitmap has. x0 is a multiple of 32.
-struct Bitmap {
-    u32 *words;
-    int x0, x1, y0, y1, row_words;
-    __device__ __forceinline__ Bitmap(const PairArgs &g, u32 region) {
-        const PreparedRegion r = g.p.regions[region];
-        x0 = r.x0 & ~31;
-        x1 = r.x1;
-        y0 = max(r.y0, g.row0);
-        y1 = min(r.y1, g.row0 + g.rows);
-        row_words = (x1 - x0 + 31) / 32;
-        words = g.bits + (region - g.first) * g.slot;
-    }
-    __device__ __forceinline__ u32 *row(int y) const { return words + (u64)(y - y0) * row_words; }
-};
-
-// The last of count regions whose prefix is at or before i; empty ones share their prefix with the next.
-__device__ __forceinline__ u32 region_of(const u64 *prefix, u32 count, u64 i) {
-    u32 lo = 0, hi = count;
-    while (hi - lo > 1) {
-        const u32 mid = (lo + hi) / 2;
-        if (prefix[mid] <= i)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-// Bits below n, where n is 0 to 32.
-__device__ __forceinline__ u32 bits_below(int n) { return n >= 32 ? ~0u : (1u << n) - 1; }
 
 // Sets the bits of the pixels of all items. The bitmaps are cleared before.
 extern "C" __global__ void __launch_bounds__(PAIR_MARK_THREADS) mask_cooccurrence_mark(PairArgs g) {
     after_prior();
     const u64 *prefix = g.p.prefix + g.first;
-    const u64 p0 = prefix[0], end = prefix[g.count], step = (u64)gridDim.x * (PAIR_MARK_THREADS / 32);
+    const u64 p0 = prefix[0], last = prefix[g.count], warps = (u64)gridDim.x * (PAIR_MARK_THREADS / 32);
+    const u64 each = (last - p0 + warps - 1) / warps;
+    u64 i = p0 + each * (blockIdx.x * (u64)(PAIR_MARK_THREADS / 32) + (threadIdx.x >> 5));
+    const u64 end = i + each < last ? i + each : last;
+    if (i >= end) return;
     const int lane = lane_id();
-    for (u64 i = p0 + blockIdx.x * (u64)(PAIR_MARK_THREADS / 32) + (threadIdx.x >> 5); i < end; i += step) {
-        const u32 r = region_of(prefix, g.count, i);
+    for (u32 r = region_of(prefix, g.count, i); i < end; i++) {
+        while (i >= prefix[r + 1]) r++;
         const Bitmap map(g, g.first + r);
         const Item it = g.p.items[g.p.regions[g.first + r].item0 + (i - prefix[r])];
         const int y = item_y(it), from = item_x(it) - map.x0, to = from + item_n(it);

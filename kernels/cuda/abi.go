@@ -15,6 +15,18 @@ const (
 	bandCandidates           = 1024
 	bandRows                 = 8
 	bandWindow               = 4096
+	blobArgsBytes            = 264
+	blobBytes                = 112
+	blobCountBytes           = 24
+	blobMapBytes             = 40
+	blobNumbered             = 1073741824
+	blobPer                  = 4
+	blobReach                = 31
+	blobRows                 = 8
+	blobRunBytes             = 16
+	blobStartBytes           = 16
+	blobStarts               = 16
+	blobThreads              = 256
 	blurTileH                = 8
 	blurTileW                = 32
 	boxBottomArgsBytes       = 176
@@ -53,6 +65,12 @@ const (
 	colorArgsBytes           = 208
 	colorCopies              = 4
 	colorThreads             = 1024
+	correlateArgsBytes       = 1080
+	correlateBlocks          = 2
+	correlateItems           = 2048
+	correlateLags            = 4
+	correlateLaunch          = 64
+	correlateThreads         = 512
 	curveBytes               = 24
 	curveLanes               = 16
 	curvePixels              = 1024
@@ -61,6 +79,9 @@ const (
 	curveStopsBytes          = 8
 	curveThreads             = 128
 	delaunayArgsBytes        = 208
+	developArgsBytes         = 80
+	developPixels            = 8
+	developThreads           = 128
 	diffusionHeaderBytes     = 32
 	diffusionStatusBytes     = 32
 	dualItems                = 16
@@ -156,6 +177,7 @@ const (
 	pairItems                = 16
 	pairMarkThreads          = 256
 	pairShared               = 114688
+	pairSumsBytes            = 48
 	pairThreads              = 1024
 	pastUpdates              = 64
 	pointSlots               = 6
@@ -197,6 +219,8 @@ const (
 	starRounds               = 4
 	starWarps                = 2
 	starWidest               = 4
+	stillGroup               = 8
+	stillThreads             = 128
 	sweepBlocks              = 2
 	sweepHalo                = 8
 	sweepImageBytes          = 40
@@ -235,6 +259,10 @@ const (
 	voronoiThreads           = 256
 	voronoiTileMost          = 6000
 	voronoiTileWarps         = 4
+	weighArgsBytes           = 96
+	weighBlocks              = 4
+	weighThreads             = 256
+	weightSumsBytes          = 32
 	wideGroup                = 16
 	wideItems                = 8
 	wideRun                  = 62
@@ -244,6 +272,59 @@ const (
 type band struct {
 	Region uint32
 	Y      int32
+}
+
+type blobArgs struct {
+	P         view
+	Frame     uint64
+	FrameEnd  uint64
+	Maps      uint64
+	Starts    uint64
+	Counts    uint64
+	Blobs     uint64
+	Runs      uint64
+	Bits      uint64
+	Inside    uint64
+	Spare     uint64
+	RunPrefix uint64
+	Labels    uint64
+	Status    uint64
+	Stride    uint64
+	First     uint32
+	Count     uint32
+	Words     uint32
+	Tiles     uint32
+	Row0      int32
+	Pixel     uint32
+	At        uint32
+	Wide      uint32
+	Eight     uint32
+	MinCount  uint32
+	MaxBlobs  uint32
+	MaxRuns   uint32
+	Erode     uint32
+	Reach     uint32
+	Half      [32]uint8
+}
+
+type blobMap struct {
+	Word0    uint32
+	RowWords uint32
+	X0       int32
+	Y0       int32
+	Y1       int32
+	Lo       uint32
+	Hi       uint32
+	StrongLo uint32
+	StrongHi uint32
+	Strong   uint32
+}
+
+type blobStart struct {
+	All  uint32
+	Kept uint32
+	Runs uint32
+	_    uint32
 }
 
 type boxBottomArgs struct {
@@ -327,6 +408,36 @@ type colorArgs struct {
 	Z        [4]int32
 }
 
+type correlateArgs struct {
+	P           view
+	Frame       uint64
+	FrameEnd    uint64
+	Other       uint64
+	OtherEnd    uint64
+	Sums        uint64
+	Bits        uint64
+	Stride      uint64
+	OtherStride uint64
+	Slot        uint64
+	First       uint32
+	Count       uint32
+	Out         uint32
+	Row0        int32
+	Rows        int32
+	FromRow     int32
+	ToRow       int32
+	Pixel       uint32
+	Lags        uint32
+	Slots       uint32
+	Series      uint32
+	AAt         [16]uint32
+	BAt         [16]uint32
+	Dx          [64]int32
+	Dy          [64]int32
+	To          [64]uint32
+	_           uint32
+}
+
 type delaunayArgs struct {
 	Points       uint64
 	Triangles    uint64
@@ -355,6 +466,24 @@ type delaunayArgs struct {
 	Fault        uint64
 	N            uint32
 	_            uint32
+}
+
+type developArgs struct {
+	Src       uint64
+	Dst       uint64
+	Beyond    uint64
+	SrcStride uint64
+	DstStride uint64
+	Width     int32
+	Height    int32
+	First     int32
+	Row0      int32
+	Rows      int32
+	Bits      uint32
+	Packed    uint32
+	Luma      uint32
+	Red       uint32
+	Wide      uint32
 }
 
 type diffusionHeader struct {
@@ -862,6 +991,26 @@ type voronoiArgs struct {
 	_             uint32
 }
 
+type weighArgs struct {
+	Pixels   uint64
+	Starts   uint64
+	Frame    uint64
+	Sums     uint64
+	Hist     uint64
+	Stride   uint64
+	N        uint64
+	First    uint32
+	Count    uint32
+	Width    int32
+	Row0     int32
+	Rows     int32
+	Pixel    uint32
+	Order    uint32
+	Channels uint32
+	Levels   uint32
+	Own      uint32
+}
+
 // Parameters of kernels, as they lie in memory.
 
 type blurLevelParams struct {
@@ -1247,202 +1396,222 @@ const (
 	blurMix                  kernelFor[blurMixParams]                = 1
 	curverasterDraw          kernelFor[curverasterDrawParams]        = 2
 	curverasterResolve       kernelFor[curverasterResolveParams]     = 3
-	boxCheck                 kernelFor[boxCheckParams]               = 4
-	boxCoarsenFlags          kernelFor[boxCoarsenFlagsParams]        = 5
-	boxCoarsen               kernelFor[boxCoarsenParams]             = 6
-	boxInvert                kernelFor[boxInvertParams]              = 7
-	boxBegin                 kernelFor[boxSolve]                     = 8
-	boxStart                 kernelFor[boxStartParams]               = 9
-	boxFine                  kernelFor[boxStartParams]               = 10
-	boxDown                  kernelFor[boxDownParams]                = 11
-	boxUp                    kernelFor[boxUpParams]                  = 12
-	boxBottom                kernelFor[boxBottomParams]              = 13
-	boxEnd                   kernelFor[boxEndParams]                 = 14
-	graphJoinPixels          kernelFor[graphSetup]                   = 15
-	graphNumberPixels        kernelFor[graphSetup]                   = 16
-	graphJoinFirst           kernelFor[graphJoinFirstParams]         = 17
-	graphJoin                kernelFor[graphJoinFirstParams]         = 18
-	graphJoinMany            kernelFor[graphJoinFirstParams]         = 19
-	graphNumber              kernelFor[graphJoinFirstParams]         = 20
-	graphAmidPixels          kernelFor[graphSetup]                   = 21
-	graphMultiplyPixels      kernelFor[graphSetup]                   = 22
-	graphSmoothFirst         kernelFor[graphSmoothFirstParams]       = 23
-	graphSmooth              kernelFor[graphSmoothFirstParams]       = 24
-	graphSmoothDeep          kernelFor[graphSmoothFirstParams]       = 25
-	graphProductFirst        kernelFor[graphSmoothFirstParams]       = 26
-	graphProduct             kernelFor[graphSmoothFirstParams]       = 27
-	graphProductDeep         kernelFor[graphSmoothFirstParams]       = 28
-	graphMultiplyFirst       kernelFor[graphSmoothFirstParams]       = 29
-	graphMultiply            kernelFor[graphSmoothFirstParams]       = 30
-	graphMultiplyDeep        kernelFor[graphSmoothFirstParams]       = 31
-	graphFinish              kernelFor[graphFinishParams]            = 32
-	graphInvert              kernelFor[graphSetup]                   = 33
-	graphBegin               kernelFor[graphSolve]                   = 34
-	graphStep                kernelFor[graphStepParams]              = 35
-	graphDown                kernelFor[graphSolve]                   = 36
-	graphUp                  kernelFor[graphSolve]                   = 37
-	graphLevels              kernelFor[graphSolve]                   = 38
-	graphSmoothOut           kernelFor[graphSmoothOutParams]         = 39
-	graphLast                kernelFor[graphSolve]                   = 40
-	graphStatus              kernelFor[graphSolve]                   = 41
-	labelInit                kernelFor[labelInitParams]              = 42
-	labelJoin                kernelFor[labelJoinParams]              = 43
-	labelShut                kernelFor[labelJoinParams]              = 44
-	labelOpen                kernelFor[labelOpenParams]              = 45
-	labelMean                kernelFor[labelFilling]                 = 46
-	labelFill                kernelFor[labelFilling]                 = 47
-	sweepsFlags              kernelFor[sweepsFlagsParams]            = 48
-	sweepsColumns            kernelFor[sweepsColumnsParams]          = 49
-	sweepsNearest            kernelFor[sweepsNearestParams]          = 50
-	sweepsFinish             kernelFor[sweepsFinishParams]           = 51
-	sweepsBegin              kernelFor[sweepsBeginParams]            = 52
-	sweepsRun                kernelFor[sweepsRunParams]              = 53
-	sweepsFar                kernelFor[sweepsFarParams]              = 54
-	sweepsSpread             kernelFor[sweepsBeginParams]            = 55
-	sweepsPeak               kernelFor[sweepsBeginParams]            = 56
-	sweepsShrink             kernelFor[sweepsShrinkParams]           = 57
-	sweepsStep               kernelFor[sweepSolve]                   = 58
-	sweepsLast               kernelFor[sweepsBeginParams]            = 59
-	sweepsStatus             kernelFor[sweepSolve]                   = 60
-	dualSites                kernelFor[dualSitesParams]              = 61
-	dualFind                 kernelFor[dualFindParams]               = 62
-	dualScan                 kernelFor[dualScanParams]               = 63
-	dualWrite                kernelFor[dualWriteParams]              = 64
-	edgesSobel               kernelFor[edgesSobelParams]             = 65
-	fingerprintPolynomials   kernelFor[fingerprintPolynomialsParams] = 66
-	flipsCount               kernelFor[flipArgs]                     = 67
-	flipsLists               kernelFor[flipArgs]                     = 68
-	flipsFill                kernelFor[flipArgs]                     = 69
-	flipsPair                kernelFor[flipArgs]                     = 70
-	flipsBig                 kernelFor[flipArgs]                     = 71
-	flipsJudge               kernelFor[flipArgs]                     = 72
-	flipsClaim               kernelFor[flipsClaimParams]             = 73
-	flipsWin                 kernelFor[flipsClaimParams]             = 74
-	flipsTurn                kernelFor[flipsClaimParams]             = 75
-	flipsTail                kernelFor[flipsTailParams]              = 76
-	flipsEnd                 kernelFor[flipArgs]                     = 77
-	holdCheck                kernelFor[holdCheckParams]              = 78
-	holdTriangles            kernelFor[holdCheckParams]              = 79
-	hullChains               kernelFor[hullArgs]                     = 80
-	hullJoin                 kernelFor[hullArgs]                     = 81
-	islandsFind              kernelFor[islandsFindParams]            = 82
-	islandsSettle            kernelFor[islandsSettleParams]          = 83
-	colorRgb                 kernelFor[colorArgs]                    = 84
-	colorRgbA                kernelFor[colorArgs]                    = 85
-	colorRgbAh               kernelFor[colorArgs]                    = 86
-	colorAlpha               kernelFor[colorArgs]                    = 87
-	colorAlphaA              kernelFor[colorArgs]                    = 88
-	colorAlphaAh             kernelFor[colorArgs]                    = 89
-	colorGray                kernelFor[colorArgs]                    = 90
-	colorGrayA               kernelFor[colorArgs]                    = 91
-	colorGrayAh              kernelFor[colorArgs]                    = 92
-	colorGray709             kernelFor[colorArgs]                    = 93
-	colorGray709A            kernelFor[colorArgs]                    = 94
-	colorGray709Ah           kernelFor[colorArgs]                    = 95
-	colorHsv                 kernelFor[colorArgs]                    = 96
-	colorHsvA                kernelFor[colorArgs]                    = 97
-	colorHsvAh               kernelFor[colorArgs]                    = 98
-	colorLab                 kernelFor[colorArgs]                    = 99
-	colorLabA                kernelFor[colorArgs]                    = 100
-	colorLabAh               kernelFor[colorArgs]                    = 101
-	colorMatrix              kernelFor[colorArgs]                    = 102
-	colorMatrixA             kernelFor[colorArgs]                    = 103
-	colorMatrixAh            kernelFor[colorArgs]                    = 104
-	cooccurrenceMark         kernelFor[pairArgs]                     = 105
-	cooccurrenceGray8        kernelFor[pairArgs]                     = 106
-	cooccurrence8            kernelFor[pairArgs]                     = 107
-	cooccurrence16           kernelFor[pairArgs]                     = 108
-	cooccurrenceGray8Global  kernelFor[pairArgs]                     = 109
-	cooccurrence8Global      kernelFor[pairArgs]                     = 110
-	cooccurrence16Global     kernelFor[pairArgs]                     = 111
-	prepareRowSpans          kernelFor[view]                         = 112
-	preparePrefix            kernelFor[view]                         = 113
-	prepareNaive             kernelFor[view]                         = 114
-	prepareTiled             kernelFor[view]                         = 115
-	prepareEdgeFiltered      kernelFor[view]                         = 116
-	prepareTiledEdgeFiltered kernelFor[view]                         = 117
-	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 118
-	rasterItems              kernelFor[rasterItemsParams]            = 119
-	rasterNaive              kernelFor[rasterRowSpansParams]         = 120
-	rasterTiled              kernelFor[rasterRowSpansParams]         = 121
-	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 122
-	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 123
-	reduceClear              kernelFor[reduceClearParams]            = 124
-	reduceGray8              kernelFor[reduceArgs]                   = 125
-	reduceGray8M             kernelFor[reduceArgs]                   = 126
-	reduceGray8H             kernelFor[reduceArgs]                   = 127
-	reduceGray8HM            kernelFor[reduceArgs]                   = 128
-	reduceGray16             kernelFor[reduceArgs]                   = 129
-	reduceGray16M            kernelFor[reduceArgs]                   = 130
-	reduceGray16H            kernelFor[reduceArgs]                   = 131
-	reduceGray16HM           kernelFor[reduceArgs]                   = 132
-	reduceAny8               kernelFor[reduceArgs]                   = 133
-	reduceAny8M              kernelFor[reduceArgs]                   = 134
-	reduceAny8H              kernelFor[reduceArgs]                   = 135
-	reduceAny8HM             kernelFor[reduceArgs]                   = 136
-	reduceGray8Each          kernelFor[reduceArgs]                   = 137
-	reduceGray8MEach         kernelFor[reduceArgs]                   = 138
-	reduceGray8HEach         kernelFor[reduceArgs]                   = 139
-	reduceGray8HMEach        kernelFor[reduceArgs]                   = 140
-	reduceGray16Each         kernelFor[reduceArgs]                   = 141
-	reduceGray16MEach        kernelFor[reduceArgs]                   = 142
-	reduceGray16HEach        kernelFor[reduceArgs]                   = 143
-	reduceGray16HMEach       kernelFor[reduceArgs]                   = 144
-	reduceAny8Each           kernelFor[reduceArgs]                   = 145
-	reduceAny8MEach          kernelFor[reduceArgs]                   = 146
-	reduceAny8HEach          kernelFor[reduceArgs]                   = 147
-	reduceAny8HMEach         kernelFor[reduceArgs]                   = 148
-	reduceWideH              kernelFor[reduceArgs]                   = 149
-	reduceWideHM             kernelFor[reduceArgs]                   = 150
-	reduceGlobalH            kernelFor[reduceArgs]                   = 151
-	reduceGlobalHM           kernelFor[reduceArgs]                   = 152
-	packUnpack               kernelFor[packUnpackParams]             = 153
-	packPack                 kernelFor[packPackParams]               = 154
-	selectClear              kernelFor[selection]                    = 155
-	selectKeys               kernelFor[selection]                    = 156
-	selectPrevious           kernelFor[selection]                    = 157
-	selectCells              kernelFor[selection]                    = 158
-	selectDistance           kernelFor[selection]                    = 159
-	selectRefine             kernelFor[selection]                    = 160
-	selectMark               kernelFor[selection]                    = 161
-	selectCount              kernelFor[selection]                    = 162
-	selectWrite              kernelFor[selection]                    = 163
-	shadePrepare             kernelFor[shading]                      = 164
-	shadeTriangles8          kernelFor[shading]                      = 165
-	shadeTriangles16         kernelFor[shading]                      = 166
-	shadeTriangles32         kernelFor[shading]                      = 167
-	shadeTasks               kernelFor[shading]                      = 168
-	shadeScan                kernelFor[shading]                      = 169
-	shadeList                kernelFor[shading]                      = 170
-	shadeSumTiles            kernelFor[shading]                      = 171
-	shadeColors              kernelFor[shading]                      = 172
-	shadePaintTiles          kernelFor[shading]                      = 173
-	triangulateBounds        kernelFor[delaunayArgs]                 = 174
-	triangulateKeys          kernelFor[delaunayArgs]                 = 175
-	triangulateSort          kernelFor[triangulateSortParams]        = 176
-	triangulateUnique        kernelFor[delaunayArgs]                 = 177
-	triangulateBoxes         kernelFor[delaunayArgs]                 = 178
-	triangulateTree          kernelFor[delaunayArgs]                 = 179
-	triangulateStars         kernelFor[delaunayArgs]                 = 180
-	triangulateSlabs         kernelFor[delaunayArgs]                 = 181
-	triangulateFar           kernelFor[delaunayArgs]                 = 182
-	triangulateEmit          kernelFor[delaunayArgs]                 = 183
-	voronoiMark              kernelFor[voronoiArgs]                  = 184
-	voronoiRank              kernelFor[voronoiArgs]                  = 185
-	voronoiLeast             kernelFor[voronoiArgs]                  = 186
-	voronoiHard              kernelFor[voronoiArgs]                  = 187
-	voronoiHardWide          kernelFor[voronoiArgs]                  = 188
-	voronoiTiles             kernelFor[voronoiArgs]                  = 189
-	voronoiTilesWide         kernelFor[voronoiArgs]                  = 190
-	voronoiFew               kernelFor[voronoiArgs]                  = 191
-	voronoiFewWide           kernelFor[voronoiArgs]                  = 192
-	voronoiStrips            kernelFor[voronoiArgs]                  = 193
-	voronoiColumns           kernelFor[voronoiArgs]                  = 194
-	voronoiRows              kernelFor[voronoiArgs]                  = 195
-	voronoiRowsWide          kernelFor[voronoiArgs]                  = 196
-	voronoiBrute             kernelFor[voronoiArgs]                  = 197
-	voronoiSeed              kernelFor[voronoiArgs]                  = 198
-	voronoiJump              kernelFor[voronoiArgs]                  = 199
+	developMono              kernelFor[developArgs]                  = 4
+	developYuv               kernelFor[developArgs]                  = 5
+	developBayer8            kernelFor[developArgs]                  = 6
+	developBayer8Malvar      kernelFor[developArgs]                  = 7
+	developBayer             kernelFor[developArgs]                  = 8
+	developBayerMalvar       kernelFor[developArgs]                  = 9
+	boxCheck                 kernelFor[boxCheckParams]               = 10
+	boxCoarsenFlags          kernelFor[boxCoarsenFlagsParams]        = 11
+	boxCoarsen               kernelFor[boxCoarsenParams]             = 12
+	boxInvert                kernelFor[boxInvertParams]              = 13
+	boxBegin                 kernelFor[boxSolve]                     = 14
+	boxStart                 kernelFor[boxStartParams]               = 15
+	boxFine                  kernelFor[boxStartParams]               = 16
+	boxDown                  kernelFor[boxDownParams]                = 17
+	boxUp                    kernelFor[boxUpParams]                  = 18
+	boxBottom                kernelFor[boxBottomParams]              = 19
+	boxEnd                   kernelFor[boxEndParams]                 = 20
+	graphJoinPixels          kernelFor[graphSetup]                   = 21
+	graphNumberPixels        kernelFor[graphSetup]                   = 22
+	graphJoinFirst           kernelFor[graphJoinFirstParams]         = 23
+	graphJoin                kernelFor[graphJoinFirstParams]         = 24
+	graphJoinMany            kernelFor[graphJoinFirstParams]         = 25
+	graphNumber              kernelFor[graphJoinFirstParams]         = 26
+	graphAmidPixels          kernelFor[graphSetup]                   = 27
+	graphMultiplyPixels      kernelFor[graphSetup]                   = 28
+	graphSmoothFirst         kernelFor[graphSmoothFirstParams]       = 29
+	graphSmooth              kernelFor[graphSmoothFirstParams]       = 30
+	graphSmoothDeep          kernelFor[graphSmoothFirstParams]       = 31
+	graphProductFirst        kernelFor[graphSmoothFirstParams]       = 32
+	graphProduct             kernelFor[graphSmoothFirstParams]       = 33
+	graphProductDeep         kernelFor[graphSmoothFirstParams]       = 34
+	graphMultiplyFirst       kernelFor[graphSmoothFirstParams]       = 35
+	graphMultiply            kernelFor[graphSmoothFirstParams]       = 36
+	graphMultiplyDeep        kernelFor[graphSmoothFirstParams]       = 37
+	graphFinish              kernelFor[graphFinishParams]            = 38
+	graphInvert              kernelFor[graphSetup]                   = 39
+	graphBegin               kernelFor[graphSolve]                   = 40
+	graphStep                kernelFor[graphStepParams]              = 41
+	graphDown                kernelFor[graphSolve]                   = 42
+	graphUp                  kernelFor[graphSolve]                   = 43
+	graphLevels              kernelFor[graphSolve]                   = 44
+	graphSmoothOut           kernelFor[graphSmoothOutParams]         = 45
+	graphLast                kernelFor[graphSolve]                   = 46
+	graphStatus              kernelFor[graphSolve]                   = 47
+	labelInit                kernelFor[labelInitParams]              = 48
+	labelJoin                kernelFor[labelJoinParams]              = 49
+	labelShut                kernelFor[labelJoinParams]              = 50
+	labelOpen                kernelFor[labelOpenParams]              = 51
+	labelMean                kernelFor[labelFilling]                 = 52
+	labelFill                kernelFor[labelFilling]                 = 53
+	sweepsFlags              kernelFor[sweepsFlagsParams]            = 54
+	sweepsColumns            kernelFor[sweepsColumnsParams]          = 55
+	sweepsNearest            kernelFor[sweepsNearestParams]          = 56
+	sweepsFinish             kernelFor[sweepsFinishParams]           = 57
+	sweepsBegin              kernelFor[sweepsBeginParams]            = 58
+	sweepsRun                kernelFor[sweepsRunParams]              = 59
+	sweepsFar                kernelFor[sweepsFarParams]              = 60
+	sweepsSpread             kernelFor[sweepsBeginParams]            = 61
+	sweepsPeak               kernelFor[sweepsBeginParams]            = 62
+	sweepsShrink             kernelFor[sweepsShrinkParams]           = 63
+	sweepsStep               kernelFor[sweepSolve]                   = 64
+	sweepsLast               kernelFor[sweepsBeginParams]            = 65
+	sweepsStatus             kernelFor[sweepSolve]                   = 66
+	dualSites                kernelFor[dualSitesParams]              = 67
+	dualFind                 kernelFor[dualFindParams]               = 68
+	dualScan                 kernelFor[dualScanParams]               = 69
+	dualWrite                kernelFor[dualWriteParams]              = 70
+	edgesSobel               kernelFor[edgesSobelParams]             = 71
+	fingerprintPolynomials   kernelFor[fingerprintPolynomialsParams] = 72
+	flipsCount               kernelFor[flipArgs]                     = 73
+	flipsLists               kernelFor[flipArgs]                     = 74
+	flipsFill                kernelFor[flipArgs]                     = 75
+	flipsPair                kernelFor[flipArgs]                     = 76
+	flipsBig                 kernelFor[flipArgs]                     = 77
+	flipsJudge               kernelFor[flipArgs]                     = 78
+	flipsClaim               kernelFor[flipsClaimParams]             = 79
+	flipsWin                 kernelFor[flipsClaimParams]             = 80
+	flipsTurn                kernelFor[flipsClaimParams]             = 81
+	flipsTail                kernelFor[flipsTailParams]              = 82
+	flipsEnd                 kernelFor[flipArgs]                     = 83
+	holdCheck                kernelFor[holdCheckParams]              = 84
+	holdTriangles            kernelFor[holdCheckParams]              = 85
+	hullChains               kernelFor[hullArgs]                     = 86
+	hullJoin                 kernelFor[hullArgs]                     = 87
+	islandsFind              kernelFor[islandsFindParams]            = 88
+	islandsSettle            kernelFor[islandsSettleParams]          = 89
+	blobsMark                kernelFor[blobArgs]                     = 90
+	blobsStep                kernelFor[blobArgs]                     = 91
+	blobsLink                kernelFor[blobArgs]                     = 92
+	blobsJoin                kernelFor[blobArgs]                     = 93
+	blobsFlatten             kernelFor[blobArgs]                     = 94
+	blobsNumber              kernelFor[blobArgs]                     = 95
+	blobsMeasure             kernelFor[blobArgs]                     = 96
+	colorRgb                 kernelFor[colorArgs]                    = 97
+	colorRgbA                kernelFor[colorArgs]                    = 98
+	colorRgbAh               kernelFor[colorArgs]                    = 99
+	colorAlpha               kernelFor[colorArgs]                    = 100
+	colorAlphaA              kernelFor[colorArgs]                    = 101
+	colorAlphaAh             kernelFor[colorArgs]                    = 102
+	colorGray                kernelFor[colorArgs]                    = 103
+	colorGrayA               kernelFor[colorArgs]                    = 104
+	colorGrayAh              kernelFor[colorArgs]                    = 105
+	colorGray709             kernelFor[colorArgs]                    = 106
+	colorGray709A            kernelFor[colorArgs]                    = 107
+	colorGray709Ah           kernelFor[colorArgs]                    = 108
+	colorHsv                 kernelFor[colorArgs]                    = 109
+	colorHsvA                kernelFor[colorArgs]                    = 110
+	colorHsvAh               kernelFor[colorArgs]                    = 111
+	colorLab                 kernelFor[colorArgs]                    = 112
+	colorLabA                kernelFor[colorArgs]                    = 113
+	colorLabAh               kernelFor[colorArgs]                    = 114
+	colorMatrix              kernelFor[colorArgs]                    = 115
+	colorMatrixA             kernelFor[colorArgs]                    = 116
+	colorMatrixAh            kernelFor[colorArgs]                    = 117
+	cooccurrenceMark         kernelFor[pairArgs]                     = 118
+	cooccurrenceGray8        kernelFor[pairArgs]                     = 119
+	cooccurrence8            kernelFor[pairArgs]                     = 120
+	cooccurrence16           kernelFor[pairArgs]                     = 121
+	cooccurrenceGray8Global  kernelFor[pairArgs]                     = 122
+	cooccurrence8Global      kernelFor[pairArgs]                     = 123
+	cooccurrence16Global     kernelFor[pairArgs]                     = 124
+	correlateGray8           kernelFor[correlateArgs]                = 125
+	correlateStill8          kernelFor[correlateArgs]                = 126
+	correlate8               kernelFor[correlateArgs]                = 127
+	correlate16              kernelFor[correlateArgs]                = 128
+	prepareRowSpans          kernelFor[view]                         = 129
+	preparePrefix            kernelFor[view]                         = 130
+	prepareNaive             kernelFor[view]                         = 131
+	prepareTiled             kernelFor[view]                         = 132
+	prepareEdgeFiltered      kernelFor[view]                         = 133
+	prepareTiledEdgeFiltered kernelFor[view]                         = 134
+	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 135
+	rasterItems              kernelFor[rasterItemsParams]            = 136
+	rasterNaive              kernelFor[rasterRowSpansParams]         = 137
+	rasterTiled              kernelFor[rasterRowSpansParams]         = 138
+	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 139
+	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 140
+	reduceClear              kernelFor[reduceClearParams]            = 141
+	reduceGray8              kernelFor[reduceArgs]                   = 142
+	reduceGray8M             kernelFor[reduceArgs]                   = 143
+	reduceGray8H             kernelFor[reduceArgs]                   = 144
+	reduceGray8HM            kernelFor[reduceArgs]                   = 145
+	reduceGray16             kernelFor[reduceArgs]                   = 146
+	reduceGray16M            kernelFor[reduceArgs]                   = 147
+	reduceGray16H            kernelFor[reduceArgs]                   = 148
+	reduceGray16HM           kernelFor[reduceArgs]                   = 149
+	reduceAny8               kernelFor[reduceArgs]                   = 150
+	reduceAny8M              kernelFor[reduceArgs]                   = 151
+	reduceAny8H              kernelFor[reduceArgs]                   = 152
+	reduceAny8HM             kernelFor[reduceArgs]                   = 153
+	reduceGray8Each          kernelFor[reduceArgs]                   = 154
+	reduceGray8MEach         kernelFor[reduceArgs]                   = 155
+	reduceGray8HEach         kernelFor[reduceArgs]                   = 156
+	reduceGray8HMEach        kernelFor[reduceArgs]                   = 157
+	reduceGray16Each         kernelFor[reduceArgs]                   = 158
+	reduceGray16MEach        kernelFor[reduceArgs]                   = 159
+	reduceGray16HEach        kernelFor[reduceArgs]                   = 160
+	reduceGray16HMEach       kernelFor[reduceArgs]                   = 161
+	reduceAny8Each           kernelFor[reduceArgs]                   = 162
+	reduceAny8MEach          kernelFor[reduceArgs]                   = 163
+	reduceAny8HEach          kernelFor[reduceArgs]                   = 164
+	reduceAny8HMEach         kernelFor[reduceArgs]                   = 165
+	reduceWideH              kernelFor[reduceArgs]                   = 166
+	reduceWideHM             kernelFor[reduceArgs]                   = 167
+	reduceGlobalH            kernelFor[reduceArgs]                   = 168
+	reduceGlobalHM           kernelFor[reduceArgs]                   = 169
+	weighGray8               kernelFor[weighArgs]                    = 170
+	weigh8                   kernelFor[weighArgs]                    = 171
+	weigh16                  kernelFor[weighArgs]                    = 172
+	packUnpack               kernelFor[packUnpackParams]             = 173
+	packPack                 kernelFor[packPackParams]               = 174
+	selectClear              kernelFor[selection]                    = 175
+	selectKeys               kernelFor[selection]                    = 176
+	selectPrevious           kernelFor[selection]                    = 177
+	selectCells              kernelFor[selection]                    = 178
+	selectDistance           kernelFor[selection]                    = 179
+	selectRefine             kernelFor[selection]                    = 180
+	selectMark               kernelFor[selection]                    = 181
+	selectCount              kernelFor[selection]                    = 182
+	selectWrite              kernelFor[selection]                    = 183
+	shadePrepare             kernelFor[shading]                      = 184
+	shadeTriangles8          kernelFor[shading]                      = 185
+	shadeTriangles16         kernelFor[shading]                      = 186
+	shadeTriangles32         kernelFor[shading]                      = 187
+	shadeTasks               kernelFor[shading]                      = 188
+	shadeScan                kernelFor[shading]                      = 189
+	shadeList                kernelFor[shading]                      = 190
+	shadeSumTiles            kernelFor[shading]                      = 191
+	shadeColors              kernelFor[shading]                      = 192
+	shadePaintTiles          kernelFor[shading]                      = 193
+	triangulateBounds        kernelFor[delaunayArgs]                 = 194
+	triangulateKeys          kernelFor[delaunayArgs]                 = 195
+	triangulateSort          kernelFor[triangulateSortParams]        = 196
+	triangulateUnique        kernelFor[delaunayArgs]                 = 197
+	triangulateBoxes         kernelFor[delaunayArgs]                 = 198
+	triangulateTree          kernelFor[delaunayArgs]                 = 199
+	triangulateStars         kernelFor[delaunayArgs]                 = 200
+	triangulateSlabs         kernelFor[delaunayArgs]                 = 201
+	triangulateFar           kernelFor[delaunayArgs]                 = 202
+	triangulateEmit          kernelFor[delaunayArgs]                 = 203
+	voronoiMark              kernelFor[voronoiArgs]                  = 204
+	voronoiRank              kernelFor[voronoiArgs]                  = 205
+	voronoiLeast             kernelFor[voronoiArgs]                  = 206
+	voronoiHard              kernelFor[voronoiArgs]                  = 207
+	voronoiHardWide          kernelFor[voronoiArgs]                  = 208
+	voronoiTiles             kernelFor[voronoiArgs]                  = 209
+	voronoiTilesWide         kernelFor[voronoiArgs]                  = 210
+	voronoiFew               kernelFor[voronoiArgs]                  = 211
+	voronoiFewWide           kernelFor[voronoiArgs]                  = 212
+	voronoiStrips            kernelFor[voronoiArgs]                  = 213
+	voronoiColumns           kernelFor[voronoiArgs]                  = 214
+	voronoiRows              kernelFor[voronoiArgs]                  = 215
+	voronoiRowsWide          kernelFor[voronoiArgs]                  = 216
+	voronoiBrute             kernelFor[voronoiArgs]                  = 217
+	voronoiSeed              kernelFor[voronoiArgs]                  = 218
+	voronoiJump              kernelFor[voronoiArgs]                  = 219
 )
 
 // kernelNames are the files and names of kernels.
@@ -1451,6 +1620,12 @@ var kernelNames = [...]kernelName{
 	{"blur", "blur_mix"},
 	{"curveraster", "curveraster_draw"},
 	{"curveraster", "curveraster_resolve"},
+	{"develop", "develop_mono"},
+	{"develop", "develop_yuv"},
+	{"develop", "develop_bayer8"},
+	{"develop", "develop_bayer8_malvar"},
+	{"develop", "develop_bayer"},
+	{"develop", "develop_bayer_malvar"},
 	{"diffusion_box", "diffusion_box_check"},
 	{"diffusion_box", "diffusion_box_coarsen_flags"},
 	{"diffusion_box", "diffusion_box_coarsen"},
@@ -1531,6 +1706,13 @@ var kernelNames = [...]kernelName{
 	{"hullcompletion", "hull_join"},
 	{"islands", "islands_find"},
 	{"islands", "islands_settle"},
+	{"mask_blobs", "mask_blobs_mark"},
+	{"mask_blobs", "mask_blobs_step"},
+	{"mask_blobs", "mask_blobs_link"},
+	{"mask_blobs", "mask_blobs_join"},
+	{"mask_blobs", "mask_blobs_flatten"},
+	{"mask_blobs", "mask_blobs_number"},
+	{"mask_blobs", "mask_blobs_measure"},
 	{"mask_color", "mask_color_rgb"},
 	{"mask_color", "mask_color_rgb_a"},
 	{"mask_color", "mask_color_rgb_ah"},
@@ -1559,6 +1741,10 @@ var kernelNames = [...]kernelName{
 	{"mask_cooccurrence", "mask_cooccurrence_gray8_global"},
 	{"mask_cooccurrence", "mask_cooccurrence_8_global"},
 	{"mask_cooccurrence", "mask_cooccurrence_16_global"},
+	{"mask_correlate", "mask_correlate_gray8"},
+	{"mask_correlate", "mask_correlate_still8"},
+	{"mask_correlate", "mask_correlate_8"},
+	{"mask_correlate", "mask_correlate_16"},
 	{"mask_prepare", "mask_prepare_row_spans"},
 	{"mask_prepare", "mask_prepare_prefix"},
 	{"mask_prepare", "mask_prepare_naive"},
@@ -1600,6 +1786,9 @@ var kernelNames = [...]kernelName{
 	{"mask_reduce", "mask_reduce_wide_hm"},
 	{"mask_reduce", "mask_reduce_global_h"},
 	{"mask_reduce", "mask_reduce_global_hm"},
+	{"mask_weigh", "mask_weigh_gray8"},
+	{"mask_weigh", "mask_weigh_8"},
+	{"mask_weigh", "mask_weigh_16"},
 	{"pack", "pack_unpack"},
 	{"pack", "pack_pack"},
 	{"selectvertices", "select_clear"},
@@ -1666,6 +1855,36 @@ var (
 	_ [driver.MaxEdge]byte                                      = [2040]byte{}
 	_ [driver.MaxFlipRounds]byte                                = [1048576]byte{}
 	_ [driver.MaxPairOffsets]byte                               = [16]byte{}
+	_ [driver.MaxSeries]byte                                    = [16]byte{}
+	_ [unsafe.Offsetof(driver.BlobCount{}.All)]byte             = [0]byte{}
+	_ [unsafe.Offsetof(driver.BlobCount{}.First)]byte           = [8]byte{}
+	_ [unsafe.Offsetof(driver.BlobCount{}.FirstRun)]byte        = [16]byte{}
+	_ [unsafe.Offsetof(driver.BlobCount{}.Kept)]byte            = [4]byte{}
+	_ [unsafe.Offsetof(driver.BlobCount{}.Runs)]byte            = [12]byte{}
+	_ [unsafe.Offsetof(driver.BlobRun{}.Blob)]byte              = [12]byte{}
+	_ [unsafe.Offsetof(driver.BlobRun{}.X0)]byte                = [4]byte{}
+	_ [unsafe.Offsetof(driver.BlobRun{}.X1)]byte                = [8]byte{}
+	_ [unsafe.Offsetof(driver.BlobRun{}.Y)]byte                 = [0]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Concave)]byte              = [108]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Convex)]byte               = [104]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Count)]byte                = [0]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.First)]byte                = [72]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Max)]byte                  = [68]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Min)]byte                  = [64]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Region)]byte               = [76]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SidesX)]byte               = [96]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SidesY)]byte               = [100]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Sum)]byte                  = [48]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SumSq)]byte                = [56]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SumX)]byte                 = [8]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SumXX)]byte                = [24]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SumXY)]byte                = [32]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SumY)]byte                 = [16]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.SumYY)]byte                = [40]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.X0)]byte                   = [80]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.X1)]byte                   = [88]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Y0)]byte                   = [84]byte{}
+	_ [unsafe.Offsetof(driver.Blob{}.Y1)]byte                   = [92]byte{}
 	_ [unsafe.Offsetof(driver.CurveSegment{}.Curve)]byte        = [32]byte{}
 	_ [unsafe.Offsetof(driver.CurveSegment{}.LogPieces)]byte    = [40]byte{}
 	_ [unsafe.Offsetof(driver.CurveSegment{}.Start)]byte        = [36]byte{}
@@ -1709,9 +1928,51 @@ var (
 	_ [unsafe.Offsetof(driver.MeshCounts{}.Hull)]byte           = [12]byte{}
 	_ [unsafe.Offsetof(driver.MeshCounts{}.Sites)]byte          = [4]byte{}
 	_ [unsafe.Offsetof(driver.MeshCounts{}.Triangles)]byte      = [0]byte{}
+	_ [unsafe.Offsetof(driver.PairSums{}.A)]byte                = [8]byte{}
+	_ [unsafe.Offsetof(driver.PairSums{}.B)]byte                = [16]byte{}
+	_ [unsafe.Offsetof(driver.PairSums{}.Pairs)]byte            = [0]byte{}
+	_ [unsafe.Offsetof(driver.PairSums{}.Product)]byte          = [40]byte{}
+	_ [unsafe.Offsetof(driver.PairSums{}.SqA)]byte              = [24]byte{}
+	_ [unsafe.Offsetof(driver.PairSums{}.SqB)]byte              = [32]byte{}
 	_ [unsafe.Offsetof(driver.Triangle{}.A)]byte                = [0]byte{}
 	_ [unsafe.Offsetof(driver.Triangle{}.B)]byte                = [4]byte{}
 	_ [unsafe.Offsetof(driver.Triangle{}.C)]byte                = [8]byte{}
+	_ [unsafe.Offsetof(driver.WeightSums{}.SqHigh)]byte         = [24]byte{}
+	_ [unsafe.Offsetof(driver.WeightSums{}.SqLow)]byte          = [16]byte{}
+	_ [unsafe.Offsetof(driver.WeightSums{}.Sum)]byte            = [8]byte{}
+	_ [unsafe.Offsetof(driver.WeightSums{}.Weight)]byte         = [0]byte{}
+	_ [unsafe.Sizeof(driver.BlobCount{})]byte                   = [24]byte{}
+	_ [unsafe.Sizeof(driver.BlobCount{}.All)]byte               = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobCount{}.First)]byte             = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobCount{}.FirstRun)]byte          = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobCount{}.Kept)]byte              = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobCount{}.Runs)]byte              = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobRun{})]byte                     = [16]byte{}
+	_ [unsafe.Sizeof(driver.BlobRun{}.Blob)]byte                = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobRun{}.X0)]byte                  = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobRun{}.X1)]byte                  = [4]byte{}
+	_ [unsafe.Sizeof(driver.BlobRun{}.Y)]byte                   = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{})]byte                        = [112]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Concave)]byte                = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Convex)]byte                 = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Count)]byte                  = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.First)]byte                  = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Max)]byte                    = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Min)]byte                    = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Region)]byte                 = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SidesX)]byte                 = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SidesY)]byte                 = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Sum)]byte                    = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SumSq)]byte                  = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SumX)]byte                   = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SumXX)]byte                  = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SumXY)]byte                  = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SumY)]byte                   = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.SumYY)]byte                  = [8]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.X0)]byte                     = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.X1)]byte                     = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Y0)]byte                     = [4]byte{}
+	_ [unsafe.Sizeof(driver.Blob{}.Y1)]byte                     = [4]byte{}
 	_ [unsafe.Sizeof(driver.CurveSegment{})]byte                = [48]byte{}
 	_ [unsafe.Sizeof(driver.CurveSegment{}.Curve)]byte          = [4]byte{}
 	_ [unsafe.Sizeof(driver.CurveSegment{}.LogPieces)]byte      = [4]byte{}
@@ -1764,8 +2025,20 @@ var (
 	_ [unsafe.Sizeof(driver.MeshCounts{}.Hull)]byte             = [4]byte{}
 	_ [unsafe.Sizeof(driver.MeshCounts{}.Sites)]byte            = [4]byte{}
 	_ [unsafe.Sizeof(driver.MeshCounts{}.Triangles)]byte        = [4]byte{}
+	_ [unsafe.Sizeof(driver.PairSums{})]byte                    = [48]byte{}
+	_ [unsafe.Sizeof(driver.PairSums{}.A)]byte                  = [8]byte{}
+	_ [unsafe.Sizeof(driver.PairSums{}.B)]byte                  = [8]byte{}
+	_ [unsafe.Sizeof(driver.PairSums{}.Pairs)]byte              = [8]byte{}
+	_ [unsafe.Sizeof(driver.PairSums{}.Product)]byte            = [8]byte{}
+	_ [unsafe.Sizeof(driver.PairSums{}.SqA)]byte                = [8]byte{}
+	_ [unsafe.Sizeof(driver.PairSums{}.SqB)]byte                = [8]byte{}
 	_ [unsafe.Sizeof(driver.Triangle{})]byte                    = [12]byte{}
 	_ [unsafe.Sizeof(driver.Triangle{}.A)]byte                  = [4]byte{}
 	_ [unsafe.Sizeof(driver.Triangle{}.B)]byte                  = [4]byte{}
 	_ [unsafe.Sizeof(driver.Triangle{}.C)]byte                  = [4]byte{}
+	_ [unsafe.Sizeof(driver.WeightSums{})]byte                  = [32]byte{}
+	_ [unsafe.Sizeof(driver.WeightSums{}.SqHigh)]byte           = [8]byte{}
+	_ [unsafe.Sizeof(driver.WeightSums{}.SqLow)]byte            = [8]byte{}
+	_ [unsafe.Sizeof(driver.WeightSums{}.Sum)]byte              = [8]byte{}
+	_ [unsafe.Sizeof(driver.WeightSums{}.Weight)]byte           = [8]byte{}
 )

@@ -81,14 +81,19 @@ func (s *set) bitmaps(first, most, y0, y1 int, words uint64) (count int, slot ui
 	return count, slot
 }
 
-// countPairs enqueues what counts the regions of args, which have room for so many items.
-func (s *stream) countPairs(op *driver.MaskCooccurrence, args *pairArgs, items uint64) error {
-	units := s.dev.info.ComputeUnits
+// mark enqueues what draws the bitmaps of the regions of args, which have room for so many items.
+func (s *stream) mark(args *pairArgs, items uint64) error {
 	if err := s.fill(args.Bits, 0, int64(args.Slot)*int64(args.Count)*4); err != nil {
 		return err
 	}
-	blocks := int(min(uint64(8*units), items/(pairMarkThreads/32)+1))
-	if err := cooccurrenceMark.launch(s, blocks, 1, pairMarkThreads, 0, args); err != nil {
+	blocks := int(min(uint64(8*s.dev.info.ComputeUnits), items/(pairMarkThreads/32)+1))
+	return cooccurrenceMark.launch(s, blocks, 1, pairMarkThreads, 0, args)
+}
+
+// countPairs enqueues what counts the regions of args, which have room for so many items.
+func (s *stream) countPairs(op *driver.MaskCooccurrence, args *pairArgs, items uint64) error {
+	units := s.dev.info.ComputeUnits
+	if err := s.mark(args, items); err != nil {
 		return err
 	}
 	cells := op.Levels * op.Levels * 4
@@ -103,7 +108,7 @@ func (s *stream) countPairs(op *driver.MaskCooccurrence, args *pairArgs, items u
 	case f.Channels > 1:
 		k += cooccurrence8 - cooccurrenceGray8
 	}
-	blocks = int(min(uint64(pairBlocks*units), items/(pairThreads/32)+1))
+	blocks := int(min(uint64(pairBlocks*units), items/(pairThreads/32)+1))
 	for c, at := range op.Frame.Format.Order[:op.Frame.Format.Channels] {
 		args.Channel, args.At = uint32(c), uint32(at)
 		for first := 0; first < len(op.Offsets); first += step {

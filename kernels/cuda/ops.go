@@ -34,6 +34,13 @@ func init() {
 	handle((*stream).maskCooccurrence, func(_ *device, op *driver.MaskCooccurrence) (int64, error) {
 		return pairScratch(&op.Frame), nil
 	})
+	handle((*stream).maskWeigh, nil)
+	handle((*stream).maskBlobs, func(_ *device, op *driver.MaskBlobs) (int64, error) {
+		return layBlobs(op).bytes, nil
+	})
+	handle((*stream).maskCorrelate, func(_ *device, op *driver.MaskCorrelate) (int64, error) {
+		return correlateScratch(op), nil
+	})
 	handle((*stream).triangulate, func(_ *device, op *driver.Triangulate) (int64, error) {
 		return triangulateScratch(op.N), nil
 	})
@@ -76,6 +83,7 @@ func init() {
 		return c.ScratchBytes() - 8*int64(c.Width)*int64(c.Height)
 	}
 	handle((*stream).blur, nil)
+	handle((*stream).develop, nil)
 	handle((*stream).unpack, nil)
 	handle((*stream).pack, nil)
 	handle((*stream).fingerprint, nil)

@@ -396,6 +396,11 @@ func TestBenchmarks(t *testing.T) {
 			b.reduction("all, "+size, everything, c.moment)
 			if large {
 				b.cooccurrence("co-occurrence, 64 levels, 4 offsets, "+size, 150)
+				b.weigh("sums by fractional coverage, "+size, driver.MaskSums, 18)
+				b.weigh("sums, 256 bins by fractional coverage, "+size, driver.MaskSums|driver.MaskHistogram, 0)
+				b.correlation("autocorrelation, 16 lags, "+size, sixteenLags(), false, 10, 80)
+				b.correlation("two-point correlation, 32 pixels, "+size, discLags(32), false, 1, 0)
+				b.correlation("correlation with another frame, one shift, "+size, []driver.Lag{{}}, true, 10, 0)
 				b.copies()
 				b.strips(256 / small)
 			}
@@ -415,7 +420,14 @@ func TestBenchmarks(t *testing.T) {
 		b.reduction("1000 regions, sums and extrema, 4096x4096", sums, 0)
 		b.reduction("1000 regions, all, 4096x4096", everything, 10)
 		b.cooccurrence("1000 regions, co-occurrence, 64 levels, 4 offsets, 4096x4096", 0)
+		b.weigh("1000 regions, sums by fractional coverage, 4096x4096", driver.MaskSums, 0)
+		b.correlation("1000 regions, correlation with another frame, one shift, 4096x4096", []driver.Lag{{}}, true, 10, 20)
+		b.correlation("1000 regions, correlation with another frame, a shift of (1,0), 4096x4096", []driver.Lag{{DX: 1}}, true,
+			10, 20)
+		b.correlation("1000 regions, autocorrelation, 16 lags, 4096x4096", sixteenLags(), false, 10, 0)
 	})
+
+	blobRowsOf(t, dev, small)
 
 	for _, c := range []struct {
 		name string

@@ -15,7 +15,8 @@ func board() set {
 	b.paintBare()
 	b.paintParts()
 	b.light()
-	return set{[]picture{{"board.png", b.rgbImage()}}, "board.regions.json", b.regions}
+	im := b.rgbImage()
+	return set{[]picture{{"board.png", im}, {"board.bayer.png", mosaic(im)}}, "board.regions.json", b.regions}
 }
 
 var outlineOfBoard = box(pt{px(boardW) / 2, px(boardH) / 2}, px(boardW/2-12), px(boardH/2-12), px(16))

@@ -175,7 +175,8 @@ func TestFormats(t *testing.T) {
 		w, h  int
 		model any
 	}{
-		"board.png": {960, 640, &image.RGBA{}}, "plank.png": {1200, 360, &image.RGBA{}},
+		"board.bayer.png": {960, 640, &image.Gray{}},
+		"board.png":       {960, 640, &image.RGBA{}}, "plank.png": {1200, 360, &image.RGBA{}},
 		"metal.png":   {1024, 512, &image.Gray{}},
 		"metal16.png": {512, 256, &image.Gray16{}}, "conveyor/frame_000.png": {640, 400, &image.Gray{}},
 	} {

@@ -51,6 +51,31 @@
 #define PAIR_SHARED (112 * 1024)
 #define PAIR_ITEMS 16 // a block with fewer items of a region counts in the results: to go through all counters takes longer
 
+// ---- mask_weigh
+
+#define WEIGH_THREADS 256 // a pixel of the list a thread and round
+#define WEIGH_BLOCKS 4    // of a multiprocessor, at most
+
+// ---- mask_blobs
+
+#define BLOB_REACH 31
+#define BLOB_THREADS 256
+#define BLOB_STARTS 16 // runs that can begin in a word
+#define BLOB_ROWS 8    // that a thread measures, one below the other
+#define BLOB_PER 4     // words of a thread of mask_blobs_number
+#define BLOB_NUMBERED (1u << 30)
+
+// ---- mask_correlate
+
+#define CORRELATE_THREADS 512
+#define CORRELATE_BLOCKS 2 // of a multiprocessor
+#define CORRELATE_LAGS 4   // of a block: six sums each in registers
+#define CORRELATE_LAUNCH 64 // lags of a launch
+// Items that a warp sums up in 32 bits: 8 times 4 products of each lane, 2048 * 32 * 255^2 < 2^32.
+#define CORRELATE_ITEMS 2048
+#define STILL_THREADS 128
+#define STILL_GROUP 8 // lanes of an item
+
 // ---- mask_color
 
 #define COLOR_THREADS 1024   // of sums alone, which take 64 registers

@@ -64,4 +64,5 @@ typedef u64 Item; // a run of pixels of a row, see common.cuh
 #define DIFFUSION_FAR_CYCLES 24
 #define MAX_EDGE 2040u
 #define MAX_PAIR_OFFSETS 16
+#define MAX_SERIES 16
 #define MAX_FLIP_ROUNDS (1u << 20)
