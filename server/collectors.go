@@ -143,9 +143,9 @@ var stateMetrics = func() (all []stateMetric) {
 		"(image files), results (from when they are sized to when they are written), uploads (of points), canvases, "+
 		"watchers, http (messages of calls over HTTP), http_expected and expected (of messages that have begun to come "+
 		"and are not here yet), received (messages), requests (messages that were read, and what they are compiled to), "+
-		"region_sets (that came again with requests, and are kept), connections. Of what has bounds of its "+
-		"own: sessions (line-scan: regions, results that wait or may be asked for again), recipes, copies (of resident "+
-		"frames), history (what waits to be written).", "kind",
+		"region_sets (that came again with requests, and are kept), connections. Beside that idle (buffers of messages "+
+		"that wait for the next one). Of what has bounds of its own: sessions (line-scan: regions, results that wait or "+
+		"may be asked for again), recipes, copies (of resident frames), history (what waits to be written).", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			for k, name := range budget.Kinds {
 				emit(float64(st.host.Used(budget.Kind(k))), name)

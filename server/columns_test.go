@@ -272,6 +272,7 @@ func TestColumnsDiffer(t *testing.T) {
 	in := inspecting(rect("a", 1, 1, 20, 20, "mean > 300"), rect("b", 5, 5, 39, 29, "mean > 0", "p50 > 0"))
 	in.Reductions = clients.AllStatistics()
 	in.Reductions.Cooccurrence = &pb.CooccurrenceSpec{Levels: 8, Counts: true}
+	in.Reductions.Covered = &pb.CoveredSpec{Histogram: true}
 	for _, histogram := range []*pb.HistogramSpec{nil, {Bins: 7, Lower: 10, Upper: 90}} {
 		in.Reductions.Histogram = histogram
 		all, err := c.Reduce(t.Context(), in, f)
@@ -292,9 +293,12 @@ func TestColumnsDiffer(t *testing.T) {
 			"channel": &m.Limits.Channel, "reason": &m.Limits.Reason.Text,
 			"pairs": &m.Textures.Pairs, "contrast": &m.Textures.Contrast, "homogeneity": &m.Textures.Homogeneity,
 			"energy": &m.Textures.Energy, "correlation": &m.Textures.Correlation, "pair entropy": &m.Textures.Entropy,
-			"pair counts": &m.Textures.Counts}
+			"pair counts": &m.Textures.Counts, "covered count": &m.Covered.Count, "covered sum": &m.Covered.Sum,
+			"covered mean": &m.Covered.Mean, "covered variance": &m.Covered.Variance,
+			"covered counts": &m.Covered.Histogram.Counts}
 		if histogram != nil {
 			columns["below"], columns["above"] = &m.Histogram.Below, &m.Histogram.Above
+			columns["covered below"], columns["covered above"] = &m.Covered.Histogram.Below, &m.Covered.Histogram.Above
 			columns["median"], columns["mode"] = &m.Median, &m.Mode
 			columns["distinct"], columns["percentile"] = &m.Distinct, &m.Percentile
 		}

@@ -234,10 +234,10 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
 				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, refused })
 			}
-			if m, ok := res.(*wire.Response); ok {
-				m.Held = r.s.held(ctx)
+			if err != nil {
+				return nil, err
 			}
-			return res, err
+			return heldBy(ctx, res, r.s.held(ctx)), nil
 		}
 	}
 	r.Server.RegisterService(&c, impl)

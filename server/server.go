@@ -248,6 +248,7 @@ func New(cfg Config) (_ *Server, err error) {
 		Urgent: "/" + pb.LineScanService_ServiceDesc.ServiceName + "/", StreamWindow: streamWindow,
 		ConnectionWindow: connectionWindow, Log: s.log, Calm: s.work.Calm,
 	})
+	s.host.Waiting = s.intake.MakeRoom
 	if err := s.register(); err != nil {
 		s.intake.Close()
 		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.Close(), s.dev.Close())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/intake"
@@ -40,7 +41,7 @@ func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServ
 type timedStream struct {
 	grpc.ServerStream
 	ctx     context.Context
-	held    func(func()) func()
+	held    func(int64, func()) func()
 	limit   time.Duration
 	blocked *time.Timer
 }
@@ -49,15 +50,25 @@ type timedStream struct {
 func (s *timedStream) Context() context.Context { return s.ctx }
 
 func (s *timedStream) SendMsg(m any) error {
-	if r, ok := m.(*wire.Response); ok {
-		r.Held = s.held
-	}
+	m = heldBy(s.ctx, m, s.held)
 	s.blocked.Reset(s.limit)
 	defer s.blocked.Stop()
 	return s.ServerStream.SendMsg(m)
 }
 
 // held watches over the answers of a call that wait for its client, which keep their share of the budget meanwhile.
-func (s *Server) held(ctx context.Context) func(end func()) (forgotten func()) {
-	return func(end func()) func() { return intake.Await(ctx, s.cfg.StreamIdleTimeout, end) }
+func (s *Server) held(ctx context.Context) func(bytes int64, end func()) (forgotten func()) {
+	return func(bytes int64, end func()) func() { return intake.Await(ctx, s.cfg.StreamIdleTimeout, bytes, end) }
+}
+
+// heldBy is an answer that held watches over; what is none of the schemas' messages, such as what line-scan sessions
+// have encoded and count themselves, stays as it is.
+func heldBy(ctx context.Context, m any, held func(int64, func()) func()) any {
+	switch r := m.(type) {
+	case *wire.Response:
+		r.Held = held
+	case proto.Message:
+		return &wire.Response{Message: r, Held: held, Ctx: ctx, Size: int64(proto.Size(r))}
+	}
+	return m
 }

@@ -16,12 +16,16 @@ import (
 // of the host's memory for as long, and the server ends the connection when a client has not read for the time of
 // idle streams.
 func TestUnreadAnswer(t *testing.T) {
-	const side = 1200 // pixels: small answers are not counted
 	for _, x := range []struct {
 		name   string
+		side   uint32 // pixels: of up to a megabyte nothing is taken of the ledger before it is made
 		limit  time.Duration
 		closes bool // the client does
-	}{{"the server ends the connection", 100 * time.Millisecond, false}, {"the client ends it", time.Hour, true}} {
+	}{{"the server ends the connection", 1200, 100 * time.Millisecond, false},
+		{"the client ends it", 1200, time.Hour, true},
+		{"the server ends that of a small one", 600, 100 * time.Millisecond, false},
+		{"the client ends that of a small one", 600, time.Hour, true},
+	} {
 		t.Run(x.name, func(t *testing.T) {
 			ts := start(t, Config{StreamIdleTimeout: x.limit})
 			conn, err := ts.dial()
@@ -39,8 +43,8 @@ func TestUnreadAnswer(t *testing.T) {
 				}
 			}()
 			message, err := proto.Marshal(&pb.RasterizeRequest{Regions: &pb.RasterizeRequest_RegionSet{
-				RegionSet: &pb.RegionSet{Regions: []*pb.Region{rect("a", 0, 0, side, side)}}},
-				Width: side, Height: side, Encoding: pb.Encoding_ENCODING_RAW})
+				RegionSet: &pb.RegionSet{Regions: []*pb.Region{rect("a", 0, 0, float64(x.side), float64(x.side))}}},
+				Width: x.side, Height: x.side, Encoding: pb.Encoding_ENCODING_RAW})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +74,7 @@ func TestUnreadAnswer(t *testing.T) {
 			}
 			held := func() float64 { return metric(t, ts, "polyscan_host_memory_bytes", "kind", "results") }
 			if x.closes {
-				waitFor(t, "the answer in the ledger", func() bool { return held() >= side*side })
+				waitFor(t, "the answer in the ledger", func() bool { return held() >= float64(x.side*x.side) })
 				conn.Close()
 			}
 			select {

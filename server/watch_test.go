@@ -266,6 +266,58 @@ func TestWatchScan(t *testing.T) {
 	}
 }
 
+// A part that starts in lost lines has its name, and one that has to be whole lacks lines that no region needs: the
+// client and those who watch are told the same.
+func TestWatchScanLost(t *testing.T) {
+	s := start(t, Config{})
+	w := s.watch(t, &pb.WatchRequest{})
+	b := newBelt(3, 8, 200)
+	open := scanOpen(inspecting(rect("r", 0, 0, 8, 4, "mean < 255")), 8, 20, 10, 10)
+	open.WholeParts, open.Source = true, "a camera"
+	call := s.scan(t, open)
+	if o := w.event().GetOpened(); o.GetSource() != "a camera" {
+		t.Errorf("%v", o)
+	}
+	first := b.strip(0, 0, 16)
+	first.PartIds = []string{"A", "B"}
+	second := b.strip(1, 25, 45)
+	second.PartIds, second.LostPartIds = []string{"D", "E"}, []string{"", "another B", "C"}
+	bad := b.strip(2, 45, 50)
+	bad.LostPartIds = make([]string, 6)
+	call.strip(first, second, bad)
+	got := call.finish()
+	want := []struct {
+		id      string
+		missing uint64
+	}{{"A", 0}, {"B", 4}, {"C", 5}, {"D", 0}, {"E", 5}}
+	if len(got.parts) != len(want) {
+		t.Fatalf("%v", got.parts)
+	}
+	for i, p := range got.parts {
+		v := w.event().GetVerdict()
+		for v == nil {
+			v = w.event().GetVerdict()
+		}
+		whole := want[i].missing == 0
+		if p.GetPartId() != want[i].id || p.GetMissingLines() != want[i].missing || p.GetIncomplete() == whole ||
+			(p.GetVerdict() == pb.Verdict_VERDICT_PASS) != whole || v.GetPartId() != p.GetPartId() ||
+			v.GetVerdict() != p.GetVerdict() || v.GetMissingLines() != p.GetMissingLines() {
+			t.Errorf("%v, seen as %v; want %+v", p, v, want[i])
+		}
+	}
+	said := fmt.Sprint(got.events)
+	if !strings.Contains(said, "strip.lost_part_ids = 6: must be at most 5") {
+		t.Errorf("%v", said)
+	}
+	call = s.scan(t, marked(scanOpen(inspecting(rect("r", 0, 0, 8, 4)), 8, 20, 10, 10)))
+	bad = b.strip(0, 5, 10)
+	bad.LostPartIds = []string{"A"}
+	call.strip(bad)
+	if said := fmt.Sprint(call.finish().events); !strings.Contains(said, "strip.lost_part_ids = 1: must be empty") {
+		t.Errorf("%v", said)
+	}
+}
+
 // Every 10 ms at the least a watcher hears of a server that has nothing to say, with the last sequence.
 func TestWatchHeartbeat(t *testing.T) {
 	s := start(t, Config{})

@@ -58,7 +58,7 @@ var computeAttacks = []attack{
 // Why the metrics tell of less than there is, by heap profiles and by servers without a pool of buffers, or of more.
 const (
 	tall      = "the rows of a region 8 million pixels high, of which its extent is made, are 20 MB that nobody counts"
-	pooled    = "buffers of what came stay in the library's pool for two collections, and are not counted there"
+	pooled    = "buffers that messages are put together in stay in the library's pool for two collections, not counted"
 	untouched = "a connection counts with all of its buffers, which are resident once something has come"
 	sized     = "what decoding takes is counted when it is sized, while the file waits for its turn to be decoded"
 )

@@ -108,92 +108,18 @@ func (configPath) BeforeResolve(ctx *kong.Context, trace *kong.Path, f *file) er
 // file holds the settings of a file, by name. It implements kong.Resolver.
 type file struct {
 	name   string
-	values map[string]fileValue
-}
-
-type fileValue struct {
-	text string // as on the command line
-	line int
+	values map[string]command.Setting
 }
 
 // parse reads one YAML mapping of settings. Its errors name file, line and key.
 func (f *file) parse(name string, text []byte, flags []*kong.Flag) error {
-	f.name, f.values = name, map[string]fileValue{}
-	at := func(n *yaml.Node, format string, args ...any) error {
-		return fmt.Errorf("%s:%d: %s", name, n.Line, fmt.Sprintf(format, args...))
+	f.name = name
+	root, err := command.Document(name, text)
+	if err != nil || root == nil {
+		return err
 	}
-	var doc yaml.Node
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil // nothing but comments
-	} else if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	var second yaml.Node
-	if err := d.Decode(&second); err == nil {
-		return at(&second, "a second document; want one mapping of settings to values")
-	} else if !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	root := doc.Content[0]
-	if root.Kind != yaml.MappingNode {
-		return at(root, "want a mapping of settings to values, such as \"max-message: 64MiB\"")
-	}
-	for i := 0; i < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == key.Value })
-		if i < 0 {
-			return at(key, "%q is not a setting", key.Value)
-		}
-		if first, ok := f.values[key.Value]; ok {
-			return at(key, "%s is set a second time, first in line %d", key.Value, first.line)
-		}
-		v, err := decode(value, flags[i])
-		if err != nil {
-			return at(key, "%s: %v", key.Value, err)
-		}
-		f.values[key.Value] = fileValue{v, key.Line}
-	}
-	return nil
-}
-
-// decode turns a node into what the flag takes, and checks that it does.
-func decode(n *yaml.Node, f *kong.Flag) (string, error) {
-	var items []string
-	switch {
-	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
-		return "", errors.New("the value is missing")
-	case n.Kind == yaml.ScalarNode:
-		items = []string{n.Value}
-	case n.Kind == yaml.SequenceNode && f.IsSlice():
-		for _, item := range n.Content {
-			if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
-				return "", fmt.Errorf("item %d is not a plain value", len(items)+1)
-			}
-			items = append(items, item.Value)
-		}
-		if len(items) == 0 {
-			return "", errors.New("the list is empty")
-		}
-	default:
-		want := "one value"
-		if f.IsSlice() {
-			want = "a value, or a list of values"
-		}
-		return "", fmt.Errorf("want %s", want)
-	}
-	text := items[0]
-	switch {
-	case f.IsSlice() && f.Target.Type().Elem().Kind() == reflect.String:
-		text = kong.JoinEscaped(items, f.Tag.Sep)
-	case f.IsSlice():
-		text = strings.Join(items, string(f.Tag.Sep))
-	}
-	if enum := f.EnumSlice(); f.Enum != "" && !slices.Contains(enum, text) {
-		return "", fmt.Errorf("%q is not one of %s", text, strings.Join(enum, ", "))
-	}
-	scan := kong.Scan().PushTyped(text, kong.FlagValueToken)
-	return text, f.Mapper.Decode(&kong.DecodeContext{Value: f.Value, Scan: scan}, reflect.New(f.Target.Type()).Elem())
+	f.values, err = command.Settings(name, root, flags)
+	return err
 }
 
 // Validate implements kong.Resolver. The file was checked when it was read.
@@ -205,7 +131,7 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 		return nil, nil // kong would have the file win
 	}
 	if v, ok := f.values[flag.Name]; ok {
-		return v.text, nil
+		return v.Text, nil
 	}
 	return nil, nil
 }
@@ -258,7 +184,7 @@ func (f *file) origin(ctx *kong.Context, s *kong.Flag) string {
 		return "environment " + env
 	}
 	if v, ok := f.values[s.Name]; ok {
-		return fmt.Sprintf("file %s:%d", f.name, v.line)
+		return fmt.Sprintf("file %s:%d", f.name, v.Line)
 	}
 	return "default"
 }

@@ -245,8 +245,8 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		for name, v := range got.values {
-			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == name }) || v.line < 1 ||
-				v.line > strings.Count(text, "\n")+strings.Count(text, "\r")+1 {
+			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == name }) || v.Line < 1 ||
+				v.Line > strings.Count(text, "\n")+strings.Count(text, "\r")+1 {
 				t.Errorf("%q: %s", text, fmt.Sprint(name, v))
 			}
 		}

@@ -347,6 +347,17 @@ type RegionColumns struct {
 	Scale *Scale `protobuf:"bytes,37,opt,name=scale,proto3" json:"scale,omitempty"`
 	// Unset where none were asked for.
 	Textures *TextureColumns `protobuf:"bytes,38,opt,name=textures,proto3" json:"textures,omitempty"`
+	// Unset where none were asked for.
+	Correlations *CorrelationColumns `protobuf:"bytes,39,opt,name=correlations,proto3" json:"correlations,omitempty"`
+	// Likewise.
+	Covered *CoveredColumns `protobuf:"bytes,46,opt,name=covered,proto3" json:"covered,omitempty"`
+	// uint32[R] where blobs were asked for: how many there are, how many of them have min_area, and how many of these were
+	// looked at. Blobs themselves are in rows only.
+	BlobsFound []byte `protobuf:"bytes,55,opt,name=blobs_found,json=blobsFound,proto3" json:"blobs_found,omitempty"`
+	BlobsKept  []byte `protobuf:"bytes,56,opt,name=blobs_kept,json=blobsKept,proto3" json:"blobs_kept,omitempty"`
+	BlobsSeen  []byte `protobuf:"bytes,57,opt,name=blobs_seen,json=blobsSeen,proto3" json:"blobs_seen,omitempty"`
+	// uint64[R]: of those that were looked at together, in pixels.
+	BlobArea []byte `protobuf:"bytes,58,opt,name=blob_area,json=blobArea,proto3" json:"blob_area,omitempty"`
 	// ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is, mean,
 	// variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't follow from
 	// others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of each channel's
@@ -657,6 +668,48 @@ func (x *RegionColumns) GetTextures() *TextureColumns {
 	return nil
 }
 
+func (x *RegionColumns) GetCorrelations() *CorrelationColumns {
+	if x != nil {
+		return x.Correlations
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetCovered() *CoveredColumns {
+	if x != nil {
+		return x.Covered
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetBlobsFound() []byte {
+	if x != nil {
+		return x.BlobsFound
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetBlobsKept() []byte {
+	if x != nil {
+		return x.BlobsKept
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetBlobsSeen() []byte {
+	if x != nil {
+		return x.BlobsSeen
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetBlobArea() []byte {
+	if x != nil {
+		return x.BlobArea
+	}
+	return nil
+}
+
 func (x *RegionColumns) GetSteps() []float64 {
 	if x != nil {
 		return x.Steps
@@ -692,6 +745,175 @@ func (x *RegionColumns) GetStddev() []byte {
 	return nil
 }
 
+// CoveredColumns holds what Covered holds, of R regions and C channels; NaN where that has no value, and in channels that
+// are derived from colours.
+type CoveredColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// float64[R]: RegionResult.covered_count
+	Count []byte `protobuf:"bytes,1,opt,name=count,proto3" json:"count,omitempty"`
+	// float64[R][C], as those below
+	Sum      []byte `protobuf:"bytes,2,opt,name=sum,proto3" json:"sum,omitempty"`
+	Mean     []byte `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
+	Variance []byte `protobuf:"bytes,4,opt,name=variance,proto3" json:"variance,omitempty"`
+	// Unset where none were asked for.
+	Histogram     *CoveredHistogramColumns `protobuf:"bytes,5,opt,name=histogram,proto3" json:"histogram,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoveredColumns) Reset() {
+	*x = CoveredColumns{}
+	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoveredColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoveredColumns) ProtoMessage() {}
+
+func (x *CoveredColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoveredColumns.ProtoReflect.Descriptor instead.
+func (*CoveredColumns) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CoveredColumns) GetCount() []byte {
+	if x != nil {
+		return x.Count
+	}
+	return nil
+}
+
+func (x *CoveredColumns) GetSum() []byte {
+	if x != nil {
+		return x.Sum
+	}
+	return nil
+}
+
+func (x *CoveredColumns) GetMean() []byte {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *CoveredColumns) GetVariance() []byte {
+	if x != nil {
+		return x.Variance
+	}
+	return nil
+}
+
+func (x *CoveredColumns) GetHistogram() *CoveredHistogramColumns {
+	if x != nil {
+		return x.Histogram
+	}
+	return nil
+}
+
+// CoveredHistogramColumns holds histograms of weighted pixels, of B bins each.
+type CoveredHistogramColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// B
+	Bins  uint32  `protobuf:"varint,1,opt,name=bins,proto3" json:"bins,omitempty"`
+	Lower float64 `protobuf:"fixed64,2,opt,name=lower,proto3" json:"lower,omitempty"`
+	Upper float64 `protobuf:"fixed64,3,opt,name=upper,proto3" json:"upper,omitempty"`
+	// float64[R][C][B]
+	Counts []byte `protobuf:"bytes,4,opt,name=counts,proto3" json:"counts,omitempty"`
+	// float64[R][C]
+	Below         []byte `protobuf:"bytes,5,opt,name=below,proto3" json:"below,omitempty"`
+	Above         []byte `protobuf:"bytes,6,opt,name=above,proto3" json:"above,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoveredHistogramColumns) Reset() {
+	*x = CoveredHistogramColumns{}
+	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoveredHistogramColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoveredHistogramColumns) ProtoMessage() {}
+
+func (x *CoveredHistogramColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoveredHistogramColumns.ProtoReflect.Descriptor instead.
+func (*CoveredHistogramColumns) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CoveredHistogramColumns) GetBins() uint32 {
+	if x != nil {
+		return x.Bins
+	}
+	return 0
+}
+
+func (x *CoveredHistogramColumns) GetLower() float64 {
+	if x != nil {
+		return x.Lower
+	}
+	return 0
+}
+
+func (x *CoveredHistogramColumns) GetUpper() float64 {
+	if x != nil {
+		return x.Upper
+	}
+	return 0
+}
+
+func (x *CoveredHistogramColumns) GetCounts() []byte {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *CoveredHistogramColumns) GetBelow() []byte {
+	if x != nil {
+		return x.Below
+	}
+	return nil
+}
+
+func (x *CoveredHistogramColumns) GetAbove() []byte {
+	if x != nil {
+		return x.Above
+	}
+	return nil
+}
+
 // TextureColumns holds the textures of R regions and C channels, at O offsets and in L levels.
 type TextureColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -715,7 +937,7 @@ type TextureColumns struct {
 
 func (x *TextureColumns) Reset() {
 	*x = TextureColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +949,7 @@ func (x *TextureColumns) String() string {
 func (*TextureColumns) ProtoMessage() {}
 
 func (x *TextureColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[2]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +962,7 @@ func (x *TextureColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextureColumns.ProtoReflect.Descriptor instead.
 func (*TextureColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TextureColumns) GetLevels() uint32 {
@@ -806,6 +1028,86 @@ func (x *TextureColumns) GetCounts() []byte {
 	return nil
 }
 
+// CorrelationColumns holds the correlations of R regions and C channels, T of them.
+type CorrelationColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// T of them, all distances of a radius and all channels one by one.
+	Terms []*CorrelationTerm `protobuf:"bytes,1,rep,name=terms,proto3" json:"terms,omitempty"`
+	// uint64[R][C][T]
+	Pairs []byte `protobuf:"bytes,2,opt,name=pairs,proto3" json:"pairs,omitempty"`
+	// float64[R][C][T], as are those that follow; NaN where there is none.
+	Product       []byte `protobuf:"bytes,3,opt,name=product,proto3" json:"product,omitempty"`
+	Covariance    []byte `protobuf:"bytes,4,opt,name=covariance,proto3" json:"covariance,omitempty"`
+	Correlation   []byte `protobuf:"bytes,5,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CorrelationColumns) Reset() {
+	*x = CorrelationColumns{}
+	mi := &file_polyscan_v1_columns_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CorrelationColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CorrelationColumns) ProtoMessage() {}
+
+func (x *CorrelationColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_columns_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CorrelationColumns.ProtoReflect.Descriptor instead.
+func (*CorrelationColumns) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CorrelationColumns) GetTerms() []*CorrelationTerm {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
+func (x *CorrelationColumns) GetPairs() []byte {
+	if x != nil {
+		return x.Pairs
+	}
+	return nil
+}
+
+func (x *CorrelationColumns) GetProduct() []byte {
+	if x != nil {
+		return x.Product
+	}
+	return nil
+}
+
+func (x *CorrelationColumns) GetCovariance() []byte {
+	if x != nil {
+		return x.Covariance
+	}
+	return nil
+}
+
+func (x *CorrelationColumns) GetCorrelation() []byte {
+	if x != nil {
+		return x.Correlation
+	}
+	return nil
+}
+
 // TextColumn holds R texts.
 type TextColumn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -819,7 +1121,7 @@ type TextColumn struct {
 
 func (x *TextColumn) Reset() {
 	*x = TextColumn{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +1133,7 @@ func (x *TextColumn) String() string {
 func (*TextColumn) ProtoMessage() {}
 
 func (x *TextColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[3]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +1146,7 @@ func (x *TextColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextColumn.ProtoReflect.Descriptor instead.
 func (*TextColumn) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TextColumn) GetText() []byte {
@@ -883,7 +1185,7 @@ type HistogramColumns struct {
 
 func (x *HistogramColumns) Reset() {
 	*x = HistogramColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1197,7 @@ func (x *HistogramColumns) String() string {
 func (*HistogramColumns) ProtoMessage() {}
 
 func (x *HistogramColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[4]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1210,7 @@ func (x *HistogramColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistogramColumns.ProtoReflect.Descriptor instead.
 func (*HistogramColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HistogramColumns) GetBins() uint32 {
@@ -983,7 +1285,7 @@ type LimitColumns struct {
 
 func (x *LimitColumns) Reset() {
 	*x = LimitColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[5]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1297,7 @@ func (x *LimitColumns) String() string {
 func (*LimitColumns) ProtoMessage() {}
 
 func (x *LimitColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[5]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1310,7 @@ func (x *LimitColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitColumns.ProtoReflect.Descriptor instead.
 func (*LimitColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LimitColumns) GetEnds() []byte {
@@ -1068,7 +1370,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\rResultOptions\x125\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x17.polyscan.v1.ResultFormB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04form\x12=\n" +
 	"\aregions\x18\x02 \x01(\x0e2\x19.polyscan.v1.RegionChoiceB\b\xbaH\x05\x82\x01\x02\x10\x01R\aregions\x12C\n" +
-	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xa4\v\n" +
+	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\x9c\r\n" +
 	"\rRegionColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\aregions\x18\x02 \x01(\rR\aregions\x120\n" +
@@ -1113,12 +1415,34 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\n" +
 	"chi_square\x18$ \x01(\fR\tchiSquare\x12(\n" +
 	"\x05scale\x18% \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\x127\n" +
-	"\btextures\x18& \x01(\v2\x1b.polyscan.v1.TextureColumnsR\btextures\x12\x14\n" +
+	"\btextures\x18& \x01(\v2\x1b.polyscan.v1.TextureColumnsR\btextures\x12C\n" +
+	"\fcorrelations\x18' \x01(\v2\x1f.polyscan.v1.CorrelationColumnsR\fcorrelations\x125\n" +
+	"\acovered\x18. \x01(\v2\x1b.polyscan.v1.CoveredColumnsR\acovered\x12\x1f\n" +
+	"\vblobs_found\x187 \x01(\fR\n" +
+	"blobsFound\x12\x1d\n" +
+	"\n" +
+	"blobs_kept\x188 \x01(\fR\tblobsKept\x12\x1d\n" +
+	"\n" +
+	"blobs_seen\x189 \x01(\fR\tblobsSeen\x12\x1b\n" +
+	"\tblob_area\x18: \x01(\fR\bblobArea\x12\x14\n" +
 	"\x05steps\x182 \x03(\x01R\x05steps\x12\x14\n" +
 	"\x05zeros\x183 \x03(\rR\x05zeros\x12\x12\n" +
 	"\x04mean\x184 \x01(\fR\x04mean\x12\x1a\n" +
 	"\bvariance\x185 \x01(\fR\bvariance\x12\x16\n" +
-	"\x06stddev\x186 \x01(\fR\x06stddev\"\x9c\x02\n" +
+	"\x06stddev\x186 \x01(\fR\x06stddev\"\xac\x01\n" +
+	"\x0eCoveredColumns\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\fR\x05count\x12\x10\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\x12\x12\n" +
+	"\x04mean\x18\x03 \x01(\fR\x04mean\x12\x1a\n" +
+	"\bvariance\x18\x04 \x01(\fR\bvariance\x12B\n" +
+	"\thistogram\x18\x05 \x01(\v2$.polyscan.v1.CoveredHistogramColumnsR\thistogram\"\x9d\x01\n" +
+	"\x17CoveredHistogramColumns\x12\x12\n" +
+	"\x04bins\x18\x01 \x01(\rR\x04bins\x12\x14\n" +
+	"\x05lower\x18\x02 \x01(\x01R\x05lower\x12\x14\n" +
+	"\x05upper\x18\x03 \x01(\x01R\x05upper\x12\x16\n" +
+	"\x06counts\x18\x04 \x01(\fR\x06counts\x12\x14\n" +
+	"\x05below\x18\x05 \x01(\fR\x05below\x12\x14\n" +
+	"\x05above\x18\x06 \x01(\fR\x05above\"\x9c\x02\n" +
 	"\x0eTextureColumns\x12\x16\n" +
 	"\x06levels\x18\x01 \x01(\rR\x06levels\x122\n" +
 	"\aoffsets\x18\x02 \x03(\v2\x18.polyscan.v1.PixelOffsetR\aoffsets\x12\x14\n" +
@@ -1128,7 +1452,15 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\x06energy\x18\x06 \x01(\fR\x06energy\x12 \n" +
 	"\vcorrelation\x18\a \x01(\fR\vcorrelation\x12\x18\n" +
 	"\aentropy\x18\b \x01(\fR\aentropy\x12\x16\n" +
-	"\x06counts\x18\t \x01(\fR\x06counts\"4\n" +
+	"\x06counts\x18\t \x01(\fR\x06counts\"\xba\x01\n" +
+	"\x12CorrelationColumns\x122\n" +
+	"\x05terms\x18\x01 \x03(\v2\x1c.polyscan.v1.CorrelationTermR\x05terms\x12\x14\n" +
+	"\x05pairs\x18\x02 \x01(\fR\x05pairs\x12\x18\n" +
+	"\aproduct\x18\x03 \x01(\fR\aproduct\x12\x1e\n" +
+	"\n" +
+	"covariance\x18\x04 \x01(\fR\n" +
+	"covariance\x12 \n" +
+	"\vcorrelation\x18\x05 \x01(\fR\vcorrelation\"4\n" +
 	"\n" +
 	"TextColumn\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\fR\x04text\x12\x12\n" +
@@ -1185,43 +1517,51 @@ func file_polyscan_v1_columns_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_columns_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_polyscan_v1_columns_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_polyscan_v1_columns_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_polyscan_v1_columns_proto_goTypes = []any{
-	(ResultForm)(0),          // 0: polyscan.v1.ResultForm
-	(RegionChoice)(0),        // 1: polyscan.v1.RegionChoice
-	(RegionField)(0),         // 2: polyscan.v1.RegionField
-	(*ResultOptions)(nil),    // 3: polyscan.v1.ResultOptions
-	(*RegionColumns)(nil),    // 4: polyscan.v1.RegionColumns
-	(*TextureColumns)(nil),   // 5: polyscan.v1.TextureColumns
-	(*TextColumn)(nil),       // 6: polyscan.v1.TextColumn
-	(*HistogramColumns)(nil), // 7: polyscan.v1.HistogramColumns
-	(*LimitColumns)(nil),     // 8: polyscan.v1.LimitColumns
-	(Channel)(0),             // 9: polyscan.v1.Channel
-	(PercentileMethod)(0),    // 10: polyscan.v1.PercentileMethod
-	(Statistic)(0),           // 11: polyscan.v1.Statistic
-	(*Scale)(nil),            // 12: polyscan.v1.Scale
-	(*PixelOffset)(nil),      // 13: polyscan.v1.PixelOffset
+	(ResultForm)(0),                 // 0: polyscan.v1.ResultForm
+	(RegionChoice)(0),               // 1: polyscan.v1.RegionChoice
+	(RegionField)(0),                // 2: polyscan.v1.RegionField
+	(*ResultOptions)(nil),           // 3: polyscan.v1.ResultOptions
+	(*RegionColumns)(nil),           // 4: polyscan.v1.RegionColumns
+	(*CoveredColumns)(nil),          // 5: polyscan.v1.CoveredColumns
+	(*CoveredHistogramColumns)(nil), // 6: polyscan.v1.CoveredHistogramColumns
+	(*TextureColumns)(nil),          // 7: polyscan.v1.TextureColumns
+	(*CorrelationColumns)(nil),      // 8: polyscan.v1.CorrelationColumns
+	(*TextColumn)(nil),              // 9: polyscan.v1.TextColumn
+	(*HistogramColumns)(nil),        // 10: polyscan.v1.HistogramColumns
+	(*LimitColumns)(nil),            // 11: polyscan.v1.LimitColumns
+	(Channel)(0),                    // 12: polyscan.v1.Channel
+	(PercentileMethod)(0),           // 13: polyscan.v1.PercentileMethod
+	(Statistic)(0),                  // 14: polyscan.v1.Statistic
+	(*Scale)(nil),                   // 15: polyscan.v1.Scale
+	(*PixelOffset)(nil),             // 16: polyscan.v1.PixelOffset
+	(*CorrelationTerm)(nil),         // 17: polyscan.v1.CorrelationTerm
 }
 var file_polyscan_v1_columns_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.ResultOptions.form:type_name -> polyscan.v1.ResultForm
 	1,  // 1: polyscan.v1.ResultOptions.regions:type_name -> polyscan.v1.RegionChoice
 	2,  // 2: polyscan.v1.ResultOptions.fields:type_name -> polyscan.v1.RegionField
-	9,  // 3: polyscan.v1.RegionColumns.channels:type_name -> polyscan.v1.Channel
-	6,  // 4: polyscan.v1.RegionColumns.name:type_name -> polyscan.v1.TextColumn
-	7,  // 5: polyscan.v1.RegionColumns.histogram:type_name -> polyscan.v1.HistogramColumns
-	10, // 6: polyscan.v1.RegionColumns.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	8,  // 7: polyscan.v1.RegionColumns.limits:type_name -> polyscan.v1.LimitColumns
-	11, // 8: polyscan.v1.RegionColumns.statistics:type_name -> polyscan.v1.Statistic
-	12, // 9: polyscan.v1.RegionColumns.scale:type_name -> polyscan.v1.Scale
-	5,  // 10: polyscan.v1.RegionColumns.textures:type_name -> polyscan.v1.TextureColumns
-	13, // 11: polyscan.v1.TextureColumns.offsets:type_name -> polyscan.v1.PixelOffset
-	6,  // 12: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
-	6,  // 13: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	12, // 3: polyscan.v1.RegionColumns.channels:type_name -> polyscan.v1.Channel
+	9,  // 4: polyscan.v1.RegionColumns.name:type_name -> polyscan.v1.TextColumn
+	10, // 5: polyscan.v1.RegionColumns.histogram:type_name -> polyscan.v1.HistogramColumns
+	13, // 6: polyscan.v1.RegionColumns.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	11, // 7: polyscan.v1.RegionColumns.limits:type_name -> polyscan.v1.LimitColumns
+	14, // 8: polyscan.v1.RegionColumns.statistics:type_name -> polyscan.v1.Statistic
+	15, // 9: polyscan.v1.RegionColumns.scale:type_name -> polyscan.v1.Scale
+	7,  // 10: polyscan.v1.RegionColumns.textures:type_name -> polyscan.v1.TextureColumns
+	8,  // 11: polyscan.v1.RegionColumns.correlations:type_name -> polyscan.v1.CorrelationColumns
+	5,  // 12: polyscan.v1.RegionColumns.covered:type_name -> polyscan.v1.CoveredColumns
+	6,  // 13: polyscan.v1.CoveredColumns.histogram:type_name -> polyscan.v1.CoveredHistogramColumns
+	16, // 14: polyscan.v1.TextureColumns.offsets:type_name -> polyscan.v1.PixelOffset
+	17, // 15: polyscan.v1.CorrelationColumns.terms:type_name -> polyscan.v1.CorrelationTerm
+	9,  // 16: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
+	9,  // 17: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_columns_proto_init() }
@@ -1237,7 +1577,7 @@ func file_polyscan_v1_columns_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_columns_proto_rawDesc), len(file_polyscan_v1_columns_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   6,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -39,25 +39,104 @@ const (
 	PixelFormat_PIXEL_FORMAT_BGR8 PixelFormat = 4
 	// Four bytes a pixel: red, green, blue, alpha (straight, not premultiplied).
 	PixelFormat_PIXEL_FORMAT_RGBA8 PixelFormat = 5
+	// [Mono10p, Mono12p] Gray of 10 or 12 bits a pixel without gaps, the first pixel in the lowest bits of the first
+	// byte. Each row begins with a byte of its own. It becomes GRAY16LE with so many significant bits.
+	PixelFormat_PIXEL_FORMAT_MONO10P PixelFormat = 6
+	PixelFormat_PIXEL_FORMAT_MONO12P PixelFormat = 7
+	// [YUV422_8_UYVY] Four bytes for two pixels of a row: U, Y of the first, V, Y of the second. The width is even. It
+	// becomes RGB8. All of them are 0 to 255 (full range, BT.601), both pixels have the same U and V, and
+	//
+	//	red   = (65793 Y                   + 91881 (V - 128)) / 65536
+	//	green = (65793 Y - 22554 (U - 128) - 46802 (V - 128)) / 65536
+	//	blue  = (65793 Y + 116130 (U - 128)                 ) / 65536
+	//
+	// rounded down, and cut to 0 to 255.
+	PixelFormat_PIXEL_FORMAT_YUV422_UYVY PixelFormat = 8
+	// [YUV422_8] The same in the order Y of the first, U, Y of the second, V.
+	PixelFormat_PIXEL_FORMAT_YUV422_YUYV PixelFormat = 9
+	// Bayer: a pixel has one of its colours, and the others are interpolated, see FrameLayout.demosaic. The two letters are
+	// the colours of the first two pixels of the first row; the second row has the other two: RG is red, green above green,
+	// blue. At least 2 rows of 2 pixels. It becomes RGB8; of more than 8 bits the high 8 are taken, rounded to nearest (up
+	// where two are as near), once, behind the interpolation. Line-scan sessions refuse them.
+	// [BayerRG8 ...] One byte a pixel.
+	PixelFormat_PIXEL_FORMAT_BAYER_RG8 PixelFormat = 10
+	PixelFormat_PIXEL_FORMAT_BAYER_GR8 PixelFormat = 11
+	PixelFormat_PIXEL_FORMAT_BAYER_GB8 PixelFormat = 12
+	PixelFormat_PIXEL_FORMAT_BAYER_BG8 PixelFormat = 13
+	// [BayerRG10, BayerRG12, BayerRG16 ...] Two bytes a pixel, as GRAY16LE.
+	PixelFormat_PIXEL_FORMAT_BAYER_RG16LE PixelFormat = 14
+	PixelFormat_PIXEL_FORMAT_BAYER_GR16LE PixelFormat = 15
+	PixelFormat_PIXEL_FORMAT_BAYER_GB16LE PixelFormat = 16
+	PixelFormat_PIXEL_FORMAT_BAYER_BG16LE PixelFormat = 17
+	// [BayerRG10p ...] 10 bits a pixel, as MONO10P.
+	PixelFormat_PIXEL_FORMAT_BAYER_RG10P PixelFormat = 18
+	PixelFormat_PIXEL_FORMAT_BAYER_GR10P PixelFormat = 19
+	PixelFormat_PIXEL_FORMAT_BAYER_GB10P PixelFormat = 20
+	PixelFormat_PIXEL_FORMAT_BAYER_BG10P PixelFormat = 21
+	// [BayerRG12p ...] 12 bits a pixel, as MONO12P.
+	PixelFormat_PIXEL_FORMAT_BAYER_RG12P PixelFormat = 22
+	PixelFormat_PIXEL_FORMAT_BAYER_GR12P PixelFormat = 23
+	PixelFormat_PIXEL_FORMAT_BAYER_GB12P PixelFormat = 24
+	PixelFormat_PIXEL_FORMAT_BAYER_BG12P PixelFormat = 25
 )
 
 // Enum value maps for PixelFormat.
 var (
 	PixelFormat_name = map[int32]string{
-		0: "PIXEL_FORMAT_UNSPECIFIED",
-		1: "PIXEL_FORMAT_GRAY8",
-		2: "PIXEL_FORMAT_GRAY16LE",
-		3: "PIXEL_FORMAT_RGB8",
-		4: "PIXEL_FORMAT_BGR8",
-		5: "PIXEL_FORMAT_RGBA8",
+		0:  "PIXEL_FORMAT_UNSPECIFIED",
+		1:  "PIXEL_FORMAT_GRAY8",
+		2:  "PIXEL_FORMAT_GRAY16LE",
+		3:  "PIXEL_FORMAT_RGB8",
+		4:  "PIXEL_FORMAT_BGR8",
+		5:  "PIXEL_FORMAT_RGBA8",
+		6:  "PIXEL_FORMAT_MONO10P",
+		7:  "PIXEL_FORMAT_MONO12P",
+		8:  "PIXEL_FORMAT_YUV422_UYVY",
+		9:  "PIXEL_FORMAT_YUV422_YUYV",
+		10: "PIXEL_FORMAT_BAYER_RG8",
+		11: "PIXEL_FORMAT_BAYER_GR8",
+		12: "PIXEL_FORMAT_BAYER_GB8",
+		13: "PIXEL_FORMAT_BAYER_BG8",
+		14: "PIXEL_FORMAT_BAYER_RG16LE",
+		15: "PIXEL_FORMAT_BAYER_GR16LE",
+		16: "PIXEL_FORMAT_BAYER_GB16LE",
+		17: "PIXEL_FORMAT_BAYER_BG16LE",
+		18: "PIXEL_FORMAT_BAYER_RG10P",
+		19: "PIXEL_FORMAT_BAYER_GR10P",
+		20: "PIXEL_FORMAT_BAYER_GB10P",
+		21: "PIXEL_FORMAT_BAYER_BG10P",
+		22: "PIXEL_FORMAT_BAYER_RG12P",
+		23: "PIXEL_FORMAT_BAYER_GR12P",
+		24: "PIXEL_FORMAT_BAYER_GB12P",
+		25: "PIXEL_FORMAT_BAYER_BG12P",
 	}
 	PixelFormat_value = map[string]int32{
-		"PIXEL_FORMAT_UNSPECIFIED": 0,
-		"PIXEL_FORMAT_GRAY8":       1,
-		"PIXEL_FORMAT_GRAY16LE":    2,
-		"PIXEL_FORMAT_RGB8":        3,
-		"PIXEL_FORMAT_BGR8":        4,
-		"PIXEL_FORMAT_RGBA8":       5,
+		"PIXEL_FORMAT_UNSPECIFIED":  0,
+		"PIXEL_FORMAT_GRAY8":        1,
+		"PIXEL_FORMAT_GRAY16LE":     2,
+		"PIXEL_FORMAT_RGB8":         3,
+		"PIXEL_FORMAT_BGR8":         4,
+		"PIXEL_FORMAT_RGBA8":        5,
+		"PIXEL_FORMAT_MONO10P":      6,
+		"PIXEL_FORMAT_MONO12P":      7,
+		"PIXEL_FORMAT_YUV422_UYVY":  8,
+		"PIXEL_FORMAT_YUV422_YUYV":  9,
+		"PIXEL_FORMAT_BAYER_RG8":    10,
+		"PIXEL_FORMAT_BAYER_GR8":    11,
+		"PIXEL_FORMAT_BAYER_GB8":    12,
+		"PIXEL_FORMAT_BAYER_BG8":    13,
+		"PIXEL_FORMAT_BAYER_RG16LE": 14,
+		"PIXEL_FORMAT_BAYER_GR16LE": 15,
+		"PIXEL_FORMAT_BAYER_GB16LE": 16,
+		"PIXEL_FORMAT_BAYER_BG16LE": 17,
+		"PIXEL_FORMAT_BAYER_RG10P":  18,
+		"PIXEL_FORMAT_BAYER_GR10P":  19,
+		"PIXEL_FORMAT_BAYER_GB10P":  20,
+		"PIXEL_FORMAT_BAYER_BG10P":  21,
+		"PIXEL_FORMAT_BAYER_RG12P":  22,
+		"PIXEL_FORMAT_BAYER_GR12P":  23,
+		"PIXEL_FORMAT_BAYER_GB12P":  24,
+		"PIXEL_FORMAT_BAYER_BG12P":  25,
 	}
 )
 
@@ -86,6 +165,61 @@ func (x PixelFormat) Number() protoreflect.EnumNumber {
 // Deprecated: Use PixelFormat.Descriptor instead.
 func (PixelFormat) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{0}
+}
+
+// Demosaic says how the colours of a Bayer frame are interpolated. Rows and columns beyond the frame are those that
+// mirror them: -1 is 1, -2 is 2, and so at the other end. Sums are of integers and rounded once.
+type Demosaic int32
+
+const (
+	// The same as BILINEAR.
+	Demosaic_DEMOSAIC_UNSPECIFIED Demosaic = 0
+	// The mean of the two or four nearest pixels of the colour.
+	Demosaic_DEMOSAIC_BILINEAR Demosaic = 1
+	// Malvar, He and Cutler (2004): bilinear, corrected by the second derivative of the pixel's own colour, over 5 x 5
+	// pixels. Edges are sharper and have less false colour.
+	Demosaic_DEMOSAIC_MALVAR_HE_CUTLER Demosaic = 2
+)
+
+// Enum value maps for Demosaic.
+var (
+	Demosaic_name = map[int32]string{
+		0: "DEMOSAIC_UNSPECIFIED",
+		1: "DEMOSAIC_BILINEAR",
+		2: "DEMOSAIC_MALVAR_HE_CUTLER",
+	}
+	Demosaic_value = map[string]int32{
+		"DEMOSAIC_UNSPECIFIED":      0,
+		"DEMOSAIC_BILINEAR":         1,
+		"DEMOSAIC_MALVAR_HE_CUTLER": 2,
+	}
+)
+
+func (x Demosaic) Enum() *Demosaic {
+	p := new(Demosaic)
+	*p = x
+	return p
+}
+
+func (x Demosaic) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Demosaic) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_frame_proto_enumTypes[1].Descriptor()
+}
+
+func (Demosaic) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_frame_proto_enumTypes[1]
+}
+
+func (x Demosaic) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Demosaic.Descriptor instead.
+func (Demosaic) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{1}
 }
 
 // Channel names one of the values that a pixel has.
@@ -168,11 +302,11 @@ func (x Channel) String() string {
 }
 
 func (Channel) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_frame_proto_enumTypes[1].Descriptor()
+	return file_polyscan_v1_frame_proto_enumTypes[2].Descriptor()
 }
 
 func (Channel) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_frame_proto_enumTypes[1]
+	return &file_polyscan_v1_frame_proto_enumTypes[2]
 }
 
 func (x Channel) Number() protoreflect.EnumNumber {
@@ -181,7 +315,7 @@ func (x Channel) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Channel.Descriptor instead.
 func (Channel) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{1}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{2}
 }
 
 // Encoding says what Frame.data holds.
@@ -236,11 +370,11 @@ func (x Encoding) String() string {
 }
 
 func (Encoding) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_frame_proto_enumTypes[2].Descriptor()
+	return file_polyscan_v1_frame_proto_enumTypes[3].Descriptor()
 }
 
 func (Encoding) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_frame_proto_enumTypes[2]
+	return &file_polyscan_v1_frame_proto_enumTypes[3]
 }
 
 func (x Encoding) Number() protoreflect.EnumNumber {
@@ -249,7 +383,7 @@ func (x Encoding) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Encoding.Descriptor instead.
 func (Encoding) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{3}
 }
 
 // FrameLayout describes raw pixels. Pixel (i, j) covers [i, i+1) x [j, j+1), x to the right, y down.
@@ -262,11 +396,14 @@ type FrameLayout struct {
 	PixelFormat PixelFormat `protobuf:"varint,3,opt,name=pixel_format,json=pixelFormat,proto3,enum=polyscan.v1.PixelFormat" json:"pixel_format,omitempty"`
 	// Bytes from one row to the next; 0 means that rows follow each other without a gap.
 	Stride uint32 `protobuf:"varint,4,opt,name=stride,proto3" json:"stride,omitempty"`
-	// For GRAY16LE: 10, 12, 14 or 16 (the default, also meant by 0). A sample above 2^significant_bits - 1
-	// inside a region is an error of the frame. Other formats take 0 or 8.
+	// For GRAY16LE and BAYER_..16LE: 10, 12, 14 or 16 (the default, also meant by 0). A sample above
+	// 2^significant_bits - 1 inside a region is an error of the frame; of a Bayer frame, one in any row that regions
+	// reach. Other formats take 0 or the bits that they have.
 	SignificantBits uint32 `protobuf:"varint,5,opt,name=significant_bits,json=significantBits,proto3" json:"significant_bits,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// For Bayer formats; others take unspecified.
+	Demosaic      Demosaic `protobuf:"varint,6,opt,name=demosaic,proto3,enum=polyscan.v1.Demosaic" json:"demosaic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FrameLayout) Reset() {
@@ -332,6 +469,13 @@ func (x *FrameLayout) GetSignificantBits() uint32 {
 		return x.SignificantBits
 	}
 	return 0
+}
+
+func (x *FrameLayout) GetDemosaic() Demosaic {
+	if x != nil {
+		return x.Demosaic
+	}
+	return Demosaic_DEMOSAIC_UNSPECIFIED
 }
 
 // Frame is one picture.
@@ -721,14 +865,15 @@ var File_polyscan_v1_frame_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x17polyscan/v1/frame.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\"\xee\x01\n" +
+	"\x17polyscan/v1/frame.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\"\xab\x02\n" +
 	"\vFrameLayout\x12\x1f\n" +
 	"\x05width\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\x05width\x12!\n" +
 	"\x06height\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\x06height\x12E\n" +
 	"\fpixel_format\x18\x03 \x01(\x0e2\x18.polyscan.v1.PixelFormatB\b\xbaH\x05\x82\x01\x02\x10\x01R\vpixelFormat\x12\x16\n" +
 	"\x06stride\x18\x04 \x01(\rR\x06stride\x12<\n" +
 	"\x10significant_bits\x18\x05 \x01(\rB\x11\xbaH\x0e*\f0\x000\b0\n" +
-	"0\f0\x0e0\x10R\x0fsignificantBits\"\xfb\x02\n" +
+	"0\f0\x0e0\x10R\x0fsignificantBits\x12;\n" +
+	"\bdemosaic\x18\x06 \x01(\x0e2\x15.polyscan.v1.DemosaicB\b\xbaH\x05\x82\x01\x02\x10\x01R\bdemosaic\"\xfb\x02\n" +
 	"\x05Frame\x120\n" +
 	"\x06layout\x18\x01 \x01(\v2\x18.polyscan.v1.FrameLayoutR\x06layout\x12;\n" +
 	"\bencoding\x18\x02 \x01(\x0e2\x15.polyscan.v1.EncodingB\b\xbaH\x05\x82\x01\x02\x10\x01R\bencoding\x12#\n" +
@@ -752,14 +897,39 @@ const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\x02x0\x18\x01 \x01(\rR\x02x0\x12\x0e\n" +
 	"\x02y0\x18\x02 \x01(\rR\x02y0\x12\x0e\n" +
 	"\x02x1\x18\x03 \x01(\rR\x02x1\x12\x0e\n" +
-	"\x02y1\x18\x04 \x01(\rR\x02y1*\xa4\x01\n" +
+	"\x02y1\x18\x04 \x01(\rR\x02y1*\xf0\x05\n" +
 	"\vPixelFormat\x12\x1c\n" +
 	"\x18PIXEL_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12PIXEL_FORMAT_GRAY8\x10\x01\x12\x19\n" +
 	"\x15PIXEL_FORMAT_GRAY16LE\x10\x02\x12\x15\n" +
 	"\x11PIXEL_FORMAT_RGB8\x10\x03\x12\x15\n" +
 	"\x11PIXEL_FORMAT_BGR8\x10\x04\x12\x16\n" +
-	"\x12PIXEL_FORMAT_RGBA8\x10\x05*\xca\x02\n" +
+	"\x12PIXEL_FORMAT_RGBA8\x10\x05\x12\x18\n" +
+	"\x14PIXEL_FORMAT_MONO10P\x10\x06\x12\x18\n" +
+	"\x14PIXEL_FORMAT_MONO12P\x10\a\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_YUV422_UYVY\x10\b\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_YUV422_YUYV\x10\t\x12\x1a\n" +
+	"\x16PIXEL_FORMAT_BAYER_RG8\x10\n" +
+	"\x12\x1a\n" +
+	"\x16PIXEL_FORMAT_BAYER_GR8\x10\v\x12\x1a\n" +
+	"\x16PIXEL_FORMAT_BAYER_GB8\x10\f\x12\x1a\n" +
+	"\x16PIXEL_FORMAT_BAYER_BG8\x10\r\x12\x1d\n" +
+	"\x19PIXEL_FORMAT_BAYER_RG16LE\x10\x0e\x12\x1d\n" +
+	"\x19PIXEL_FORMAT_BAYER_GR16LE\x10\x0f\x12\x1d\n" +
+	"\x19PIXEL_FORMAT_BAYER_GB16LE\x10\x10\x12\x1d\n" +
+	"\x19PIXEL_FORMAT_BAYER_BG16LE\x10\x11\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_RG10P\x10\x12\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_GR10P\x10\x13\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_GB10P\x10\x14\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_BG10P\x10\x15\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_RG12P\x10\x16\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_GR12P\x10\x17\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_GB12P\x10\x18\x12\x1c\n" +
+	"\x18PIXEL_FORMAT_BAYER_BG12P\x10\x19*Z\n" +
+	"\bDemosaic\x12\x18\n" +
+	"\x14DEMOSAIC_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11DEMOSAIC_BILINEAR\x10\x01\x12\x1d\n" +
+	"\x19DEMOSAIC_MALVAR_HE_CUTLER\x10\x02*\xca\x02\n" +
 	"\aChannel\x12\x17\n" +
 	"\x13CHANNEL_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCHANNEL_GRAY\x10\x01\x12\x0f\n" +
@@ -799,29 +969,31 @@ func file_polyscan_v1_frame_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_frame_proto_rawDescData
 }
 
-var file_polyscan_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_polyscan_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_polyscan_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_polyscan_v1_frame_proto_goTypes = []any{
 	(PixelFormat)(0),      // 0: polyscan.v1.PixelFormat
-	(Channel)(0),          // 1: polyscan.v1.Channel
-	(Encoding)(0),         // 2: polyscan.v1.Encoding
-	(*FrameLayout)(nil),   // 3: polyscan.v1.FrameLayout
-	(*Frame)(nil),         // 4: polyscan.v1.Frame
-	(*SharedPixels)(nil),  // 5: polyscan.v1.SharedPixels
-	(*PixelPosition)(nil), // 6: polyscan.v1.PixelPosition
-	(*Point)(nil),         // 7: polyscan.v1.Point
-	(*PixelRect)(nil),     // 8: polyscan.v1.PixelRect
+	(Demosaic)(0),         // 1: polyscan.v1.Demosaic
+	(Channel)(0),          // 2: polyscan.v1.Channel
+	(Encoding)(0),         // 3: polyscan.v1.Encoding
+	(*FrameLayout)(nil),   // 4: polyscan.v1.FrameLayout
+	(*Frame)(nil),         // 5: polyscan.v1.Frame
+	(*SharedPixels)(nil),  // 6: polyscan.v1.SharedPixels
+	(*PixelPosition)(nil), // 7: polyscan.v1.PixelPosition
+	(*Point)(nil),         // 8: polyscan.v1.Point
+	(*PixelRect)(nil),     // 9: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_frame_proto_depIdxs = []int32{
 	0, // 0: polyscan.v1.FrameLayout.pixel_format:type_name -> polyscan.v1.PixelFormat
-	3, // 1: polyscan.v1.Frame.layout:type_name -> polyscan.v1.FrameLayout
-	2, // 2: polyscan.v1.Frame.encoding:type_name -> polyscan.v1.Encoding
-	5, // 3: polyscan.v1.Frame.shared:type_name -> polyscan.v1.SharedPixels
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	1, // 1: polyscan.v1.FrameLayout.demosaic:type_name -> polyscan.v1.Demosaic
+	4, // 2: polyscan.v1.Frame.layout:type_name -> polyscan.v1.FrameLayout
+	3, // 3: polyscan.v1.Frame.encoding:type_name -> polyscan.v1.Encoding
+	6, // 4: polyscan.v1.Frame.shared:type_name -> polyscan.v1.SharedPixels
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_frame_proto_init() }
@@ -839,7 +1011,7 @@ func file_polyscan_v1_frame_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_frame_proto_rawDesc), len(file_polyscan_v1_frame_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,

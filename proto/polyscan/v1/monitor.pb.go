@@ -1132,7 +1132,9 @@ type StreamState struct {
 	// Gaps in the strips of a line-scan session.
 	Gaps uint64 `protobuf:"varint,16,opt,name=gaps,proto3" json:"gaps,omitempty"`
 	// Why a closed stream ended, where that was an error.
-	Error         *status.Status `protobuf:"bytes,17,opt,name=error,proto3" json:"error,omitempty"`
+	Error *status.Status `protobuf:"bytes,17,opt,name=error,proto3" json:"error,omitempty"`
+	// ScanOpen.source.
+	Source        string `protobuf:"bytes,18,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1284,6 +1286,13 @@ func (x *StreamState) GetError() *status.Status {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *StreamState) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
 }
 
 // WatchVerdict is what one part or frame came to.
@@ -2135,7 +2144,7 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"\n" +
 	"KindsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xaa\x04\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc2\x04\n" +
 	"\vStreamState\x12\x1b\n" +
 	"\tstream_id\x18\x01 \x01(\x04R\bstreamId\x121\n" +
 	"\x06method\x18\x02 \x01(\x0e2\x19.polyscan.v1.StreamMethodR\x06method\x12\x12\n" +
@@ -2157,7 +2166,8 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"incomplete\x18\x0f \x01(\x04R\n" +
 	"incomplete\x12\x12\n" +
 	"\x04gaps\x18\x10 \x01(\x04R\x04gaps\x12(\n" +
-	"\x05error\x18\x11 \x01(\v2\x12.google.rpc.StatusR\x05error\"\x8e\a\n" +
+	"\x05error\x18\x11 \x01(\v2\x12.google.rpc.StatusR\x05error\x12\x16\n" +
+	"\x06source\x18\x12 \x01(\tR\x06source\"\x8e\a\n" +
 	"\fWatchVerdict\x12\x1b\n" +
 	"\tstream_id\x18\x01 \x01(\x04R\bstreamId\x121\n" +
 	"\x06method\x18\x02 \x01(\x0e2\x19.polyscan.v1.StreamMethodR\x06method\x12\x12\n" +

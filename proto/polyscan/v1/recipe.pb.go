@@ -38,7 +38,10 @@ type Recipe struct {
 	// Set by the server.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Set by the server: the tenant that the name belongs to. Empty where it belongs to nobody.
-	Tenant        string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Tenant string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used there.
+	// One that is no longer resident is an error of the call that needs it.
+	Frames        map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,6 +123,13 @@ func (x *Recipe) GetTenant() string {
 		return x.Tenant
 	}
 	return ""
+}
+
+func (x *Recipe) GetFrames() map[string]string {
+	if x != nil {
+		return x.Frames
+	}
+	return nil
 }
 
 // RecipeRef names a stored recipe.
@@ -674,7 +684,7 @@ var File_polyscan_v1_recipe_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"\n" +
-	"\x18polyscan/v1/recipe.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18polyscan/v1/region.proto\"\xd8\x02\n" +
+	"\x18polyscan/v1/recipe.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18polyscan/v1/region.proto\"\xe6\x03\n" +
 	"\x06Recipe\x12=\n" +
 	"\x04name\x18\x01 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$R\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12*\n" +
@@ -686,7 +696,11 @@ const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"reductions\x129\n" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n" +
-	"\x06tenant\x18\a \x01(\tR\x06tenant\"d\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\x12Q\n" +
+	"\x06frames\x18\b \x03(\v2\x1f.polyscan.v1.Recipe.FramesEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01(\x80\x01*\x05r\x03(\x80\x01R\x06frames\x1a9\n" +
+	"\vFramesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
 	"\tRecipeRef\x12=\n" +
 	"\x04name\x18\x01 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$R\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\"\x8c\x01\n" +
@@ -741,7 +755,7 @@ func file_polyscan_v1_recipe_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_recipe_proto_rawDescData
 }
 
-var file_polyscan_v1_recipe_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_polyscan_v1_recipe_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_polyscan_v1_recipe_proto_goTypes = []any{
 	(*Recipe)(nil),                // 0: polyscan.v1.Recipe
 	(*RecipeRef)(nil),             // 1: polyscan.v1.RecipeRef
@@ -754,34 +768,36 @@ var file_polyscan_v1_recipe_proto_goTypes = []any{
 	(*ListRecipesResponse)(nil),   // 8: polyscan.v1.ListRecipesResponse
 	(*DeleteRecipeRequest)(nil),   // 9: polyscan.v1.DeleteRecipeRequest
 	(*DeleteRecipeResponse)(nil),  // 10: polyscan.v1.DeleteRecipeResponse
-	(*RegionSet)(nil),             // 11: polyscan.v1.RegionSet
-	(*Reductions)(nil),            // 12: polyscan.v1.Reductions
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	nil,                           // 11: polyscan.v1.Recipe.FramesEntry
+	(*RegionSet)(nil),             // 12: polyscan.v1.RegionSet
+	(*Reductions)(nil),            // 13: polyscan.v1.Reductions
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 }
 var file_polyscan_v1_recipe_proto_depIdxs = []int32{
-	11, // 0: polyscan.v1.Recipe.region_set:type_name -> polyscan.v1.RegionSet
-	12, // 1: polyscan.v1.Recipe.reductions:type_name -> polyscan.v1.Reductions
-	13, // 2: polyscan.v1.Recipe.created_at:type_name -> google.protobuf.Timestamp
-	0,  // 3: polyscan.v1.PutRecipeRequest.recipe:type_name -> polyscan.v1.Recipe
-	0,  // 4: polyscan.v1.PutRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
-	1,  // 5: polyscan.v1.GetRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	0,  // 6: polyscan.v1.GetRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
-	13, // 7: polyscan.v1.RecipeSummary.created_at:type_name -> google.protobuf.Timestamp
-	7,  // 8: polyscan.v1.ListRecipesResponse.recipes:type_name -> polyscan.v1.RecipeSummary
-	1,  // 9: polyscan.v1.DeleteRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	2,  // 10: polyscan.v1.RecipeService.PutRecipe:input_type -> polyscan.v1.PutRecipeRequest
-	4,  // 11: polyscan.v1.RecipeService.GetRecipe:input_type -> polyscan.v1.GetRecipeRequest
-	6,  // 12: polyscan.v1.RecipeService.ListRecipes:input_type -> polyscan.v1.ListRecipesRequest
-	9,  // 13: polyscan.v1.RecipeService.DeleteRecipe:input_type -> polyscan.v1.DeleteRecipeRequest
-	3,  // 14: polyscan.v1.RecipeService.PutRecipe:output_type -> polyscan.v1.PutRecipeResponse
-	5,  // 15: polyscan.v1.RecipeService.GetRecipe:output_type -> polyscan.v1.GetRecipeResponse
-	8,  // 16: polyscan.v1.RecipeService.ListRecipes:output_type -> polyscan.v1.ListRecipesResponse
-	10, // 17: polyscan.v1.RecipeService.DeleteRecipe:output_type -> polyscan.v1.DeleteRecipeResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	12, // 0: polyscan.v1.Recipe.region_set:type_name -> polyscan.v1.RegionSet
+	13, // 1: polyscan.v1.Recipe.reductions:type_name -> polyscan.v1.Reductions
+	14, // 2: polyscan.v1.Recipe.created_at:type_name -> google.protobuf.Timestamp
+	11, // 3: polyscan.v1.Recipe.frames:type_name -> polyscan.v1.Recipe.FramesEntry
+	0,  // 4: polyscan.v1.PutRecipeRequest.recipe:type_name -> polyscan.v1.Recipe
+	0,  // 5: polyscan.v1.PutRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
+	1,  // 6: polyscan.v1.GetRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	0,  // 7: polyscan.v1.GetRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
+	14, // 8: polyscan.v1.RecipeSummary.created_at:type_name -> google.protobuf.Timestamp
+	7,  // 9: polyscan.v1.ListRecipesResponse.recipes:type_name -> polyscan.v1.RecipeSummary
+	1,  // 10: polyscan.v1.DeleteRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	2,  // 11: polyscan.v1.RecipeService.PutRecipe:input_type -> polyscan.v1.PutRecipeRequest
+	4,  // 12: polyscan.v1.RecipeService.GetRecipe:input_type -> polyscan.v1.GetRecipeRequest
+	6,  // 13: polyscan.v1.RecipeService.ListRecipes:input_type -> polyscan.v1.ListRecipesRequest
+	9,  // 14: polyscan.v1.RecipeService.DeleteRecipe:input_type -> polyscan.v1.DeleteRecipeRequest
+	3,  // 15: polyscan.v1.RecipeService.PutRecipe:output_type -> polyscan.v1.PutRecipeResponse
+	5,  // 16: polyscan.v1.RecipeService.GetRecipe:output_type -> polyscan.v1.GetRecipeResponse
+	8,  // 17: polyscan.v1.RecipeService.ListRecipes:output_type -> polyscan.v1.ListRecipesResponse
+	10, // 18: polyscan.v1.RecipeService.DeleteRecipe:output_type -> polyscan.v1.DeleteRecipeResponse
+	15, // [15:19] is the sub-list for method output_type
+	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_recipe_proto_init() }
@@ -797,7 +813,7 @@ func file_polyscan_v1_recipe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_recipe_proto_rawDesc), len(file_polyscan_v1_recipe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -311,6 +311,235 @@ func (PercentileMethod) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
 }
 
+// BlobThreshold says what the bounds of a BlobSpec are in.
+type BlobThreshold int32
+
+const (
+	// Samples, the same as BLOB_THRESHOLD_VALUES.
+	BlobThreshold_BLOB_THRESHOLD_UNSPECIFIED BlobThreshold = 0
+	BlobThreshold_BLOB_THRESHOLD_VALUES      BlobThreshold = 1
+	// Standard deviations of the region's own samples, from their mean.
+	BlobThreshold_BLOB_THRESHOLD_DEVIATIONS BlobThreshold = 2
+	// Percentiles of the region's own samples, by nearest rank.
+	BlobThreshold_BLOB_THRESHOLD_PERCENTILES BlobThreshold = 3
+)
+
+// Enum value maps for BlobThreshold.
+var (
+	BlobThreshold_name = map[int32]string{
+		0: "BLOB_THRESHOLD_UNSPECIFIED",
+		1: "BLOB_THRESHOLD_VALUES",
+		2: "BLOB_THRESHOLD_DEVIATIONS",
+		3: "BLOB_THRESHOLD_PERCENTILES",
+	}
+	BlobThreshold_value = map[string]int32{
+		"BLOB_THRESHOLD_UNSPECIFIED": 0,
+		"BLOB_THRESHOLD_VALUES":      1,
+		"BLOB_THRESHOLD_DEVIATIONS":  2,
+		"BLOB_THRESHOLD_PERCENTILES": 3,
+	}
+)
+
+func (x BlobThreshold) Enum() *BlobThreshold {
+	p := new(BlobThreshold)
+	*p = x
+	return p
+}
+
+func (x BlobThreshold) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BlobThreshold) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[4].Descriptor()
+}
+
+func (BlobThreshold) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[4]
+}
+
+func (x BlobThreshold) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BlobThreshold.Descriptor instead.
+func (BlobThreshold) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+}
+
+// MorphKind is a kind of step of morphology.
+type MorphKind int32
+
+const (
+	MorphKind_MORPH_KIND_UNSPECIFIED MorphKind = 0
+	MorphKind_MORPH_KIND_ERODE       MorphKind = 1
+	// Not beyond the region.
+	MorphKind_MORPH_KIND_DILATE MorphKind = 2
+	// Erode, then dilate.
+	MorphKind_MORPH_KIND_OPEN MorphKind = 3
+	// Dilate, then erode.
+	MorphKind_MORPH_KIND_CLOSE MorphKind = 4
+)
+
+// Enum value maps for MorphKind.
+var (
+	MorphKind_name = map[int32]string{
+		0: "MORPH_KIND_UNSPECIFIED",
+		1: "MORPH_KIND_ERODE",
+		2: "MORPH_KIND_DILATE",
+		3: "MORPH_KIND_OPEN",
+		4: "MORPH_KIND_CLOSE",
+	}
+	MorphKind_value = map[string]int32{
+		"MORPH_KIND_UNSPECIFIED": 0,
+		"MORPH_KIND_ERODE":       1,
+		"MORPH_KIND_DILATE":      2,
+		"MORPH_KIND_OPEN":        3,
+		"MORPH_KIND_CLOSE":       4,
+	}
+)
+
+func (x MorphKind) Enum() *MorphKind {
+	p := new(MorphKind)
+	*p = x
+	return p
+}
+
+func (x MorphKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MorphKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[5].Descriptor()
+}
+
+func (MorphKind) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[5]
+}
+
+func (x MorphKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MorphKind.Descriptor instead.
+func (MorphKind) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
+}
+
+// BlobOrder is what blobs are sorted by.
+type BlobOrder int32
+
+const (
+	// By place, the same as BLOB_ORDER_PLACE.
+	BlobOrder_BLOB_ORDER_UNSPECIFIED BlobOrder = 0
+	// By the first pixel, row by row.
+	BlobOrder_BLOB_ORDER_PLACE BlobOrder = 1
+	// The largest first.
+	BlobOrder_BLOB_ORDER_AREA BlobOrder = 2
+)
+
+// Enum value maps for BlobOrder.
+var (
+	BlobOrder_name = map[int32]string{
+		0: "BLOB_ORDER_UNSPECIFIED",
+		1: "BLOB_ORDER_PLACE",
+		2: "BLOB_ORDER_AREA",
+	}
+	BlobOrder_value = map[string]int32{
+		"BLOB_ORDER_UNSPECIFIED": 0,
+		"BLOB_ORDER_PLACE":       1,
+		"BLOB_ORDER_AREA":        2,
+	}
+)
+
+func (x BlobOrder) Enum() *BlobOrder {
+	p := new(BlobOrder)
+	*p = x
+	return p
+}
+
+func (x BlobOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BlobOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[6].Descriptor()
+}
+
+func (BlobOrder) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[6]
+}
+
+func (x BlobOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BlobOrder.Descriptor instead.
+func (BlobOrder) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
+}
+
+// CorrelationKind says what the second pixels of pairs are.
+type CorrelationKind int32
+
+const (
+	CorrelationKind_CORRELATION_KIND_UNSPECIFIED CorrelationKind = 0
+	// The pixel at offset from the first, of the same frame and channel: autocorrelation.
+	CorrelationKind_CORRELATION_KIND_LAG CorrelationKind = 1
+	// All pixels whose distance from the first rounds to radius, of the same frame and channel, in either order: two-point
+	// correlation. A request for it is one for all distances from 0 to radius.
+	CorrelationKind_CORRELATION_KIND_RADIAL CorrelationKind = 2
+	// The pixel at offset from the place of the first, in another frame of the same size and format.
+	CorrelationKind_CORRELATION_KIND_FRAME CorrelationKind = 3
+	// The same pixel in the channel with. A request for it without a channel is one for all channels of the frame.
+	CorrelationKind_CORRELATION_KIND_CHANNEL CorrelationKind = 4
+)
+
+// Enum value maps for CorrelationKind.
+var (
+	CorrelationKind_name = map[int32]string{
+		0: "CORRELATION_KIND_UNSPECIFIED",
+		1: "CORRELATION_KIND_LAG",
+		2: "CORRELATION_KIND_RADIAL",
+		3: "CORRELATION_KIND_FRAME",
+		4: "CORRELATION_KIND_CHANNEL",
+	}
+	CorrelationKind_value = map[string]int32{
+		"CORRELATION_KIND_UNSPECIFIED": 0,
+		"CORRELATION_KIND_LAG":         1,
+		"CORRELATION_KIND_RADIAL":      2,
+		"CORRELATION_KIND_FRAME":       3,
+		"CORRELATION_KIND_CHANNEL":     4,
+	}
+)
+
+func (x CorrelationKind) Enum() *CorrelationKind {
+	p := new(CorrelationKind)
+	*p = x
+	return p
+}
+
+func (x CorrelationKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CorrelationKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[7].Descriptor()
+}
+
+func (CorrelationKind) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[7]
+}
+
+func (x CorrelationKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CorrelationKind.Descriptor instead.
+func (CorrelationKind) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+}
+
 // ColorSpace is what is derived from red, green and blue: more channels, behind those of the frame.
 type ColorSpace int32
 
@@ -359,11 +588,11 @@ func (x ColorSpace) String() string {
 }
 
 func (ColorSpace) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[4].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[8].Descriptor()
 }
 
 func (ColorSpace) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[4]
+	return &file_polyscan_v1_region_proto_enumTypes[8]
 }
 
 func (x ColorSpace) Number() protoreflect.EnumNumber {
@@ -372,7 +601,7 @@ func (x ColorSpace) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ColorSpace.Descriptor instead.
 func (ColorSpace) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 // Verdict is the outcome of limits.
@@ -410,11 +639,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[5].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[9].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[5]
+	return &file_polyscan_v1_region_proto_enumTypes[9]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -423,7 +652,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 // Ring is a closed polygon; the last vertex joins the first.
@@ -909,6 +1138,429 @@ func (x *CooccurrenceSpec) GetCounts() bool {
 	return false
 }
 
+// CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that the
+// region covers, by its fill rule, exactly and then rounded once to 1/65,536. Pixels of masks and shapes have the weight 1.
+type CoveredSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Covered.histogram, too, in the bins of Reductions.histogram.
+	Histogram     bool `protobuf:"varint,1,opt,name=histogram,proto3" json:"histogram,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoveredSpec) Reset() {
+	*x = CoveredSpec{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoveredSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoveredSpec) ProtoMessage() {}
+
+func (x *CoveredSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoveredSpec.ProtoReflect.Descriptor instead.
+func (*CoveredSpec) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CoveredSpec) GetHistogram() bool {
+	if x != nil {
+		return x.Histogram
+	}
+	return false
+}
+
+// Morph is a step of morphology with a rectangle of pixels, or with a disc: the pixels whose centres are at most radius
+// from the middle one's. What is outside of the region has no part in it: it is neither foreground nor background.
+type Morph struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  MorphKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=polyscan.v1.MorphKind" json:"kind,omitempty"`
+	// Odd, 1 to 63 each; both 0 for a disc.
+	Width  uint32 `protobuf:"varint,2,opt,name=width,proto3" json:"width,omitempty"`
+	Height uint32 `protobuf:"varint,3,opt,name=height,proto3" json:"height,omitempty"`
+	// 1 to 31; 0 for a rectangle.
+	Radius        uint32 `protobuf:"varint,4,opt,name=radius,proto3" json:"radius,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Morph) Reset() {
+	*x = Morph{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Morph) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Morph) ProtoMessage() {}
+
+func (x *Morph) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Morph.ProtoReflect.Descriptor instead.
+func (*Morph) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Morph) GetKind() MorphKind {
+	if x != nil {
+		return x.Kind
+	}
+	return MorphKind_MORPH_KIND_UNSPECIFIED
+}
+
+func (x *Morph) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *Morph) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *Morph) GetRadius() uint32 {
+	if x != nil {
+		return x.Radius
+	}
+	return 0
+}
+
+// BlobSpec asks for blobs: the connected pixels of a region inside the frame whose samples are in a range. Limits on
+// blobs are about these.
+type BlobSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of the frame's own; unset is CHANNEL_GRAY.
+	Channel Channel `protobuf:"varint,1,opt,name=channel,proto3,enum=polyscan.v1.Channel" json:"channel,omitempty"`
+	// What the bounds are in.
+	Threshold BlobThreshold `protobuf:"varint,2,opt,name=threshold,proto3,enum=polyscan.v1.BlobThreshold" json:"threshold,omitempty"`
+	// Foreground is what is at least lower and at most upper; one of them may be missing.
+	Lower *float64 `protobuf:"fixed64,3,opt,name=lower,proto3,oneof" json:"lower,omitempty"`
+	Upper *float64 `protobuf:"fixed64,4,opt,name=upper,proto3,oneof" json:"upper,omitempty"`
+	// Hysteresis: where one is set, a blob counts only if it has a sample from strong_lower to strong_upper.
+	StrongLower *float64 `protobuf:"fixed64,5,opt,name=strong_lower,json=strongLower,proto3,oneof" json:"strong_lower,omitempty"`
+	StrongUpper *float64 `protobuf:"fixed64,6,opt,name=strong_upper,json=strongUpper,proto3,oneof" json:"strong_upper,omitempty"`
+	// Pixels are connected by their sides only; else corners connect, too.
+	FourConnected bool `protobuf:"varint,7,opt,name=four_connected,json=fourConnected,proto3" json:"four_connected,omitempty"`
+	// On the foreground, in order; opening and closing count as two of the 8 that there may be.
+	Steps []*Morph `protobuf:"bytes,8,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Blobs of fewer pixels are left out, for limits, too.
+	MinArea uint32 `protobuf:"varint,9,opt,name=min_area,json=minArea,proto3" json:"min_area,omitempty"`
+	// How many blobs of a region are returned at most; 0 means 256. Limits see all.
+	MaxBlobs uint32    `protobuf:"varint,10,opt,name=max_blobs,json=maxBlobs,proto3" json:"max_blobs,omitempty"`
+	Order    BlobOrder `protobuf:"varint,11,opt,name=order,proto3,enum=polyscan.v1.BlobOrder" json:"order,omitempty"`
+	// Return the outlines, too.
+	Contours      bool `protobuf:"varint,12,opt,name=contours,proto3" json:"contours,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlobSpec) Reset() {
+	*x = BlobSpec{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlobSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlobSpec) ProtoMessage() {}
+
+func (x *BlobSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlobSpec.ProtoReflect.Descriptor instead.
+func (*BlobSpec) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *BlobSpec) GetChannel() Channel {
+	if x != nil {
+		return x.Channel
+	}
+	return Channel_CHANNEL_UNSPECIFIED
+}
+
+func (x *BlobSpec) GetThreshold() BlobThreshold {
+	if x != nil {
+		return x.Threshold
+	}
+	return BlobThreshold_BLOB_THRESHOLD_UNSPECIFIED
+}
+
+func (x *BlobSpec) GetLower() float64 {
+	if x != nil && x.Lower != nil {
+		return *x.Lower
+	}
+	return 0
+}
+
+func (x *BlobSpec) GetUpper() float64 {
+	if x != nil && x.Upper != nil {
+		return *x.Upper
+	}
+	return 0
+}
+
+func (x *BlobSpec) GetStrongLower() float64 {
+	if x != nil && x.StrongLower != nil {
+		return *x.StrongLower
+	}
+	return 0
+}
+
+func (x *BlobSpec) GetStrongUpper() float64 {
+	if x != nil && x.StrongUpper != nil {
+		return *x.StrongUpper
+	}
+	return 0
+}
+
+func (x *BlobSpec) GetFourConnected() bool {
+	if x != nil {
+		return x.FourConnected
+	}
+	return false
+}
+
+func (x *BlobSpec) GetSteps() []*Morph {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *BlobSpec) GetMinArea() uint32 {
+	if x != nil {
+		return x.MinArea
+	}
+	return 0
+}
+
+func (x *BlobSpec) GetMaxBlobs() uint32 {
+	if x != nil {
+		return x.MaxBlobs
+	}
+	return 0
+}
+
+func (x *BlobSpec) GetOrder() BlobOrder {
+	if x != nil {
+		return x.Order
+	}
+	return BlobOrder_BLOB_ORDER_UNSPECIFIED
+}
+
+func (x *BlobSpec) GetContours() bool {
+	if x != nil {
+		return x.Contours
+	}
+	return false
+}
+
+// CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the first of
+// the frame and of the channel at hand. What the kind doesn't speak of is unset.
+type CorrelationTerm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  CorrelationKind        `protobuf:"varint,1,opt,name=kind,proto3,enum=polyscan.v1.CorrelationKind" json:"kind,omitempty"`
+	// Unset is (0,0).
+	Offset *PixelOffset `protobuf:"bytes,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Radius uint32       `protobuf:"varint,3,opt,name=radius,proto3" json:"radius,omitempty"`
+	// A name that Inspection.frames or Recipe.frames has, or else that of a resident frame. Empty is the frame before in a
+	// stream; where there is none, there are no pairs.
+	Frame         string  `protobuf:"bytes,4,opt,name=frame,proto3" json:"frame,omitempty"`
+	With          Channel `protobuf:"varint,5,opt,name=with,proto3,enum=polyscan.v1.Channel" json:"with,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CorrelationTerm) Reset() {
+	*x = CorrelationTerm{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CorrelationTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CorrelationTerm) ProtoMessage() {}
+
+func (x *CorrelationTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CorrelationTerm.ProtoReflect.Descriptor instead.
+func (*CorrelationTerm) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CorrelationTerm) GetKind() CorrelationKind {
+	if x != nil {
+		return x.Kind
+	}
+	return CorrelationKind_CORRELATION_KIND_UNSPECIFIED
+}
+
+func (x *CorrelationTerm) GetOffset() *PixelOffset {
+	if x != nil {
+		return x.Offset
+	}
+	return nil
+}
+
+func (x *CorrelationTerm) GetRadius() uint32 {
+	if x != nil {
+		return x.Radius
+	}
+	return 0
+}
+
+func (x *CorrelationTerm) GetFrame() string {
+	if x != nil {
+		return x.Frame
+	}
+	return ""
+}
+
+func (x *CorrelationTerm) GetWith() Channel {
+	if x != nil {
+		return x.With
+	}
+	return Channel_CHANNEL_UNSPECIFIED
+}
+
+// Correlation is what the pairs of a term come to, of samples a and b. Where there are no pairs the numbers are unset.
+type Correlation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Of    *CorrelationTerm       `protobuf:"bytes,1,opt,name=of,proto3" json:"of,omitempty"`
+	Pairs uint64                 `protobuf:"varint,2,opt,name=pairs,proto3" json:"pairs,omitempty"`
+	// Mean of a*b.
+	Product *float64 `protobuf:"fixed64,3,opt,name=product,proto3,oneof" json:"product,omitempty"`
+	// Mean of a*b less the product of the means, those of the pairs' own samples.
+	Covariance *float64 `protobuf:"fixed64,4,opt,name=covariance,proto3,oneof" json:"covariance,omitempty"`
+	// The covariance over the root of both variances, -1 to 1; unset where one is 0.
+	Correlation   *float64 `protobuf:"fixed64,5,opt,name=correlation,proto3,oneof" json:"correlation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Correlation) Reset() {
+	*x = Correlation{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Correlation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Correlation) ProtoMessage() {}
+
+func (x *Correlation) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Correlation.ProtoReflect.Descriptor instead.
+func (*Correlation) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Correlation) GetOf() *CorrelationTerm {
+	if x != nil {
+		return x.Of
+	}
+	return nil
+}
+
+func (x *Correlation) GetPairs() uint64 {
+	if x != nil {
+		return x.Pairs
+	}
+	return 0
+}
+
+func (x *Correlation) GetProduct() float64 {
+	if x != nil && x.Product != nil {
+		return *x.Product
+	}
+	return 0
+}
+
+func (x *Correlation) GetCovariance() float64 {
+	if x != nil && x.Covariance != nil {
+		return *x.Covariance
+	}
+	return 0
+}
+
+func (x *Correlation) GetCorrelation() float64 {
+	if x != nil && x.Correlation != nil {
+		return *x.Correlation
+	}
+	return 0
+}
+
 // Reductions says what to compute. All of it is done in one pass over the pixels.
 type Reductions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -920,6 +1572,13 @@ type Reductions struct {
 	Histogram        *HistogramSpec   `protobuf:"bytes,4,opt,name=histogram,proto3" json:"histogram,omitempty"`
 	// Asks for ChannelStatistics.textures. Not for line-scans.
 	Cooccurrence *CooccurrenceSpec `protobuf:"bytes,5,opt,name=cooccurrence,proto3" json:"cooccurrence,omitempty"`
+	// Asks for ChannelStatistics.correlations. With all distances and channels, and those of limits, there are at most 64, of at
+	// most 4 other frames. Not for line-scans.
+	Correlations []*CorrelationTerm `protobuf:"bytes,6,rep,name=correlations,proto3" json:"correlations,omitempty"`
+	// Asks for RegionResult.covered_count and ChannelStatistics.covered, of the frame's own channels.
+	Covered *CoveredSpec `protobuf:"bytes,12,opt,name=covered,proto3" json:"covered,omitempty"`
+	// Asks for RegionResult.blobs, and says what limits on blobs are about. Not for line-scans.
+	Blobs *BlobSpec `protobuf:"bytes,14,opt,name=blobs,proto3" json:"blobs,omitempty"`
 	// For frames with colours. What limits name is derived without being asked for.
 	Colors []ColorSpace `protobuf:"varint,10,rep,packed,name=colors,proto3,enum=polyscan.v1.ColorSpace" json:"colors,omitempty"`
 	// The matrix of COLOR_SPACE_MATRIX, row by row: nine numbers, each -64 to 64, that red, green and blue of 0 to 255 are
@@ -931,7 +1590,7 @@ type Reductions struct {
 
 func (x *Reductions) Reset() {
 	*x = Reductions{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1602,7 @@ func (x *Reductions) String() string {
 func (*Reductions) ProtoMessage() {}
 
 func (x *Reductions) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1615,7 @@ func (x *Reductions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reductions.ProtoReflect.Descriptor instead.
 func (*Reductions) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Reductions) GetStatistics() []Statistic {
@@ -994,6 +1653,27 @@ func (x *Reductions) GetCooccurrence() *CooccurrenceSpec {
 	return nil
 }
 
+func (x *Reductions) GetCorrelations() []*CorrelationTerm {
+	if x != nil {
+		return x.Correlations
+	}
+	return nil
+}
+
+func (x *Reductions) GetCovered() *CoveredSpec {
+	if x != nil {
+		return x.Covered
+	}
+	return nil
+}
+
+func (x *Reductions) GetBlobs() *BlobSpec {
+	if x != nil {
+		return x.Blobs
+	}
+	return nil
+}
+
 func (x *Reductions) GetColors() []ColorSpace {
 	if x != nil {
 		return x.Colors
@@ -1021,7 +1701,7 @@ type RegionSet struct {
 
 func (x *RegionSet) Reset() {
 	*x = RegionSet{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1713,7 @@ func (x *RegionSet) String() string {
 func (*RegionSet) ProtoMessage() {}
 
 func (x *RegionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1726,7 @@ func (x *RegionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionSet.ProtoReflect.Descriptor instead.
 func (*RegionSet) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RegionSet) GetRegions() []*Region {
@@ -1078,7 +1758,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1770,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1783,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Scale) GetX() float64 {
@@ -1140,7 +1820,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1832,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1845,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -1217,7 +1897,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1909,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1922,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -1298,7 +1978,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1990,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +2003,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -1356,7 +2036,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +2048,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +2061,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -1466,19 +2146,23 @@ type ChannelStatistics struct {
 	WeightedCentroidMm *Point `protobuf:"bytes,30,opt,name=weighted_centroid_mm,json=weightedCentroidMm,proto3" json:"weighted_centroid_mm,omitempty"`
 	// One for each offset that Reductions.cooccurrence asks for, in order.
 	Textures []*Texture `protobuf:"bytes,31,rep,name=textures,proto3" json:"textures,omitempty"`
+	// One for each that Reductions.correlations asks for, in order, all distances of a radius and all channels one by one.
+	Correlations []*Correlation `protobuf:"bytes,32,rep,name=correlations,proto3" json:"correlations,omitempty"`
 	// Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares, min,
 	// max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of the pixels
 	// that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in degrees; sums,
 	// extrema and what needs an order are unset. Both are 0 where samples stand for themselves.
-	Step          float64 `protobuf:"fixed64,40,opt,name=step,proto3" json:"step,omitempty"`
-	Zero          uint32  `protobuf:"varint,41,opt,name=zero,proto3" json:"zero,omitempty"`
+	Step float64 `protobuf:"fixed64,40,opt,name=step,proto3" json:"step,omitempty"`
+	Zero uint32  `protobuf:"varint,41,opt,name=zero,proto3" json:"zero,omitempty"`
+	// Of pixels that are weighted by coverage, where Reductions.covered asks.
+	Covered       *Covered `protobuf:"bytes,42,opt,name=covered,proto3" json:"covered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +2174,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +2187,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -1723,6 +2407,13 @@ func (x *ChannelStatistics) GetTextures() []*Texture {
 	return nil
 }
 
+func (x *ChannelStatistics) GetCorrelations() []*Correlation {
+	if x != nil {
+		return x.Correlations
+	}
+	return nil
+}
+
 func (x *ChannelStatistics) GetStep() float64 {
 	if x != nil {
 		return x.Step
@@ -1733,6 +2424,173 @@ func (x *ChannelStatistics) GetStep() float64 {
 func (x *ChannelStatistics) GetZero() uint32 {
 	if x != nil {
 		return x.Zero
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetCovered() *Covered {
+	if x != nil {
+		return x.Covered
+	}
+	return nil
+}
+
+// Covered is what the samples come to that are weighted by the share of each pixel that the region covers.
+type Covered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of weight times sample.
+	Sum float64 `protobuf:"fixed64,1,opt,name=sum,proto3" json:"sum,omitempty"`
+	// Unset, as those below, where the region covers nothing in the frame.
+	Mean *float64 `protobuf:"fixed64,2,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
+	// Of the population, by weights.
+	Variance *float64 `protobuf:"fixed64,3,opt,name=variance,proto3,oneof" json:"variance,omitempty"`
+	// The square root of variance.
+	Stddev *float64 `protobuf:"fixed64,4,opt,name=stddev,proto3,oneof" json:"stddev,omitempty"`
+	// Where CoveredSpec.histogram asks.
+	Histogram     *CoveredHistogram `protobuf:"bytes,5,opt,name=histogram,proto3" json:"histogram,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Covered) Reset() {
+	*x = Covered{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Covered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Covered) ProtoMessage() {}
+
+func (x *Covered) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Covered.ProtoReflect.Descriptor instead.
+func (*Covered) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Covered) GetSum() float64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Covered) GetMean() float64 {
+	if x != nil && x.Mean != nil {
+		return *x.Mean
+	}
+	return 0
+}
+
+func (x *Covered) GetVariance() float64 {
+	if x != nil && x.Variance != nil {
+		return *x.Variance
+	}
+	return 0
+}
+
+func (x *Covered) GetStddev() float64 {
+	if x != nil && x.Stddev != nil {
+		return *x.Stddev
+	}
+	return 0
+}
+
+func (x *Covered) GetHistogram() *CoveredHistogram {
+	if x != nil {
+		return x.Histogram
+	}
+	return nil
+}
+
+// CoveredHistogram has the pixels, in fractions, of each bin.
+type CoveredHistogram struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Lower  float64                `protobuf:"fixed64,1,opt,name=lower,proto3" json:"lower,omitempty"`
+	Upper  float64                `protobuf:"fixed64,2,opt,name=upper,proto3" json:"upper,omitempty"`
+	Counts []float64              `protobuf:"fixed64,3,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	// Pixels with samples below lower, and at or above upper.
+	Below         float64 `protobuf:"fixed64,4,opt,name=below,proto3" json:"below,omitempty"`
+	Above         float64 `protobuf:"fixed64,5,opt,name=above,proto3" json:"above,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoveredHistogram) Reset() {
+	*x = CoveredHistogram{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoveredHistogram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoveredHistogram) ProtoMessage() {}
+
+func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoveredHistogram.ProtoReflect.Descriptor instead.
+func (*CoveredHistogram) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CoveredHistogram) GetLower() float64 {
+	if x != nil {
+		return x.Lower
+	}
+	return 0
+}
+
+func (x *CoveredHistogram) GetUpper() float64 {
+	if x != nil {
+		return x.Upper
+	}
+	return 0
+}
+
+func (x *CoveredHistogram) GetCounts() []float64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *CoveredHistogram) GetBelow() float64 {
+	if x != nil {
+		return x.Below
+	}
+	return 0
+}
+
+func (x *CoveredHistogram) GetAbove() float64 {
+	if x != nil {
+		return x.Above
 	}
 	return 0
 }
@@ -1763,7 +2621,7 @@ type Texture struct {
 
 func (x *Texture) Reset() {
 	*x = Texture{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +2633,7 @@ func (x *Texture) String() string {
 func (*Texture) ProtoMessage() {}
 
 func (x *Texture) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +2646,7 @@ func (x *Texture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Texture.ProtoReflect.Descriptor instead.
 func (*Texture) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Texture) GetOffset() *PixelOffset {
@@ -1882,15 +2740,20 @@ type RegionResult struct {
 	AreaMm2  *float64 `protobuf:"fixed64,11,opt,name=area_mm2,json=areaMm2,proto3,oneof" json:"area_mm2,omitempty"`
 	CountMm2 *float64 `protobuf:"fixed64,12,opt,name=count_mm2,json=countMm2,proto3,oneof" json:"count_mm2,omitempty"`
 	// In mm: bounds and centroid.
-	BoundsMm      *MillimetreRect `protobuf:"bytes,13,opt,name=bounds_mm,json=boundsMm,proto3" json:"bounds_mm,omitempty"`
-	CentroidMm    *Point          `protobuf:"bytes,14,opt,name=centroid_mm,json=centroidMm,proto3" json:"centroid_mm,omitempty"`
+	BoundsMm   *MillimetreRect `protobuf:"bytes,13,opt,name=bounds_mm,json=boundsMm,proto3" json:"bounds_mm,omitempty"`
+	CentroidMm *Point          `protobuf:"bytes,14,opt,name=centroid_mm,json=centroidMm,proto3" json:"centroid_mm,omitempty"`
+	// The sum of the weights of pixels that are weighted by coverage, in pixels: the area that the region covers of the
+	// frame, but for the rounding of weights. A whole number of 1/65,536. Where Reductions.covered asks.
+	CoveredCount *float64 `protobuf:"fixed64,19,opt,name=covered_count,json=coveredCount,proto3,oneof" json:"covered_count,omitempty"`
+	// Unset where they were not asked for.
+	Blobs         *RegionBlobs `protobuf:"bytes,21,opt,name=blobs,proto3" json:"blobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2765,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2778,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -2016,6 +2879,336 @@ func (x *RegionResult) GetCentroidMm() *Point {
 	return nil
 }
 
+func (x *RegionResult) GetCoveredCount() float64 {
+	if x != nil && x.CoveredCount != nil {
+		return *x.CoveredCount
+	}
+	return 0
+}
+
+func (x *RegionResult) GetBlobs() *RegionBlobs {
+	if x != nil {
+		return x.Blobs
+	}
+	return nil
+}
+
+// RegionBlobs are the blobs of a region.
+type RegionBlobs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many there are, and how many of them have min_area.
+	Found uint64 `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	Kept  uint64 `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
+	// Of the kept ones together, in pixels; of those that were looked at where these are not all.
+	Area uint64 `protobuf:"varint,3,opt,name=area,proto3" json:"area,omitempty"`
+	// There are more in the frame than the 65,536 that are looked at, and some of this region's are not among them: limits
+	// on them fail.
+	TooMany bool `protobuf:"varint,4,opt,name=too_many,json=tooMany,proto3" json:"too_many,omitempty"`
+	// The kept ones, at most max_blobs.
+	Blobs []*Blob `protobuf:"bytes,5,rep,name=blobs,proto3" json:"blobs,omitempty"`
+	// Where the regions have a scale.
+	AreaMm2       *float64 `protobuf:"fixed64,6,opt,name=area_mm2,json=areaMm2,proto3,oneof" json:"area_mm2,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegionBlobs) Reset() {
+	*x = RegionBlobs{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegionBlobs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegionBlobs) ProtoMessage() {}
+
+func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegionBlobs.ProtoReflect.Descriptor instead.
+func (*RegionBlobs) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RegionBlobs) GetFound() uint64 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *RegionBlobs) GetKept() uint64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+func (x *RegionBlobs) GetArea() uint64 {
+	if x != nil {
+		return x.Area
+	}
+	return 0
+}
+
+func (x *RegionBlobs) GetTooMany() bool {
+	if x != nil {
+		return x.TooMany
+	}
+	return false
+}
+
+func (x *RegionBlobs) GetBlobs() []*Blob {
+	if x != nil {
+		return x.Blobs
+	}
+	return nil
+}
+
+func (x *RegionBlobs) GetAreaMm2() float64 {
+	if x != nil && x.AreaMm2 != nil {
+		return *x.AreaMm2
+	}
+	return 0
+}
+
+// Blob is connected pixels of a region. Places and lengths are in pixels.
+type Blob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first pixel, row by row.
+	First  *PixelPosition `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`
+	Area   uint64         `protobuf:"varint,2,opt,name=area,proto3" json:"area,omitempty"`
+	Bounds *PixelRect     `protobuf:"bytes,3,opt,name=bounds,proto3" json:"bounds,omitempty"`
+	// Mean of the centres of the pixels.
+	Centroid *Point `protobuf:"bytes,4,opt,name=centroid,proto3" json:"centroid,omitempty"`
+	// Sides of the rectangle that has the second moments of the pixels, which are squares.
+	Length  float64 `protobuf:"fixed64,5,opt,name=length,proto3" json:"length,omitempty"`
+	Breadth float64 `protobuf:"fixed64,6,opt,name=breadth,proto3" json:"breadth,omitempty"`
+	// Where the long side points, in degrees from the right towards below, -90 to 90.
+	Angle float64 `protobuf:"fixed64,7,opt,name=angle,proto3" json:"angle,omitempty"`
+	// The length of the outline along the sides of pixels, those of holes included.
+	Sides uint64 `protobuf:"varint,8,opt,name=sides,proto3" json:"sides,omitempty"`
+	// An estimate of the length of the outline: corners are cut from the middle of a side to that of the next, and the whole
+	// is multiplied by pi/8 (1 + sqrt 2), so that straight edges are right on the mean of all directions.
+	Perimeter float64 `protobuf:"fixed64,9,opt,name=perimeter,proto3" json:"perimeter,omitempty"`
+	// 4 pi area / perimeter^2: about 1 for a disc.
+	Roundness float64 `protobuf:"fixed64,10,opt,name=roundness,proto3" json:"roundness,omitempty"`
+	Holes     uint32  `protobuf:"varint,11,opt,name=holes,proto3" json:"holes,omitempty"`
+	Sum       uint64  `protobuf:"varint,12,opt,name=sum,proto3" json:"sum,omitempty"`
+	Min       uint32  `protobuf:"varint,13,opt,name=min,proto3" json:"min,omitempty"`
+	Max       uint32  `protobuf:"varint,14,opt,name=max,proto3" json:"max,omitempty"`
+	Mean      float64 `protobuf:"fixed64,15,opt,name=mean,proto3" json:"mean,omitempty"`
+	Stddev    float64 `protobuf:"fixed64,16,opt,name=stddev,proto3" json:"stddev,omitempty"`
+	// Along the sides of pixels: the outside, with the blob on the right of the way, and then the holes. The pixels whose
+	// centres are inside, by either fill rule, are the blob's. Empty unless asked for, and for the blobs behind those that
+	// the first 131,072 runs of pixels belong to.
+	Contour []*Ring `protobuf:"bytes,17,rep,name=contour,proto3" json:"contour,omitempty"`
+	// Where the regions have a scale, in mm and mm2.
+	AreaMm2       *float64 `protobuf:"fixed64,18,opt,name=area_mm2,json=areaMm2,proto3,oneof" json:"area_mm2,omitempty"`
+	CentroidMm    *Point   `protobuf:"bytes,19,opt,name=centroid_mm,json=centroidMm,proto3" json:"centroid_mm,omitempty"`
+	LengthMm      *float64 `protobuf:"fixed64,20,opt,name=length_mm,json=lengthMm,proto3,oneof" json:"length_mm,omitempty"`
+	BreadthMm     *float64 `protobuf:"fixed64,21,opt,name=breadth_mm,json=breadthMm,proto3,oneof" json:"breadth_mm,omitempty"`
+	PerimeterMm   *float64 `protobuf:"fixed64,22,opt,name=perimeter_mm,json=perimeterMm,proto3,oneof" json:"perimeter_mm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Blob) Reset() {
+	*x = Blob{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Blob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Blob) ProtoMessage() {}
+
+func (x *Blob) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Blob.ProtoReflect.Descriptor instead.
+func (*Blob) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Blob) GetFirst() *PixelPosition {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *Blob) GetArea() uint64 {
+	if x != nil {
+		return x.Area
+	}
+	return 0
+}
+
+func (x *Blob) GetBounds() *PixelRect {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+func (x *Blob) GetCentroid() *Point {
+	if x != nil {
+		return x.Centroid
+	}
+	return nil
+}
+
+func (x *Blob) GetLength() float64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Blob) GetBreadth() float64 {
+	if x != nil {
+		return x.Breadth
+	}
+	return 0
+}
+
+func (x *Blob) GetAngle() float64 {
+	if x != nil {
+		return x.Angle
+	}
+	return 0
+}
+
+func (x *Blob) GetSides() uint64 {
+	if x != nil {
+		return x.Sides
+	}
+	return 0
+}
+
+func (x *Blob) GetPerimeter() float64 {
+	if x != nil {
+		return x.Perimeter
+	}
+	return 0
+}
+
+func (x *Blob) GetRoundness() float64 {
+	if x != nil {
+		return x.Roundness
+	}
+	return 0
+}
+
+func (x *Blob) GetHoles() uint32 {
+	if x != nil {
+		return x.Holes
+	}
+	return 0
+}
+
+func (x *Blob) GetSum() uint64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Blob) GetMin() uint32 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Blob) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Blob) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *Blob) GetStddev() float64 {
+	if x != nil {
+		return x.Stddev
+	}
+	return 0
+}
+
+func (x *Blob) GetContour() []*Ring {
+	if x != nil {
+		return x.Contour
+	}
+	return nil
+}
+
+func (x *Blob) GetAreaMm2() float64 {
+	if x != nil && x.AreaMm2 != nil {
+		return *x.AreaMm2
+	}
+	return 0
+}
+
+func (x *Blob) GetCentroidMm() *Point {
+	if x != nil {
+		return x.CentroidMm
+	}
+	return nil
+}
+
+func (x *Blob) GetLengthMm() float64 {
+	if x != nil && x.LengthMm != nil {
+		return *x.LengthMm
+	}
+	return 0
+}
+
+func (x *Blob) GetBreadthMm() float64 {
+	if x != nil && x.BreadthMm != nil {
+		return *x.BreadthMm
+	}
+	return 0
+}
+
+func (x *Blob) GetPerimeterMm() float64 {
+	if x != nil && x.PerimeterMm != nil {
+		return *x.PerimeterMm
+	}
+	return 0
+}
+
 var File_polyscan_v1_region_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_region_proto_rawDesc = "" +
@@ -2048,7 +3241,52 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x10CooccurrenceSpec\x12 \n" +
 	"\x06levels\x18\x01 \x01(\rB\b\xbaH\x05*\x03\x18\x80\x02R\x06levels\x12<\n" +
 	"\aoffsets\x18\x02 \x03(\v2\x18.polyscan.v1.PixelOffsetB\b\xbaH\x05\x92\x01\x02\x10\x10R\aoffsets\x12\x16\n" +
-	"\x06counts\x18\x03 \x01(\bR\x06counts\"\xaf\x04\n" +
+	"\x06counts\x18\x03 \x01(\bR\x06counts\"+\n" +
+	"\vCoveredSpec\x12\x1c\n" +
+	"\thistogram\x18\x01 \x01(\bR\thistogram\"\xa0\x01\n" +
+	"\x05Morph\x126\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x16.polyscan.v1.MorphKindB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04kind\x12\x1d\n" +
+	"\x05width\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x18?R\x05width\x12\x1f\n" +
+	"\x06height\x18\x03 \x01(\rB\a\xbaH\x04*\x02\x18?R\x06height\x12\x1f\n" +
+	"\x06radius\x18\x04 \x01(\rB\a\xbaH\x04*\x02\x18\x1fR\x06radius\"\xe7\x04\n" +
+	"\bBlobSpec\x128\n" +
+	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelB\b\xbaH\x05\x82\x01\x02\x10\x01R\achannel\x12B\n" +
+	"\tthreshold\x18\x02 \x01(\x0e2\x1a.polyscan.v1.BlobThresholdB\b\xbaH\x05\x82\x01\x02\x10\x01R\tthreshold\x12\"\n" +
+	"\x05lower\x18\x03 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x00R\x05lower\x88\x01\x01\x12\"\n" +
+	"\x05upper\x18\x04 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x01R\x05upper\x88\x01\x01\x12/\n" +
+	"\fstrong_lower\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x02R\vstrongLower\x88\x01\x01\x12/\n" +
+	"\fstrong_upper\x18\x06 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\vstrongUpper\x88\x01\x01\x12%\n" +
+	"\x0efour_connected\x18\a \x01(\bR\rfourConnected\x122\n" +
+	"\x05steps\x18\b \x03(\v2\x12.polyscan.v1.MorphB\b\xbaH\x05\x92\x01\x02\x10\bR\x05steps\x12&\n" +
+	"\bmin_area\x18\t \x01(\rB\v\xbaH\b*\x06\x18\x80\x80\x80\x80\x02R\aminArea\x12&\n" +
+	"\tmax_blobs\x18\n" +
+	" \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80\x04R\bmaxBlobs\x126\n" +
+	"\x05order\x18\v \x01(\x0e2\x16.polyscan.v1.BlobOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12\x1a\n" +
+	"\bcontours\x18\f \x01(\bR\bcontoursB\b\n" +
+	"\x06_lowerB\b\n" +
+	"\x06_upperB\x0f\n" +
+	"\r_strong_lowerB\x0f\n" +
+	"\r_strong_upper\"\xf6\x01\n" +
+	"\x0fCorrelationTerm\x12<\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1c.polyscan.v1.CorrelationKindB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04kind\x120\n" +
+	"\x06offset\x18\x02 \x01(\v2\x18.polyscan.v1.PixelOffsetR\x06offset\x12\x1f\n" +
+	"\x06radius\x18\x03 \x01(\rB\a\xbaH\x04*\x02\x18 R\x06radius\x12\x1e\n" +
+	"\x05frame\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\x05frame\x122\n" +
+	"\x04with\x18\x05 \x01(\x0e2\x14.polyscan.v1.ChannelB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04with\"\xe7\x01\n" +
+	"\vCorrelation\x12,\n" +
+	"\x02of\x18\x01 \x01(\v2\x1c.polyscan.v1.CorrelationTermR\x02of\x12\x14\n" +
+	"\x05pairs\x18\x02 \x01(\x04R\x05pairs\x12\x1d\n" +
+	"\aproduct\x18\x03 \x01(\x01H\x00R\aproduct\x88\x01\x01\x12#\n" +
+	"\n" +
+	"covariance\x18\x04 \x01(\x01H\x01R\n" +
+	"covariance\x88\x01\x01\x12%\n" +
+	"\vcorrelation\x18\x05 \x01(\x01H\x02R\vcorrelation\x88\x01\x01B\n" +
+	"\n" +
+	"\b_productB\r\n" +
+	"\v_covarianceB\x0e\n" +
+	"\f_correlation\"\xdc\x05\n" +
 	"\n" +
 	"Reductions\x12I\n" +
 	"\n" +
@@ -2057,7 +3295,10 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\vpercentiles\x18\x02 \x03(\x01B\x1f\xbaH\x1c\x92\x01\x19\x10\x80\b\"\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\vpercentiles\x12T\n" +
 	"\x11percentile_method\x18\x03 \x01(\x0e2\x1d.polyscan.v1.PercentileMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x10percentileMethod\x128\n" +
 	"\thistogram\x18\x04 \x01(\v2\x1a.polyscan.v1.HistogramSpecR\thistogram\x12A\n" +
-	"\fcooccurrence\x18\x05 \x01(\v2\x1d.polyscan.v1.CooccurrenceSpecR\fcooccurrence\x12B\n" +
+	"\fcooccurrence\x18\x05 \x01(\v2\x1d.polyscan.v1.CooccurrenceSpecR\fcooccurrence\x12J\n" +
+	"\fcorrelations\x18\x06 \x03(\v2\x1c.polyscan.v1.CorrelationTermB\b\xbaH\x05\x92\x01\x02\x10@R\fcorrelations\x122\n" +
+	"\acovered\x18\f \x01(\v2\x18.polyscan.v1.CoveredSpecR\acovered\x12+\n" +
+	"\x05blobs\x18\x0e \x01(\v2\x15.polyscan.v1.BlobSpecR\x05blobs\x12B\n" +
 	"\x06colors\x18\n" +
 	" \x03(\x0e2\x17.polyscan.v1.ColorSpaceB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\x06colors\x12|\n" +
 	"\fcolor_matrix\x18\v \x03(\x01BY\xbaHV\xba\x01S\n" +
@@ -2094,7 +3335,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
 	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x14\n" +
 	"\x05below\x18\x04 \x01(\x04R\x05below\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\xd2\f\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xc0\r\n" +
 	"\x11ChannelStatistics\x12.\n" +
 	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\x04H\x00R\x05count\x88\x01\x01\x12\x15\n" +
@@ -2131,9 +3372,11 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\tmin_at_mm\x18\x1c \x01(\v2\x12.polyscan.v1.PointR\aminAtMm\x12.\n" +
 	"\tmax_at_mm\x18\x1d \x01(\v2\x12.polyscan.v1.PointR\amaxAtMm\x12D\n" +
 	"\x14weighted_centroid_mm\x18\x1e \x01(\v2\x12.polyscan.v1.PointR\x12weightedCentroidMm\x120\n" +
-	"\btextures\x18\x1f \x03(\v2\x14.polyscan.v1.TextureR\btextures\x12\x12\n" +
+	"\btextures\x18\x1f \x03(\v2\x14.polyscan.v1.TextureR\btextures\x12<\n" +
+	"\fcorrelations\x18  \x03(\v2\x18.polyscan.v1.CorrelationR\fcorrelations\x12\x12\n" +
 	"\x04step\x18( \x01(\x01R\x04step\x12\x12\n" +
-	"\x04zero\x18) \x01(\rR\x04zeroB\b\n" +
+	"\x04zero\x18) \x01(\rR\x04zero\x12.\n" +
+	"\acovered\x18* \x01(\v2\x14.polyscan.v1.CoveredR\acoveredB\b\n" +
 	"\x06_countB\x06\n" +
 	"\x04_sumB\x11\n" +
 	"\x0f_sum_of_squaresB\a\n" +
@@ -2154,7 +3397,22 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x13_kolmogorov_smirnovB\x0e\n" +
 	"\f_wassersteinB\x11\n" +
 	"\x0f_jensen_shannonB\r\n" +
-	"\v_chi_square\"\xf0\x02\n" +
+	"\v_chi_square\"\xd0\x01\n" +
+	"\aCovered\x12\x10\n" +
+	"\x03sum\x18\x01 \x01(\x01R\x03sum\x12\x17\n" +
+	"\x04mean\x18\x02 \x01(\x01H\x00R\x04mean\x88\x01\x01\x12\x1f\n" +
+	"\bvariance\x18\x03 \x01(\x01H\x01R\bvariance\x88\x01\x01\x12\x1b\n" +
+	"\x06stddev\x18\x04 \x01(\x01H\x02R\x06stddev\x88\x01\x01\x12;\n" +
+	"\thistogram\x18\x05 \x01(\v2\x1d.polyscan.v1.CoveredHistogramR\thistogramB\a\n" +
+	"\x05_meanB\v\n" +
+	"\t_varianceB\t\n" +
+	"\a_stddev\"\x82\x01\n" +
+	"\x10CoveredHistogram\x12\x14\n" +
+	"\x05lower\x18\x01 \x01(\x01R\x05lower\x12\x14\n" +
+	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
+	"\x06counts\x18\x03 \x03(\x01R\x06counts\x12\x14\n" +
+	"\x05below\x18\x04 \x01(\x01R\x05below\x12\x14\n" +
+	"\x05above\x18\x05 \x01(\x01R\x05above\"\xf0\x02\n" +
 	"\aTexture\x120\n" +
 	"\x06offset\x18\x01 \x01(\v2\x18.polyscan.v1.PixelOffsetR\x06offset\x12\x16\n" +
 	"\x06levels\x18\x02 \x01(\rR\x06levels\x12\x14\n" +
@@ -2170,7 +3428,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\a_energyB\x0e\n" +
 	"\f_correlationB\n" +
 	"\n" +
-	"\b_entropy\"\xda\x04\n" +
+	"\b_entropy\"\xc6\x05\n" +
 	"\fRegionResult\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2187,11 +3445,53 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\tcount_mm2\x18\f \x01(\x01H\x02R\bcountMm2\x88\x01\x01\x128\n" +
 	"\tbounds_mm\x18\r \x01(\v2\x1b.polyscan.v1.MillimetreRectR\bboundsMm\x123\n" +
 	"\vcentroid_mm\x18\x0e \x01(\v2\x12.polyscan.v1.PointR\n" +
-	"centroidMmB\v\n" +
+	"centroidMm\x12(\n" +
+	"\rcovered_count\x18\x13 \x01(\x01H\x03R\fcoveredCount\x88\x01\x01\x12.\n" +
+	"\x05blobs\x18\x15 \x01(\v2\x18.polyscan.v1.RegionBlobsR\x05blobsB\v\n" +
 	"\t_coverageB\v\n" +
 	"\t_area_mm2B\f\n" +
 	"\n" +
-	"_count_mm2*U\n" +
+	"_count_mm2B\x10\n" +
+	"\x0e_covered_count\"\xbc\x01\n" +
+	"\vRegionBlobs\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\x04R\x05found\x12\x12\n" +
+	"\x04kept\x18\x02 \x01(\x04R\x04kept\x12\x12\n" +
+	"\x04area\x18\x03 \x01(\x04R\x04area\x12\x19\n" +
+	"\btoo_many\x18\x04 \x01(\bR\atooMany\x12'\n" +
+	"\x05blobs\x18\x05 \x03(\v2\x11.polyscan.v1.BlobR\x05blobs\x12\x1e\n" +
+	"\barea_mm2\x18\x06 \x01(\x01H\x00R\aareaMm2\x88\x01\x01B\v\n" +
+	"\t_area_mm2\"\xe9\x05\n" +
+	"\x04Blob\x120\n" +
+	"\x05first\x18\x01 \x01(\v2\x1a.polyscan.v1.PixelPositionR\x05first\x12\x12\n" +
+	"\x04area\x18\x02 \x01(\x04R\x04area\x12.\n" +
+	"\x06bounds\x18\x03 \x01(\v2\x16.polyscan.v1.PixelRectR\x06bounds\x12.\n" +
+	"\bcentroid\x18\x04 \x01(\v2\x12.polyscan.v1.PointR\bcentroid\x12\x16\n" +
+	"\x06length\x18\x05 \x01(\x01R\x06length\x12\x18\n" +
+	"\abreadth\x18\x06 \x01(\x01R\abreadth\x12\x14\n" +
+	"\x05angle\x18\a \x01(\x01R\x05angle\x12\x14\n" +
+	"\x05sides\x18\b \x01(\x04R\x05sides\x12\x1c\n" +
+	"\tperimeter\x18\t \x01(\x01R\tperimeter\x12\x1c\n" +
+	"\troundness\x18\n" +
+	" \x01(\x01R\troundness\x12\x14\n" +
+	"\x05holes\x18\v \x01(\rR\x05holes\x12\x10\n" +
+	"\x03sum\x18\f \x01(\x04R\x03sum\x12\x10\n" +
+	"\x03min\x18\r \x01(\rR\x03min\x12\x10\n" +
+	"\x03max\x18\x0e \x01(\rR\x03max\x12\x12\n" +
+	"\x04mean\x18\x0f \x01(\x01R\x04mean\x12\x16\n" +
+	"\x06stddev\x18\x10 \x01(\x01R\x06stddev\x12+\n" +
+	"\acontour\x18\x11 \x03(\v2\x11.polyscan.v1.RingR\acontour\x12\x1e\n" +
+	"\barea_mm2\x18\x12 \x01(\x01H\x00R\aareaMm2\x88\x01\x01\x123\n" +
+	"\vcentroid_mm\x18\x13 \x01(\v2\x12.polyscan.v1.PointR\n" +
+	"centroidMm\x12 \n" +
+	"\tlength_mm\x18\x14 \x01(\x01H\x01R\blengthMm\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"breadth_mm\x18\x15 \x01(\x01H\x02R\tbreadthMm\x88\x01\x01\x12&\n" +
+	"\fperimeter_mm\x18\x16 \x01(\x01H\x03R\vperimeterMm\x88\x01\x01B\v\n" +
+	"\t_area_mm2B\f\n" +
+	"\n" +
+	"_length_mmB\r\n" +
+	"\v_breadth_mmB\x0f\n" +
+	"\r_perimeter_mm*U\n" +
 	"\bFillRule\x12\x19\n" +
 	"\x15FILL_RULE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12FILL_RULE_NON_ZERO\x10\x01\x12\x16\n" +
@@ -2231,7 +3531,28 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x10PercentileMethod\x12!\n" +
 	"\x1dPERCENTILE_METHOD_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1ePERCENTILE_METHOD_NEAREST_RANK\x10\x01\x12\x1c\n" +
-	"\x18PERCENTILE_METHOD_LINEAR\x10\x02*\x9b\x01\n" +
+	"\x18PERCENTILE_METHOD_LINEAR\x10\x02*\x89\x01\n" +
+	"\rBlobThreshold\x12\x1e\n" +
+	"\x1aBLOB_THRESHOLD_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15BLOB_THRESHOLD_VALUES\x10\x01\x12\x1d\n" +
+	"\x19BLOB_THRESHOLD_DEVIATIONS\x10\x02\x12\x1e\n" +
+	"\x1aBLOB_THRESHOLD_PERCENTILES\x10\x03*\x7f\n" +
+	"\tMorphKind\x12\x1a\n" +
+	"\x16MORPH_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10MORPH_KIND_ERODE\x10\x01\x12\x15\n" +
+	"\x11MORPH_KIND_DILATE\x10\x02\x12\x13\n" +
+	"\x0fMORPH_KIND_OPEN\x10\x03\x12\x14\n" +
+	"\x10MORPH_KIND_CLOSE\x10\x04*R\n" +
+	"\tBlobOrder\x12\x1a\n" +
+	"\x16BLOB_ORDER_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10BLOB_ORDER_PLACE\x10\x01\x12\x13\n" +
+	"\x0fBLOB_ORDER_AREA\x10\x02*\xa4\x01\n" +
+	"\x0fCorrelationKind\x12 \n" +
+	"\x1cCORRELATION_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14CORRELATION_KIND_LAG\x10\x01\x12\x1b\n" +
+	"\x17CORRELATION_KIND_RADIAL\x10\x02\x12\x1a\n" +
+	"\x16CORRELATION_KIND_FRAME\x10\x03\x12\x1c\n" +
+	"\x18CORRELATION_KIND_CHANNEL\x10\x04*\x9b\x01\n" +
 	"\n" +
 	"ColorSpace\x12\x1b\n" +
 	"\x17COLOR_SPACE_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -2257,78 +3578,113 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_region_proto_rawDescData
 }
 
-var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
 	(Statistic)(0),            // 2: polyscan.v1.Statistic
 	(PercentileMethod)(0),     // 3: polyscan.v1.PercentileMethod
-	(ColorSpace)(0),           // 4: polyscan.v1.ColorSpace
-	(Verdict)(0),              // 5: polyscan.v1.Verdict
-	(*Ring)(nil),              // 6: polyscan.v1.Ring
-	(*Mask)(nil),              // 7: polyscan.v1.Mask
-	(*Region)(nil),            // 8: polyscan.v1.Region
-	(*Reference)(nil),         // 9: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 10: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 11: polyscan.v1.HistogramSpec
-	(*PixelOffset)(nil),       // 12: polyscan.v1.PixelOffset
-	(*CooccurrenceSpec)(nil),  // 13: polyscan.v1.CooccurrenceSpec
-	(*Reductions)(nil),        // 14: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 15: polyscan.v1.RegionSet
-	(*Scale)(nil),             // 16: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 17: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 18: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 19: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 20: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 21: polyscan.v1.ChannelStatistics
-	(*Texture)(nil),           // 22: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 23: polyscan.v1.RegionResult
-	(*Point)(nil),             // 24: polyscan.v1.Point
-	(Channel)(0),              // 25: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 26: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 27: polyscan.v1.PixelRect
+	(BlobThreshold)(0),        // 4: polyscan.v1.BlobThreshold
+	(MorphKind)(0),            // 5: polyscan.v1.MorphKind
+	(BlobOrder)(0),            // 6: polyscan.v1.BlobOrder
+	(CorrelationKind)(0),      // 7: polyscan.v1.CorrelationKind
+	(ColorSpace)(0),           // 8: polyscan.v1.ColorSpace
+	(Verdict)(0),              // 9: polyscan.v1.Verdict
+	(*Ring)(nil),              // 10: polyscan.v1.Ring
+	(*Mask)(nil),              // 11: polyscan.v1.Mask
+	(*Region)(nil),            // 12: polyscan.v1.Region
+	(*Reference)(nil),         // 13: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 14: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 15: polyscan.v1.HistogramSpec
+	(*PixelOffset)(nil),       // 16: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 17: polyscan.v1.CooccurrenceSpec
+	(*CoveredSpec)(nil),       // 18: polyscan.v1.CoveredSpec
+	(*Morph)(nil),             // 19: polyscan.v1.Morph
+	(*BlobSpec)(nil),          // 20: polyscan.v1.BlobSpec
+	(*CorrelationTerm)(nil),   // 21: polyscan.v1.CorrelationTerm
+	(*Correlation)(nil),       // 22: polyscan.v1.Correlation
+	(*Reductions)(nil),        // 23: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 24: polyscan.v1.RegionSet
+	(*Scale)(nil),             // 25: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 26: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 27: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 28: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 29: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 30: polyscan.v1.ChannelStatistics
+	(*Covered)(nil),           // 31: polyscan.v1.Covered
+	(*CoveredHistogram)(nil),  // 32: polyscan.v1.CoveredHistogram
+	(*Texture)(nil),           // 33: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 34: polyscan.v1.RegionResult
+	(*RegionBlobs)(nil),       // 35: polyscan.v1.RegionBlobs
+	(*Blob)(nil),              // 36: polyscan.v1.Blob
+	(Channel)(0),              // 37: polyscan.v1.Channel
+	(*Point)(nil),             // 38: polyscan.v1.Point
+	(*PixelPosition)(nil),     // 39: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 40: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
-	6,  // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
+	10, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	9,  // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
-	7,  // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
-	10, // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	12, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
-	2,  // 6: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
-	3,  // 7: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	11, // 8: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	13, // 9: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
-	4,  // 10: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
-	8,  // 11: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	16, // 12: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	24, // 13: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	5,  // 14: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	25, // 15: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	25, // 16: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	26, // 17: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	26, // 18: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	19, // 19: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	20, // 20: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	24, // 21: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	24, // 22: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	24, // 23: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	24, // 24: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	22, // 25: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	12, // 26: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	27, // 27: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	24, // 28: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	21, // 29: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	5,  // 30: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	18, // 31: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	17, // 32: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	24, // 33: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	13, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	11, // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
+	14, // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	16, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	5,  // 6: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
+	37, // 7: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
+	4,  // 8: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
+	19, // 9: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
+	6,  // 10: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
+	7,  // 11: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
+	16, // 12: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
+	37, // 13: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
+	21, // 14: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
+	2,  // 15: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
+	3,  // 16: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	15, // 17: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	17, // 18: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	21, // 19: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
+	18, // 20: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
+	20, // 21: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
+	8,  // 22: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
+	12, // 23: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	25, // 24: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	38, // 25: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	9,  // 26: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	37, // 27: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	37, // 28: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	39, // 29: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	39, // 30: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	28, // 31: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	29, // 32: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	38, // 33: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	38, // 34: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	38, // 35: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	38, // 36: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	33, // 37: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	22, // 38: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
+	31, // 39: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
+	32, // 40: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
+	16, // 41: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	40, // 42: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	38, // 43: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	30, // 44: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	9,  // 45: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	27, // 46: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	26, // 47: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	38, // 48: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	35, // 49: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
+	36, // 50: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
+	39, // 51: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
+	40, // 52: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
+	38, // 53: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
+	10, // 54: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
+	38, // 55: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -2337,17 +3693,22 @@ func file_polyscan_v1_region_proto_init() {
 		return
 	}
 	file_polyscan_v1_frame_proto_init()
+	file_polyscan_v1_region_proto_msgTypes[10].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[15].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[16].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[17].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[20].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[21].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[23].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[24].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[25].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   18,
+			NumEnums:      10,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -123,7 +123,13 @@ type ScanOpen struct {
 	ReorderStrips uint32 `protobuf:"varint,8,opt,name=reorder_strips,json=reorderStrips,proto3" json:"reorder_strips,omitempty"`
 	// The client's own name of the camera, for the server's log. Where inspection.name is unset and this is such a name, it
 	// is taken for it.
-	CameraId      string `protobuf:"bytes,9,opt,name=camera_id,json=cameraId,proto3" json:"camera_id,omitempty"`
+	CameraId string `protobuf:"bytes,9,opt,name=camera_id,json=cameraId,proto3" json:"camera_id,omitempty"`
+	// A part needs all of its lines, whichever of them its regions need: its result comes with the last one, and a part
+	// that lacks any is incomplete. Where it is not set, lines that no region needs may be missing in silence.
+	WholeParts bool `protobuf:"varint,10,opt,name=whole_parts,json=wholeParts,proto3" json:"whole_parts,omitempty"`
+	// What the lines come from, for people: such as the model, the serial number and the address of a camera. Those who
+	// watch the server see it.
+	Source        string `protobuf:"bytes,11,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,6 +234,20 @@ func (x *ScanOpen) GetReorderStrips() uint32 {
 func (x *ScanOpen) GetCameraId() string {
 	if x != nil {
 		return x.CameraId
+	}
+	return ""
+}
+
+func (x *ScanOpen) GetWholeParts() bool {
+	if x != nil {
+		return x.WholeParts
+	}
+	return false
+}
+
+func (x *ScanOpen) GetSource() string {
+	if x != nil {
+		return x.Source
 	}
 	return ""
 }
@@ -360,6 +380,9 @@ type Strip struct {
 	// Ids of the parts that start in this strip, in order: one for each of part_starts, or for each part that every_lines
 	// starts here, "" for a part without; or none at all. As Frame.part_id.
 	PartIds []string `protobuf:"bytes,6,rep,name=part_ids,json=partIds,proto3" json:"part_ids,omitempty"`
+	// Ids of parts that every_lines starts in the lines that were lost before this strip, so that those of which later
+	// lines come have their names, too: the last one is that of the last part that starts before first_line.
+	LostPartIds []string `protobuf:"bytes,7,rep,name=lost_part_ids,json=lostPartIds,proto3" json:"lost_part_ids,omitempty"`
 	// The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride, where that is less.
 	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -434,6 +457,13 @@ func (x *Strip) GetNextResult() uint64 {
 func (x *Strip) GetPartIds() []string {
 	if x != nil {
 		return x.PartIds
+	}
+	return nil
+}
+
+func (x *Strip) GetLostPartIds() []string {
+	if x != nil {
+		return x.LostPartIds
 	}
 	return nil
 }
@@ -780,7 +810,8 @@ type PartResult struct {
 	// UNSPECIFIED where no limit was given. A part that lacks lines does not pass: the limits of each region that lacks
 	// some fail, with the reason, and where incomplete is set the part fails, whichever of its regions need the lines.
 	Verdict Verdict `protobuf:"varint,5,opt,name=verdict,proto3,enum=polyscan.v1.Verdict" json:"verdict,omitempty"`
-	// Lines that its regions need were lost: missing_lines of them. The numbers are of the lines that came.
+	// Lines that its regions need, or any where open.whole_parts is set, were lost: missing_lines of them. The numbers are
+	// of the lines that came.
 	Incomplete   bool   `protobuf:"varint,6,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	MissingLines uint64 `protobuf:"varint,7,opt,name=missing_lines,json=missingLines,proto3" json:"missing_lines,omitempty"`
 	// It took longer than the latency budget.
@@ -1143,7 +1174,7 @@ var File_polyscan_v1_scan_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\n" +
-	"\x16polyscan/v1/scan.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/region.proto\"\xec\x03\n" +
+	"\x16polyscan/v1/scan.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/region.proto\"\xaf\x04\n" +
 	"\bScanOpen\x12?\n" +
 	"\n" +
 	"inspection\x18\x01 \x01(\v2\x17.polyscan.v1.InspectionB\x06\xbaH\x03\xc8\x01\x01R\n" +
@@ -1157,14 +1188,18 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\x06marked\x18\x06 \x01(\v2\x1a.polyscan.v1.MarkedTriggerH\x00R\x06marked\x12@\n" +
 	"\x0elatency_budget\x18\a \x01(\v2\x19.google.protobuf.DurationR\rlatencyBudget\x12.\n" +
 	"\x0ereorder_strips\x18\b \x01(\rB\a\xbaH\x04*\x02\x18@R\rreorderStrips\x12$\n" +
-	"\tcamera_id\x18\t \x01(\tB\a\xbaH\x04r\x02(@R\bcameraIdB\x10\n" +
+	"\tcamera_id\x18\t \x01(\tB\a\xbaH\x04r\x02(@R\bcameraId\x12\x1f\n" +
+	"\vwhole_parts\x18\n" +
+	" \x01(\bR\n" +
+	"wholeParts\x12 \n" +
+	"\x06source\x18\v \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06sourceB\x10\n" +
 	"\atrigger\x12\x05\xbaH\x02\b\x01\"\x0f\n" +
 	"\rMarkedTrigger\"]\n" +
 	"\n" +
 	"ScanResume\x12.\n" +
 	"\rsession_token\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x10\x10\x18@R\fsessionToken\x12\x1f\n" +
 	"\vnext_result\x18\x02 \x01(\x04R\n" +
-	"nextResult\"\xeb\x02\n" +
+	"nextResult\"\xe1\x03\n" +
 	"\x05Strip\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
@@ -1175,7 +1210,8 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"capturedAt\x12\x1f\n" +
 	"\vnext_result\x18\x05 \x01(\x04R\n" +
 	"nextResult\x12k\n" +
-	"\bpart_ids\x18\x06 \x03(\tBP\xbaHM\x92\x01J\x10\x80 \"ErC2A^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,126}[A-Za-z0-9._:/@#+-])?)?$R\apartIds\x120\n" +
+	"\bpart_ids\x18\x06 \x03(\tBP\xbaHM\x92\x01J\x10\x80 \"ErC2A^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,126}[A-Za-z0-9._:/@#+-])?)?$R\apartIds\x12t\n" +
+	"\rlost_part_ids\x18\a \x03(\tBP\xbaHM\x92\x01J\x10\x80 \"ErC2A^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,126}[A-Za-z0-9._:/@#+-])?)?$R\vlostPartIds\x120\n" +
 	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\xb0\x01\n" +
 	"\x10ScanLinesRequest\x12+\n" +
 	"\x04open\x18\x01 \x01(\v2\x15.polyscan.v1.ScanOpenH\x00R\x04open\x121\n" +

@@ -10,6 +10,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -32,13 +33,14 @@ const (
 	Requests     // messages that were read, and what they are compiled to
 	RegionSets   // that come again with requests, and are kept
 	Connections
+	Idle // buffers of the transport that wait for the next message, which takes them: they are in nobody's way
 
 	numKinds
 )
 
 // Kinds are the names of kinds.
 var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http", "http_expected",
-	"expected", "received", "requests", "region_sets", "connections"}
+	"expected", "received", "requests", "region_sets", "connections", "idle"}
 
 // Budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
 type Budget struct {
@@ -47,6 +49,8 @@ type Budget struct {
 	Heap *Heap // nil: nobody looks at it
 	// Messages is what large messages may take of Cap, small ones half as much again, and urgent ones twice as much.
 	Messages int64
+	// Waiting is called each second while somebody waits for a share; nil: nobody is told.
+	Waiting func()
 
 	used      [numKinds]atomic.Int64
 	admitting sync.Mutex
@@ -60,7 +64,9 @@ func New(bytes int64) *Budget {
 // Out is how much is out for all kinds.
 func (b *Budget) Out() (sum int64) {
 	for k := range b.used {
-		sum += b.used[k].Load()
+		if Kind(k) != Idle {
+			sum += b.used[k].Load()
+		}
 	}
 	return sum
 }
@@ -128,10 +134,34 @@ func (b *Budget) acquire(ctx context.Context, n int64) error {
 	if err := b.Heap.Admit(class); err != nil {
 		return err
 	}
+	if ctx.Err() == nil && b.Sem.TryAcquire(n) {
+		return nil
+	}
+	if b.Waiting != nil {
+		defer b.tell()()
+	}
 	if err := b.Sem.Acquire(ctx, n); err != nil {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// tell says each second that somebody waits, until over is called.
+func (b *Budget) tell() (over func()) {
+	done := make(chan struct{})
+	go func() {
+		ticks := time.NewTicker(time.Second)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticks.C:
+				b.Waiting()
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // TakeBoth takes shares for decoding and for the result at once, that are given back apart: who waited for the second

@@ -6,7 +6,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -174,6 +176,37 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
+}
+
+// Whoever waits for a share has it told each second, until there is one or the call ends.
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(4 << 20)
+		var told atomic.Int32 // the ledger tells from a goroutine of its own
+		b.Waiting = func() { told.Add(1) }
+		release, err := b.Take(t.Context(), Results, 4<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		if _, err := b.Take(ctx, Results, 2<<20); err != context.DeadlineExceeded || told.Load() != 2 {
+			t.Errorf("%v, told %d times, want 2", err, told.Load())
+		}
+		time.AfterFunc(1500*time.Millisecond, release)
+		again, err := b.Take(t.Context(), Results, 2<<20)
+		if err != nil || told.Load() != 3 {
+			t.Errorf("%v, told %d times, want 3", err, told.Load())
+		}
+		again()
+		if _, err := b.Take(ctx, Results, 2<<20); err == nil {
+			t.Error("a call that has ended takes a share")
+		}
+		time.Sleep(10 * time.Second)
+		if n := told.Load(); n != 3 {
+			t.Errorf("told %d times after all have their shares", n)
+		}
+	})
 }
 
 // What is refused counts at no time: a strip finds its room while large messages are refused beside it.

@@ -50,7 +50,11 @@ func (s *Service) HandleExtract(ctx context.Context, req *pb.ExtractRequest, in 
 		}
 		n := int64(f.Width) * int64(f.Height)
 		given := int64(float64(n) * max(opts.MaxPixels, 0.05))
-		return extractPixelShare*n + givenPixelMessage*given, nil
+		developed := int64(0)
+		if f.Coding != (kernels.Coding{}) {
+			developed = n * int64(f.Format.PixelBytes())
+		}
+		return extractPixelShare*n + givenPixelMessage*given + developed, nil
 	})
 	if err != nil {
 		return nil, err
@@ -97,6 +101,13 @@ func (s *Service) extract(ctx context.Context, dev *kernels.Device, req *pb.Extr
 		return nil, err
 	}
 	defer func() { turn.Leave() }()
+	if f.Coding != (kernels.Coding{}) {
+		p, err := f.Developed("frame")
+		if err != nil {
+			return nil, wire.Paths{Frame: "frame"}.Translate(err)
+		}
+		f.Picture = *p
+	}
 	planes, err := planesOf(&f.Picture, turn)
 	in.Free()
 	if err != nil {

@@ -471,7 +471,7 @@ func sketched(t *testing.T, p kernels.Picture, rows int, want Preview) *pb.Previ
 	for first := 0; first < p.Height; first += rows {
 		n := min(rows, p.Height-first)
 		part := data[first*p.RowBytes() : min(len(data), (first+n)*p.RowBytes())]
-		strip := kernels.Picture{Width: p.Width, Height: n, Stride: p.Stride, Format: p.Format}
+		strip := kernels.Picture{Width: p.Width, Height: n, Stride: p.Stride, Format: p.Format, Coding: p.Coding}
 		for len(part) > 0 { // cut anywhere
 			cut := 1 + rand.IntN(len(part))
 			strip.Data = append(strip.Data, part[:cut])
@@ -562,6 +562,31 @@ func TestSketch(t *testing.T) {
 				t.Errorf("rectangle at %v with scale %v", xy, got.GetScale())
 			}
 		})
+	}
+}
+
+// Previews and pictures of parts of what cameras send show its colours.
+func TestPicturesOfCoded(t *testing.T) {
+	c := kernels.Coding{Kind: kernels.Bayer, Bits: 8, Phase: 3}
+	p := kernels.Picture{Width: 40, Height: 30, Format: c.Format(), Coding: c}
+	data := make([]byte, 40*30)
+	for i := range data {
+		data[i] = [4]byte{30, 90, 90, 200}[i/40%2*2+i%40%2] // blue, green, green, red
+	}
+	p.Data = [][]byte{data[:7], data[7:]}
+	got := sketched(t, p, p.Height, Preview{Pixels: 100, PNG: true})
+	im, _, err := image.Decode(bytes.NewReader(got.GetData()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, im := range []image.Image{im, p.Image()} {
+		for y := range im.Bounds().Dy() {
+			for x := range im.Bounds().Dx() {
+				if r, g, b, _ := im.At(x, y).RGBA(); r>>8 != 200 || g>>8 != 90 || b>>8 != 30 {
+					t.Fatalf("pixel (%d, %d) is %d %d %d", x, y, r>>8, g>>8, b>>8)
+				}
+			}
+		}
 	}
 }
 

@@ -227,13 +227,18 @@ func (t *Strips) hand(w wantedPart) {
 		keeper.Missed()
 		return
 	}
-	row := like.Width * like.Format.PixelBytes()
+	row := like.RowSize()
 	free, ok := keeper.Room(int64(row) * int64(t.lines))
 	if !ok {
 		keeper.Missed()
 		return
 	}
 	all := make([]byte, row*int(t.lines))
+	if c := like.Coding.Kind; c == kernels.UYVY || c == kernels.YUYV { // black, where lines are missing
+		for i := map[bool]int{true: 0, false: 1}[c == kernels.UYVY]; i < len(all); i += 2 {
+			all[i] = 128
+		}
+	}
 	missing := int(t.lines)
 	for _, k := range t.kept {
 		for y := range k.p.Height {
@@ -245,7 +250,7 @@ func (t *Strips) hand(w wantedPart) {
 	}
 	keeper.Picture(t.stream, w.number, w.partID, w.result, &Picture{
 		Picture: kernels.Picture{Width: like.Width, Height: int(t.lines), Stride: row, Format: like.Format,
-			Data: [][]byte{all}},
+			Coding: like.Coding, Data: [][]byte{all}},
 		MissingLines: max(missing, 0), Free: free,
 	})
 }

@@ -85,11 +85,13 @@ func (k *Sketch) size() (width, height int) { return ceil(k.width, k.step), ceil
 // centre is the pixel in the middle of the i-th step of n pixels.
 func centre(i, step, n int) int { return min(i*step+step/2, n-1) }
 
-// Draw takes the pixels of rows of the frame: p's first row is row first, which may be negative. p has Data.
+// Draw takes the pixels of rows of the frame: p's first row is row first, which may be negative. p has Data. Bayer has
+// the colours of two by two pixels, without interpolation.
 func (k *Sketch) Draw(first int, p kernels.Picture) {
 	w, h := k.size()
 	at := pieces{data: p.Data}
 	each, shift := p.Format.PixelBytes(), p.Format.Bits-8
+	coded := p.Coding != (kernels.Coding{})
 	for i := max(0, (first-k.step/2)/k.step); i < h; i++ {
 		row := centre(i, k.step, k.height)
 		if row < first {
@@ -100,6 +102,13 @@ func (k *Sketch) Draw(first int, p kernels.Picture) {
 		}
 		to := k.pix[i*w*k.channels:]
 		line := (row - first) * p.RowBytes()
+		if coded {
+			for j := range w {
+				c := p.Sketch(centre(j, k.step, k.width), row-first, at.at)
+				copy(to[j*k.channels:][:k.channels], c[:])
+			}
+			continue
+		}
 		if whole := at.whole(line, k.width*each); whole != nil && each == 1 {
 			for j := range w - 1 { // as below, where it matters: a line camera's rows are gray and in one piece
 				to[j] = whole[j*k.step+k.step/2]

@@ -32,6 +32,7 @@ type Source struct {
 	Layout    *pb.FrameLayout
 	PartLines uint32
 	Backend   string
+	From      string // what its lines come from, for people
 }
 
 // SourceOf is the source of an inspection that the caller of ctx asks for.
@@ -122,7 +123,7 @@ func (s *Stream) State() *pb.StreamState {
 		Regions: uint32(s.Count), OpenedAt: timestamppb.New(s.opened), Layout: s.Layout, PartLines: s.PartLines,
 		Passed: s.outcomes[observe.NamedPass].Load(), Failed: s.outcomes[observe.NamedFail].Load(),
 		Unjudged: s.outcomes[observe.NamedNone].Load(), Errors: s.outcomes[observe.NamedError].Load(),
-		Late: s.late.Load(), Incomplete: s.incomplete.Load(), Gaps: s.gaps.Load(),
+		Late: s.late.Load(), Incomplete: s.incomplete.Load(), Gaps: s.gaps.Load(), Source: s.From,
 	}
 }
 

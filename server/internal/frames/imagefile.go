@@ -64,16 +64,17 @@ func (s samples) describe() string {
 	return [...]string{"8-bit gray", "16-bit gray", "8-bit colour", "8-bit colour with alpha", "16-bit colour"}[s]
 }
 
-// formats that the samples may be asked for as; the first is what they are.
+// formats that the samples may be asked for as; the first is what they are. Gray may be the mosaic of a camera.
 func (s samples) formats() []pb.PixelFormat {
 	const (
 		gray, gray16 = pb.PixelFormat_PIXEL_FORMAT_GRAY8, pb.PixelFormat_PIXEL_FORMAT_GRAY16LE
 		rgb, bgr     = pb.PixelFormat_PIXEL_FORMAT_RGB8, pb.PixelFormat_PIXEL_FORMAT_BGR8
 		rgba         = pb.PixelFormat_PIXEL_FORMAT_RGBA8
 	)
+	const bayer, bayer16 = pb.PixelFormat_PIXEL_FORMAT_BAYER_RG8, pb.PixelFormat_PIXEL_FORMAT_BAYER_RG16LE
 	return [...][]pb.PixelFormat{
-		samplesGray:    {gray, rgb, bgr, rgba},
-		samplesGray16:  {gray16},
+		samplesGray:    {gray, rgb, bgr, rgba, bayer, bayer + 1, bayer + 2, bayer + 3},
+		samplesGray16:  {gray16, bayer16, bayer16 + 1, bayer16 + 2, bayer16 + 3},
 		samplesColor:   {rgb, bgr, rgba},
 		samplesAlpha:   {rgba, rgb, bgr},
 		samplesColor16: {},
@@ -126,9 +127,15 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err := protect(func() error { return k.inspect(src, h.config, h) }); err != nil {
 		return fail("header", fileError(ctx, path, file, err))
 	}
-	format, err := agree(m.GetLayout(), h, path)
-	if err != nil {
+	like := kernels.Picture{Width: h.width, Height: h.height}
+	if like.Format, like.Coding, err = agree(m.GetLayout(), h, path); err != nil {
 		return fail("layout", err)
+	}
+	format := like.Format // of the pixels that are decoded
+	if like.Coding != (kernels.Coding{}) {
+		if format = kernels.Gray8; h.samples == samplesGray16 {
+			format = kernels.Gray16(16)
+		}
 	}
 	bytes := int64(h.width) * int64(h.height) * int64(format.PixelBytes())
 	if limit := s.MaxBytes; bytes > limit {
@@ -145,7 +152,7 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 			fmt.Sprintf("decoding the %s takes %d bytes: there are %d", file, need, most)))
 	}
 	turn.Leave() // nobody waits for memory with a place that others need who have some
-	answer, err := share(kernels.Picture{Width: h.width, Height: h.height, Format: format})
+	answer, err := share(like)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,6 +175,7 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 		}
 		return fail("content", fileError(ctx, path, file, err))
 	}
+	f.Format, f.Coding = like.Format, like.Coding
 	return &Frame{Picture: f, Release: func() { free(); giveBack() }, Answer: giveBackAnswer}, k, nil
 }
 
@@ -254,7 +262,7 @@ func fileError(ctx context.Context, path, file string, err error) error {
 }
 
 // agree returns the format that a file is to be decoded to. A layout that contradicts the file is refused.
-func agree(l *pb.FrameLayout, h *imageHeader, path string) (kernels.PixelFormat, error) {
+func agree(l *pb.FrameLayout, h *imageHeader, path string) (kernels.PixelFormat, kernels.Coding, error) {
 	bad := &apierr.FieldError{}
 	check := func(field string, want, have int) {
 		if want != 0 && want != have {
@@ -267,7 +275,7 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (kernels.PixelFormat,
 	if h.samples == samplesColor16 {
 		bad.Add(path+".data", h.samples.describe(),
 			"no pixel format holds it: convert the file to 8 bits a channel, or to 16-bit gray")
-		return kernels.PixelFormat{}, bad
+		return kernels.PixelFormat{}, kernels.Coding{}, bad
 	}
 	can := h.samples.formats()
 	name := l.GetPixelFormat()
@@ -279,22 +287,25 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (kernels.PixelFormat,
 		found = found || c == name
 	}
 	var format kernels.PixelFormat
+	var coding kernels.Coding
 	switch {
 	case !found:
 		bad.Add(path+".layout.pixel_format", wire.FormatName(name),
 			fmt.Sprintf("the file holds %s, %s", h.samples.describe(), wire.FormatName(can[0])))
-		return format, bad
+		return format, coding, bad
 	default:
 		var err error
-		format, err = wire.FormatOf(&pb.FrameLayout{PixelFormat: name, SignificantBits: l.GetSignificantBits()}, path)
+		format, coding, err = wire.FormatOf(&pb.FrameLayout{PixelFormat: name, SignificantBits: l.GetSignificantBits(),
+			Demosaic: l.GetDemosaic()}, path)
 		var fe *apierr.FieldError
 		if errors.As(err, &fe) {
 			bad.Join(fe)
-			return format, bad
+			return format, coding, bad
 		}
 	}
-	check("stride", int(l.GetStride()), h.width*format.PixelBytes())
-	return format, bad.OrNil()
+	like := kernels.Picture{Width: h.width, Format: format, Coding: coding}
+	check("stride", int(l.GetStride()), like.RowSize())
+	return format, coding, bad.OrNil()
 }
 
 func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels.PixelFormat) (f kernels.Picture,

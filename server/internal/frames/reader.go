@@ -3,7 +3,12 @@ package frames
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
+
+	"google.golang.org/grpc/status"
 
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -31,6 +36,10 @@ type Residents interface {
 	// Use returns a frame with its pixels on the device, and the client's own name of it. It must be one that who may use.
 	// The caller holds a lease of the device, and calls release before that ends.
 	Use(who auth.Caller, name string) (f kernels.Picture, id string, release func(), err error)
+	// Keep puts a frame, whose pixels are in host memory, among those of who. The caller holds a lease of the device.
+	Keep(ctx context.Context, who auth.Caller, dev *kernels.Device, f kernels.Picture) (name string, err error)
+	// Release takes a frame of who away.
+	Release(who auth.Caller, name string) error
 }
 
 // Shared finds pixels in memory that clients have leased.
@@ -120,7 +129,7 @@ func (s *Reader) Raw(l *pb.FrameLayout, pieces [][]byte, path string) (kernels.P
 	if l == nil {
 		return kernels.Picture{}, apierr.Refuse(path+".layout", nil, "must be given for raw pixels")
 	}
-	format, err := wire.FormatOf(l, path)
+	format, coding, err := wire.FormatOf(l, path)
 	if err != nil {
 		return kernels.Picture{}, err
 	}
@@ -128,7 +137,8 @@ func (s *Reader) Raw(l *pb.FrameLayout, pieces [][]byte, path string) (kernels.P
 		return kernels.Picture{}, err
 	}
 	return kernels.Picture{
-		Width: int(l.GetWidth()), Height: int(l.GetHeight()), Stride: int(l.GetStride()), Format: format, Data: pieces,
+		Width: int(l.GetWidth()), Height: int(l.GetHeight()), Stride: int(l.GetStride()), Format: format, Coding: coding,
+		Data: pieces,
 	}, nil
 }
 
@@ -160,4 +170,28 @@ func (s *Reader) resident(who auth.Caller, m *pb.Frame, path string) (*Frame, er
 	}
 	s.Metrics.Frames.WithLabelValues("resident").Inc()
 	return &Frame{Picture: f, ID: id, Release: release}, nil
+}
+
+// Named finds the frames that correlations need, by the names that requests have for them: names says which resident
+// frames these are, and path where requests say so. The caller holds a lease of the device until it has called release.
+func (s *Reader) Named(ctx context.Context, names map[string]string, path string) (_ map[string]kernels.Picture, release func(),
+	err error) {
+	var releases []func()
+	release = func() {
+		for _, f := range releases {
+			f()
+		}
+	}
+	found := make(map[string]kernels.Picture, len(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		f, _, done, err := s.Residents.Use(auth.FromContext(ctx), names[name])
+		if err != nil {
+			release()
+			return nil, nil, apierr.Refuse(fmt.Sprintf("%s[%q]", path, name), strconv.Quote(names[name]),
+				"is no resident frame that correlations can use: %s", status.Convert(err).Message())
+		}
+		releases = append(releases, done)
+		found[name] = f
+	}
+	return found, release, nil
 }

@@ -8,9 +8,83 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
+
+// compared reduces a frame, beside the other frames that correlations need. last, where it isn't nil, has the frame before,
+// and then this one.
+func (s *Service) compared(ctx context.Context, dev device.Lease, what *wire.Inspection, m *pb.Frame, f *frames.Frame,
+	last *lastFrame) (*polygon.Result, error) {
+	if len(what.Frames) == 0 && last == nil {
+		return s.run(ctx, dev, what, f.Picture)
+	}
+	in, picture := *what, f.Picture
+	found, release, err := s.Frames.Named(ctx, what.Frames, what.Paths.Root+"frames")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	in.Reductions.Frames = found
+	if last != nil {
+		done, err := last.next(ctx, dev, s.Frames.Residents, m.GetResident(), &picture, found)
+		if err != nil {
+			return nil, in.Paths.Translate(err)
+		}
+		defer done()
+	}
+	return s.run(ctx, dev, &in, picture)
+}
+
+// lastFrame is the frame that a stream had last, by its name among the resident ones, where the client's quota counts it.
+type lastFrame struct {
+	who  auth.Caller
+	name string // "" where there is none
+	own  bool   // nobody else knows the name
+}
+
+// next makes f, which is the resident frame of a name unless that is "", the last one, on the device, and puts the one
+// before among found. Where that is gone, such as by a long pause, there is none. done is to be called when f was used.
+func (l *lastFrame) next(ctx context.Context, dev device.Lease, residents frames.Residents, name string, f *kernels.Picture,
+	found map[string]kernels.Picture) (done func(), err error) {
+	own := name == ""
+	if own {
+		if name, err = residents.Keep(ctx, l.who, dev.Device, *f); err != nil {
+			return nil, err
+		}
+	}
+	used := func() {}
+	if own {
+		kept, _, release, err := residents.Use(l.who, name)
+		if err != nil {
+			return nil, err
+		}
+		f.Resident, used = kept.Resident, release
+	}
+	before := func() {}
+	if l.name != "" {
+		if kept, _, release, err := residents.Use(l.who, l.name); err == nil {
+			found[""], before = kept, release
+		}
+	}
+	old := *l
+	l.name, l.own = name, own
+	return func() {
+		used()
+		before()
+		old.close(residents)
+	}, nil
+}
+
+// close lets go of the frame.
+func (l *lastFrame) close(residents frames.Residents) {
+	if l.own && l.name != "" {
+		_ = residents.Release(l.who, l.name) // gone already, or now
+	}
+}
 
 // run reduces a frame.
 func (s *Service) run(ctx context.Context, dev device.Lease, in *wire.Inspection, f kernels.Picture) (*polygon.Result,

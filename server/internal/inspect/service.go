@@ -103,7 +103,7 @@ func (s *Service) HandleReduce(ctx context.Context, req *pb.ReduceRequest, in *f
 		return nil, err
 	}
 	seen := s.Events.Call(ctx, pb.StreamMethod_STREAM_METHOD_REDUCE, what, s.Host.Backend())
-	res, numbers, picture, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil, seen, 0, nil)
+	res, numbers, picture, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil, seen, 0, nil, nil)
 	if err != nil {
 		if seen != nil { // or the status is made later
 			err = s.Host.Status(ctx, err).Err()
@@ -130,10 +130,11 @@ func logNames(ctx context.Context, name, part string) {
 // holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled
 // before those that it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a
 // frame alone. Those who watch seen may get a small picture of the frame, under its number;
-// picture is all of it, where the keeper of the history wants that. judge, where it isn't nil, completes the result.
+// picture is all of it, where the keeper of the history wants that. judge, where it isn't nil, completes the result. last,
+// where it isn't nil, has the frame before, and then this one.
 func (s *Service) reduceFrame(
 	ctx context.Context, what *wire.Inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
-	seen *events.Stream, number uint64, judge func(*polygon.Result),
+	seen *events.Stream, number uint64, judge func(*polygon.Result), last *lastFrame,
 ) (_ *wire.Response, numbers *polygon.Result, picture *events.Picture, release func(), err error) {
 	ctx = kernels.WithClass(ctx, what.Class)
 	dev, err := s.Host.Acquire()
@@ -159,7 +160,7 @@ func (s *Service) reduceFrame(
 		return nil, nil, nil, nil, err
 	}
 	defer f.Release()
-	res, err := s.run(ctx, dev, what, f.Picture)
+	res, err := s.compared(ctx, dev, what, m, f, last)
 	if err == nil && judge != nil {
 		judge(res)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/framestream"
@@ -32,6 +33,7 @@ type frameStream struct {
 	bytes   int64            // that it takes, with its message
 	seen    *events.Stream   // what others see of it
 	past    *polygon.Parts   // for limits over the last frames; nil where there are none
+	last    *lastFrame       // for correlations with the frame before; nil where there are none
 }
 
 func (*frameStream) NewRequest() framestream.Request { return &pb.StreamFramesRequest{} }
@@ -53,6 +55,9 @@ func (f *frameStream) Open(req framestream.Request) error {
 	what.Keep = true
 	f.what, f.past = what, what.Set.NewParts()
 	what.Reductions.Output.Later = f.past != nil
+	if what.LooksBack() {
+		f.last = &lastFrame{who: auth.FromContext(f.ctx)}
+	}
 	if n := f.past.Bytes(); n > 0 {
 		f.bytes += n
 		f.service.Memory.Count(budget.Requests, n)
@@ -66,16 +71,18 @@ func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestre
 	before <-chan struct{}) framestream.Answer {
 	judged := false
 	var judge func(*polygon.Result)
-	if f.past != nil {
+	if f.past != nil || f.last != nil {
 		// One after the other, from the start: a frame that waits holds nothing that the one before may wait for.
 		select {
 		case <-before:
 		case <-ctx.Done():
 			return framestream.Answer{Err: context.Cause(ctx)}
 		}
+	}
+	if f.past != nil {
 		judge = func(res *polygon.Result) { f.past.Judge(sequence, res); judged = true }
 	}
-	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence, judge)
+	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence, judge, f.last)
 	if judge != nil && !judged {
 		judge(nil)
 	}
@@ -98,6 +105,9 @@ func (*frameStream) Response(sequence uint64, a framestream.Answer, st *spb.Stat
 func (f *frameStream) Close() {
 	f.service.Memory.Count(budget.Requests, -f.bytes)
 	f.seen.Close(nil)
+	if f.last != nil {
+		f.last.close(f.service.Frames.Residents)
+	}
 	if f.own && f.what != nil {
 		f.service.Prepared.drop(f.what.Set)
 	}

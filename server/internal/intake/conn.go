@@ -39,8 +39,8 @@ type Conn struct {
 	urgent   int       // of its messages
 	bulk     bool      // the last read brought much
 	closed   bool
-	closing  map[int]func()
-	nextID   int
+	answers  map[*answer]struct{} // that its client has not taken
+	taken    time.Time            // when it last took some of one
 
 	idle atomic.Int64 // since when it has had no call, ns; 0 while it has one
 }
@@ -132,7 +132,7 @@ const mostHeaders = 128 << 10
 
 func (g *Guard) guard(conn net.Conn) *Conn {
 	c := &Conn{Conn: conn, g: g, messages: map[uint32]*message{}, window: g.cfg.ConnectionWindow,
-		tokens: controlBurst, last: time.Now(), closing: map[int]func(){}}
+		tokens: controlBurst, last: time.Now(), answers: map[*answer]struct{}{}}
 	const tableSize = 4096 // that of HTTP/2, which the server doesn't change
 	c.headers = hpack.NewDecoder(tableSize, func(f hpack.HeaderField) {
 		if f.Name == ":path" {
@@ -180,16 +180,13 @@ func (c *Conn) Write(b []byte) (int, error) {
 // Close implements net.Conn.
 func (c *Conn) Close() error {
 	c.mu.Lock()
-	var run []func()
+	var answers map[*answer]struct{}
 	first := !c.closed
 	if first {
 		c.closed = true
 		c.g.count(-c.promised)
 		c.promised, c.messages = 0, nil
-		for _, f := range c.closing {
-			run = append(run, f)
-		}
-		c.closing = nil
+		answers, c.answers = c.answers, nil
 	}
 	c.mu.Unlock()
 	c.g.mu.Lock()
@@ -199,27 +196,10 @@ func (c *Conn) Close() error {
 	if first {
 		c.g.leave()
 	}
-	for _, f := range run {
-		f()
+	for a := range answers {
+		c.ended(a)
 	}
 	return err
-}
-
-func (c *Conn) onClose(f func()) (stop func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		go f()
-		return func() {}
-	}
-	id := c.nextID
-	c.nextID++
-	c.closing[id] = f
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.closing, id)
-	}
 }
 
 // abuse closes the connection.
@@ -468,6 +448,9 @@ func (c *Conn) sent(b []byte) {
 		begun, payload, rest := c.out.take(b)
 		b = rest
 		f := &c.out
+		if begun && f.kind() == http2.FrameData && len(c.answers) > 0 {
+			c.taken = time.Now() // windows were open for it
+		}
 		switch {
 		case begun && f.kind() == http2.FrameRSTStream,
 			begun && f.kind() == http2.FrameHeaders && f.flag(http2.FlagHeadersEndStream),

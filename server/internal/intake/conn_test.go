@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,7 +123,7 @@ func TestPromised(t *testing.T) {
 	r.message(5, 100_000, 10)
 	r.look()
 	ran := make(chan bool, 1)
-	r.onClose(func() { ran <- true })
+	r.await(&answer{1, time.Now(), time.Hour, func() { ran <- true }})
 	r.Close()
 	if n := r.expected(); n != 0 || !<-ran {
 		t.Errorf("%d bytes are promised by a connection that is closed", n)
@@ -449,6 +449,105 @@ func TestBurstGivesWayToItself(t *testing.T) {
 	}
 }
 
+// Answers that nobody has counted count until they are forgotten or their connection has closed. Where they take too
+// much, the connection gives way whose client has stalled, then one of the network with the most, then the one with the
+// most; answers that are counted elsewhere count for those alone who wait for the ledger.
+func TestUnreadAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers [4]int64 // in MiB, of connections of which the first two are of one network
+		stalled [4]bool
+		counted [4]bool // elsewhere
+		want    int     // who gives way; -1: nobody
+		makes   int     // who gives way to those who wait
+	}{
+		"room":           {answers: [4]int64{5, 4, 3, 3}, stalled: [4]bool{true, true, true, true}, want: -1, makes: 0},
+		"the most":       {answers: [4]int64{1, 1, 4, 11}, want: 3, makes: -1},
+		"of the network": {answers: [4]int64{4, 5, 8, 1}, want: 1, makes: -1},
+		"stalled":        {answers: [4]int64{1, 1, 14, 2}, stalled: [4]bool{3: true}, want: 3, makes: -1},
+		"elsewhere": {answers: [4]int64{1, 1, 2, 50}, counted: [4]bool{3: true}, stalled: [4]bool{2: true, 3: true},
+			want: -1, makes: 3},
+	} {
+		r := newRig(t, 32*mebibyte) // of 64, of which 16 are for answers
+		var conns [4]*Conn
+		var ended atomic.Int32
+		var sum int64
+		var forgotten []func()
+		for i, n := range c.answers {
+			a, b := net.Pipe()
+			t.Cleanup(func() { a.Close(); b.Close() })
+			r.g.enter()
+			conns[i] = r.g.guard(remoteConn{a, fmt.Sprintf("10.0.0.%d:%d", max(i, 1), i)})
+			answer := &answer{bytes: n * mebibyte, since: time.Now(), limit: time.Hour}
+			if c.stalled[i] {
+				answer.since = answer.since.Add(-2 * longStall)
+			}
+			if c.counted[i] {
+				answer.end = func() { ended.Add(1) }
+			} else {
+				sum += answer.bytes
+			}
+			forgotten = append(forgotten, conns[i].await(answer))
+		}
+		if c.want >= 0 {
+			sum -= c.answers[c.want] * mebibyte
+		}
+		if n := r.g.cfg.Memory.Used(budget.Results); n != sum {
+			t.Errorf("%s: %d bytes count, want %d", name, n, sum)
+		}
+		for i, conn := range conns {
+			if conn.closed != (i == c.want) {
+				t.Errorf("%s: connection %d is closed: %t", name, i, conn.closed)
+			}
+		}
+		if c.want < 0 {
+			r.g.MakeRoom()
+			for i, conn := range conns {
+				if conn.closed != (i == c.makes) {
+					t.Errorf("%s, others wait: connection %d is closed: %t", name, i, conn.closed)
+				}
+			}
+			if c.makes == 3 && ended.Load() != 1 {
+				t.Errorf("%s: %d answers ended whose connection has closed", name, ended.Load())
+			}
+		}
+		for _, f := range forgotten {
+			f()
+			f()
+		}
+		if n, m := r.g.cfg.Memory.Used(budget.Results), r.g.unread.Load(); n != 0 || m != 0 {
+			t.Errorf("%s: %d and %d bytes count of answers that were taken", name, n, m)
+		}
+		for _, conn := range conns {
+			conn.Close()
+			conn.await(&answer{bytes: 1, since: time.Now(), limit: time.Hour})()
+		}
+		if n := r.g.cfg.Memory.Used(budget.Results); n != 0 {
+			t.Errorf("%s: %d bytes count of closed connections", name, n)
+		}
+	}
+}
+
+// A client that takes something of its answers has not stalled, and one that leaves an answer for too long is closed.
+func TestTakes(t *testing.T) {
+	r := newRig(t, 32*mebibyte)
+	now := time.Now()
+	r.await(&answer{bytes: 5, since: now.Add(-time.Minute), limit: 90 * time.Second})
+	if n, idle := r.Conn.unread(false, now); n != 5 || idle != time.Minute {
+		t.Errorf("%d bytes, idle for %v", n, idle)
+	}
+	r.sent([]byte{0, 0, 0, byte(http2.FramePing), 0, 0, 0, 0, 0})
+	if _, idle := r.Conn.unread(false, now); idle != time.Minute {
+		t.Errorf("after a ping: idle for %v", idle)
+	}
+	r.sent([]byte{0, 0, 1, byte(http2.FrameData), 0, 0, 0, 0, 1, 7})
+	if _, idle := r.Conn.unread(false, time.Now()); idle > 30*time.Second {
+		t.Errorf("after data: idle for %v", idle)
+	}
+	if r.overdue(now) || !r.overdue(now.Add(time.Minute)) {
+		t.Error("the answer is overdue too soon, or never")
+	}
+}
+
 type remoteConn struct {
 	net.Conn
 	addr string
@@ -460,31 +559,3 @@ type remoteAddr string
 
 func (remoteAddr) Network() string  { return "tcp" }
 func (a remoteAddr) String() string { return string(a) }
-
-// Buffers that the transport drops without giving them back count until they are collected, and others until they are
-// back: else the ledger fills up for good, and no message finds room any more.
-func TestPoolCountsDroppedBuffers(t *testing.T) {
-	memory := budget.New(64 << 20)
-	p := (&Guard{cfg: Config{Memory: memory}}).Pool()
-	back := p.Get(100_000)
-	want := int64(cap(*back))
-	for range 100 {
-		p.Get(100_000)
-	}
-	for deadline := time.Now().Add(10 * time.Second); memory.Used(budget.Received) != want; runtime.GC() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes count as received after buffers were dropped, want %d", memory.Used(budget.Received), want)
-		}
-	}
-	p.Put(back)
-	if n := memory.Used(budget.Received); n != 0 {
-		t.Errorf("%d bytes count as received once all are back", n)
-	}
-	for range 1000 { // the same buffers come again
-		p.Put(p.Get(100_000))
-	}
-	runtime.GC()
-	if n := memory.Used(budget.Received); n != 0 {
-		t.Errorf("%d bytes count as received", n)
-	}
-}

@@ -8,22 +8,18 @@
 package intake
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -66,6 +62,8 @@ type Guard struct {
 	lines    float64       // of the log that are left
 	counted  time.Time     // that lines were counted
 	unlogged int           // connections that were closed without a line
+
+	unread atomic.Int64 // bytes of answers that nobody else has counted, of all connections
 }
 
 // New makes a guard.
@@ -188,45 +186,6 @@ func (g *Guard) limitOf(method string) int64 {
 	return 1 << 32
 }
 
-// Pool is where the transport takes its buffers from, which count as held until they are back. Those of connections
-// that break and of calls that are reset while data is unread never come back: they count until they are collected.
-func (g *Guard) Pool() mem.BufferPool {
-	return pool{mem.DefaultBufferPool(), g.cfg.Memory, &sync.Map{}}
-}
-
-type pool struct {
-	mem.BufferPool
-	memory *budget.Budget
-	out    *sync.Map // *taken by the address of the buffer, which it must not keep alive
-}
-
-// taken is a buffer that is not back.
-type taken struct {
-	bytes     int64
-	collected runtime.Cleanup
-}
-
-func (p pool) Get(n int) *[]byte {
-	b := p.BufferPool.Get(n)
-	at, t := uintptr(unsafe.Pointer(b)), &taken{bytes: int64(cap(*b))}
-	p.memory.Count(budget.Received, t.bytes)
-	t.collected = runtime.AddCleanup(b, func(t *taken) {
-		p.out.CompareAndDelete(at, t) // another buffer may be there by now
-		p.memory.Count(budget.Received, -t.bytes)
-	}, t)
-	p.out.Store(at, t)
-	return b
-}
-
-func (p pool) Put(b *[]byte) {
-	if v, ok := p.out.LoadAndDelete(uintptr(unsafe.Pointer(b))); ok {
-		t := v.(*taken)
-		t.collected.Stop()
-		p.memory.Count(budget.Received, -t.bytes)
-	}
-	p.BufferPool.Put(b)
-}
-
 // Credentials guard the connections of others.
 func (g *Guard) Credentials(c credentials.TransportCredentials) credentials.TransportCredentials {
 	return guarded{c, g}
@@ -325,29 +284,10 @@ type authInfo struct {
 // Unwrap is what the handshake found out about the client.
 func (i authInfo) Unwrap() credentials.AuthInfo { return i.AuthInfo }
 
-// Await watches over memory that waits for the client of a call to take what it has been sent. end is called when the
-// connection closes, and the connection is closed when it has waited for so long. forgotten ends the watching.
-func Await(ctx context.Context, limit time.Duration, end func()) (forgotten func()) {
-	p, _ := peer.FromContext(ctx)
-	if p == nil {
-		return func() {}
-	}
-	info, ok := p.AuthInfo.(authInfo)
-	if !ok {
-		return func() {}
-	}
-	stop := info.conn.onClose(end)
-	timer := time.AfterFunc(limit, func() { info.conn.abuse("unread", "an answer was not read") })
-	return func() {
-		timer.Stop()
-		stop()
-	}
-}
-
 // A message must come within that time, and a second more for each megabyte, as far as the server takes it.
 const messageTime = 30 * time.Second
 
-// watch closes connections whose messages don't come.
+// watch closes connections whose messages don't come, and whose clients read none.
 func (g *Guard) watch() {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -357,15 +297,20 @@ func (g *Guard) watch() {
 			return
 		case now := <-ticks.C:
 			g.mu.Lock()
-			var slow []*Conn
+			var slow, unread []*Conn
 			for c := range g.conns {
 				if c.slow(now) {
 					slow = append(slow, c)
+				} else if c.overdue(now) {
+					unread = append(unread, c)
 				}
 			}
 			g.mu.Unlock()
 			for _, c := range slow {
 				c.abuse("slow", "a message did not come")
+			}
+			for _, c := range unread {
+				c.abuse("unread", "an answer was not read")
 			}
 		}
 	}

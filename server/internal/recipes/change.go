@@ -5,6 +5,8 @@ package recipes
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // Auditor keeps who changed what. It is called in the order of changes, and doesn't wait. owner is the tenant whose
@@ -58,6 +61,16 @@ func differences(before, after *pb.Recipe) []string {
 	}
 	if !proto.Equal(before.GetReductions(), after.GetReductions()) {
 		add("reductions: %s, before %s", reductions(after), reductions(before))
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.GetFrames())) {
+		if a, b := before.GetFrames()[name], after.GetFrames()[name]; a != b {
+			add("frame %q: %q, before %q", name, b, a)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.GetFrames())) {
+		if _, still := after.GetFrames()[name]; !still {
+			add("frame %q: removed", name)
+		}
 	}
 	if a, b := before.GetRegionSet().GetScale(), after.GetRegionSet().GetScale(); !proto.Equal(a, b) {
 		add("scale: %s, before %s", scale(b), scale(a))
@@ -184,6 +197,19 @@ func reductions(m *pb.Recipe) string {
 			text += " with counts"
 		}
 		words = append(words, text)
+	}
+	if c := r.GetCovered(); c != nil {
+		text := "pixels weighted by coverage"
+		if c.GetHistogram() {
+			text += " with histograms"
+		}
+		words = append(words, text)
+	}
+	if b := r.GetBlobs(); b != nil {
+		words = append(words, "blobs ("+strings.Join(strings.Fields(fmt.Sprint(b)), " ")+")")
+	}
+	for _, c := range wire.ReductionsOf(r).Correlations {
+		words = append(words, c.String())
 	}
 	return strings.Join(words, ", ")
 }

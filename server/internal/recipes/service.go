@@ -94,6 +94,9 @@ func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, 
 	if err := r.Validate(); err != nil {
 		return nil, p.Translate(err)
 	}
+	if err := set.CheckBlobs(r.Blobs); err != nil {
+		return nil, p.Translate(err)
+	}
 	return set, nil
 }
 
@@ -112,6 +115,7 @@ func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.
 		Description: in.GetDescription(),
 		RegionSet:   in.GetRegionSet(),
 		Reductions:  in.GetReductions(),
+		Frames:      in.GetFrames(),
 		CreatedAt:   timestamppb.New(time.Now()),
 	}
 	audit := &pb.AuditEntry{Action: pb.AuditAction_AUDIT_ACTION_PUT_RECIPE, Recipe: m.GetName()}

@@ -253,7 +253,7 @@ func (e *entry) describe() *pb.ResidentFrame {
 		Name:      e.name,
 		Tenant:    e.owner,
 		FrameId:   e.id,
-		Layout:    wire.LayoutOf(e.frame),
+		Layout:    wire.SentLayoutOf(e.frame),
 		Bytes:     uint64(e.bytes()),
 		CreatedAt: timestamppb.New(e.created),
 		UsedAt:    timestamppb.New(used),
@@ -330,6 +330,19 @@ func (st *Store) Place(who auth.Caller, dev *kernels.Device, f kernels.Picture, 
 		return nil, err
 	}
 	return st.begin(who, dev, f, id, d)
+}
+
+// Keep implements frames.Residents.
+func (st *Store) Keep(ctx context.Context, who auth.Caller, dev *kernels.Device, f kernels.Picture) (string, error) {
+	u, err := st.Place(who, dev, f, "", nil, "")
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(u.write(ctx, f.Data), u.Complete(ctx)); err != nil {
+		u.Abort()
+		return "", err
+	}
+	return u.Keep().GetName(), nil
 }
 
 // begin makes room for a frame, whose pixels are yet to come. The caller holds a lease of the device until the upload

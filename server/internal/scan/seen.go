@@ -20,7 +20,7 @@ var isName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,62}[A-Za-z0
 // source is what the session is to others.
 func (ss *session) source(ctx context.Context) events.Source {
 	src := events.SourceOf(ctx, pb.StreamMethod_STREAM_METHOD_SCAN_LINES, ss.what, ss.service.Host.Backend())
-	src.Layout, src.PartLines = ss.layout, uint32(ss.lines)
+	src.Layout, src.PartLines, src.From = ss.layout, uint32(ss.lines), ss.from
 	return src
 }
 
@@ -35,6 +35,11 @@ func (ss *session) startsIn(x *strip) int {
 
 // begins notes the id of a part that starts at a line, and begins a picture of it where one is due.
 func (ss *session) begins(number, line uint64, x *strip) {
+	if ids, first := x.GetLostPartIds(), x.GetFirstLine(); len(ids) > 0 && line < first {
+		if after := (first-1)/ss.every - line/ss.every; after < uint64(len(ids)) && ids[uint64(len(ids))-1-after] != "" {
+			ss.ids[number] = ids[uint64(len(ids))-1-after]
+		}
+	}
 	if ids := x.GetPartIds(); len(ids) > 0 && line >= x.GetFirstLine() {
 		at, _ := slices.BinarySearch(x.GetPartStarts(), line)
 		if ss.every != 0 {

@@ -36,12 +36,15 @@ type session struct {
 	log     *slog.Logger   // with the client's name of the camera
 	seen    *events.Stream // what others see of it
 	what    *wire.Inspection
+	from    string          // what the lines come from, for people
 	layout  *pb.FrameLayout // of strips
 	format  kernels.PixelFormat
 	lines   uint64 // of a part
 	every   uint64 // lines from part to part; 0 where strips have marks
 	budget  time.Duration
 	unread  int // bytes of results and events that may wait for it
+
+	boundary int64 // bytes that the scanner keeps of pixels weighted by coverage
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -114,6 +117,10 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	if err != nil {
 		return nil, err
 	}
+	if f.Coding.Margin() > 0 {
+		return nil, apierr.Refuse("open.layout.pixel_format", wire.FormatName(layout.GetPixelFormat()),
+			"is of cameras that see areas: a line's colours depend on other strips")
+	}
 	if _, _, err := f.Sizes("frame"); err != nil {
 		return nil, wire.Paths{Frame: "open"}.Translate(err)
 	}
@@ -130,7 +137,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	}
 	ss := &session{
 		service: s, owner: auth.FromContext(ctx), log: s.Log.With("camera", cmp.Or(what.Name, open.GetCameraId())),
-		what: what, format: f.Format,
+		what: what, format: f.Format, from: open.GetSource(),
 		ids: map[uint64]string{},
 		layout: &pb.FrameLayout{
 			Width: layout.GetWidth(), Height: layout.GetHeight(), PixelFormat: layout.GetPixelFormat(),
@@ -146,7 +153,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 		}
 		ss.budget = b.AsDuration()
 	}
-	row := max(int64(layout.GetStride()), int64(layout.GetWidth())*int64(f.Format.PixelBytes()))
+	row := max(int64(layout.GetStride()), int64(f.RowSize()))
 	ss.layout.Stride = uint32(row)
 	// Room for a few strips, and for those that wait for a missing one.
 	strips := minStrips + int64(open.GetReorderStrips())
@@ -157,9 +164,9 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	ss.order.credit = int(min(max(int64(s.CreditBytes)/row, int64(f.Height)*strips), math.MaxInt32))
 
 	cfg := polygon.ScanConfig{
-		Width: f.Width, Format: f.Format, PartLines: int(open.GetPartLines()), Reductions: what.Reductions,
-		Method: what.Method,
-		Parts:  1, MaxParts: s.Parts, StripBytes: int(row) * f.Height,
+		Width: f.Width, Format: f.Format, Coding: f.Coding, PartLines: int(open.GetPartLines()),
+		WholeParts: open.GetWholeParts(), Reductions: what.Reductions, Method: what.Method,
+		Parts: 1, MaxParts: s.Parts, StripBytes: int(row) * f.Height,
 	}
 	if every := open.GetEveryLines(); every > 0 {
 		// Parts that a strip can touch at the same time.
@@ -171,6 +178,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 		}
 		cfg.Parts = int(n)
 	}
+	ss.boundary = what.Set.CoverBytes(cfg.Reductions, cfg.Width, cfg.PartLines)
 	ss.token = newToken()
 	if err := s.scans.add(ss); err != nil {
 		return nil, err
@@ -288,8 +296,8 @@ func (ss *session) rewind(nextResult uint64) error {
 	return nil
 }
 
-// Bytes is about how much host memory sessions hold: regions, results that wait or may be asked for again, and what
-// limits over parts look back at.
+// Bytes is about how much host memory sessions hold: regions and the pixels that their boundaries cross, results that wait
+// or may be asked for again, and what limits over parts look back at.
 func (s *Service) Bytes() (n int64) {
 	s.scans.mu.Lock()
 	var all []*session
@@ -301,7 +309,7 @@ func (s *Service) Bytes() (n int64) {
 	s.scans.mu.Unlock()
 	for _, ss := range all {
 		ss.mu.Lock()
-		n += int64(ss.unsent+ss.kept) + ss.what.Set.Bytes() + ss.what.Set.NewParts().Bytes()
+		n += int64(ss.unsent+ss.kept) + ss.what.Set.Bytes() + ss.what.Set.NewParts().Bytes() + ss.boundary
 		ss.mu.Unlock()
 	}
 	return n

@@ -65,6 +65,7 @@ func (ss *session) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *f
 	}
 	if x.err == nil {
 		x.PartStarts, x.PartIds = req.GetStrip().GetPartStarts(), req.GetStrip().GetPartIds()
+		x.LostPartIds = req.GetStrip().GetLostPartIds()
 	}
 	in.Message = nil // it is there for its buffers
 	return x
@@ -117,6 +118,13 @@ func (ss *session) checkStrip(ctx context.Context, x *strip) error {
 	}
 	if n, starts := len(x.GetPartIds()), ss.startsIn(x); n != 0 && n != starts {
 		return apierr.Refuse("strip.part_ids", n, "must be %d, one for each part that starts in the strip, or none", starts)
+	}
+	switch n := uint64(len(x.GetLostPartIds())); {
+	case n > 0 && ss.every == 0:
+		return apierr.Refuse("strip.lost_part_ids", n, "must be empty: the session's trigger is marked")
+	case n > 0 && n > (x.GetFirstLine()+ss.every-1)/ss.every:
+		return apierr.Refuse("strip.lost_part_ids", n, "must be at most %d, the parts that start before first_line",
+			(x.GetFirstLine()+ss.every-1)/ss.every)
 	}
 	x.Frame.Layout = full
 	f, err := ss.service.Frames.Read(ctx, x.GetFrame(), x.in.Pieces(nil), path)

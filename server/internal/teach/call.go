@@ -224,7 +224,8 @@ func (s *Service) frame(ctx context.Context, m method, n int, req request, in *f
 }
 
 // reduce computes a result with nothing in it but verdicts and what limits measured, by the limits of set, which are of
-// those regions. Limits on textures see the levels of the recipe, as they will when it is used.
+// those regions. Limits on textures and blobs see those of the recipe, and those on other frames its frames, as they will
+// when it is used.
 func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *frames.Frame,
 	later bool) (*polygon.Result, error) {
 	dev, err := s.Host.Acquire()
@@ -232,8 +233,17 @@ func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *
 		return nil, err
 	}
 	defer dev.End()
-	return polygon.Reduce(ctx, dev.Device, set, f.Picture, polygon.Reductions{
+	wanted := wire.ReductionsOf(of.recipe.GetReductions())
+	r := polygon.Reductions{
 		Output:       polygon.Output{Later: later, Fields: polygon.FieldCount | polygon.FieldLimits},
-		Cooccurrence: wire.ReductionsOf(of.recipe.GetReductions()).Cooccurrence,
-	}, 0)
+		Cooccurrence: wanted.Cooccurrence,
+		Blobs:        wanted.Blobs,
+	}
+	found, release, err := s.Frames.Named(ctx, wire.FramesOf(set, r, of.recipe.GetFrames()), "frames")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	r.Frames = found
+	return polygon.Reduce(ctx, dev.Device, set, f.Picture, r, 0)
 }

@@ -26,27 +26,27 @@ import (
 // Response is a response on its way to the codec, which measures from start to the end of marshalling.
 type Response struct {
 	proto.Message
-	Start time.Time
+	Start time.Time // zero: it is not measured
 	// Release gives back what the response took of the budget for host memory, once it has been written to the socket
 	// or never will be. It may be nil.
 	Release func()
-	// Held is called when a marshalled response begins to wait for its client, with the function that ends the waiting;
-	// forgotten is to be called when it has ended. It may be nil.
-	Held func(end func()) (forgotten func())
+	// Held is called when a marshalled response begins to wait for its client, with its bytes and the function that ends
+	// the waiting, which is nil where nobody has counted them; forgotten is to be called when it has ended. It may be nil.
+	Held func(bytes int64, end func()) (forgotten func())
 	// Ctx is that of the call, and Size about how many bytes the response takes: a large one is marshalled at a place of
 	// the pool of host work. Ctx may be nil.
 	Ctx  context.Context
 	Size int64
 }
 
-// hold keeps what the response took until the transport has written it.
+// hold keeps what the response took until the transport has written it. What is not worth counting while it is made
+// counts then, as far as the transport counts references to it.
 func (r *Response) hold(out mem.BufferSlice) {
-	if r.Release == nil {
-		return
-	}
-	if out.Len() <= budget.SmallShare {
-		r.Release()
-		return
+	n := out.Len()
+	release := r.Release
+	if release != nil && n <= budget.SmallShare {
+		release()
+		release = nil
 	}
 	largest := 0
 	for i, b := range out {
@@ -54,18 +54,23 @@ func (r *Response) hold(out mem.BufferSlice) {
 			largest = i
 		}
 	}
-	var forgotten func()
-	release := sync.OnceFunc(func() { r.Release() })
+	if release == nil && (r.Held == nil || n == 0 || mem.IsBelowBufferPoolingThreshold(out[largest].Len())) {
+		return
+	}
+	if release != nil {
+		release = sync.OnceFunc(release)
+	}
+	forgotten := func() {}
 	if r.Held != nil {
-		forgotten = r.Held(release)
+		forgotten = r.Held(int64(n), release)
 	}
 	b := out[largest]
 	out[largest] = framecodec.NewBuffer(b.ReadOnlyData(), func() {
 		b.Free()
-		release()
-		if forgotten != nil {
-			forgotten()
+		if release != nil {
+			release()
 		}
+		forgotten()
 	})
 }
 
@@ -126,7 +131,9 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 		} else if r.Release != nil {
 			r.Release()
 		}
-		c.metrics.Stage("encode", time.Since(r.Start))
+		if !r.Start.IsZero() {
+			c.metrics.Stage("encode", time.Since(r.Start))
+		}
 	}
 	if err == nil {
 		c.sent.Add(float64(out.Len()))

@@ -73,6 +73,14 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 			Below: littleEndian(h.Below), Above: littleEndian(h.Above),
 		}
 	}
+	if v := c.Covered; v != nil {
+		m.Covered = &pb.CoveredColumns{Count: littleEndian(v.Count), Sum: littleEndian(v.Sum), Mean: littleEndian(v.Mean),
+			Variance: littleEndian(v.Variance)}
+		if h := v.Histogram; h != nil {
+			m.Covered.Histogram = &pb.CoveredHistogramColumns{Bins: uint32(h.Bins), Lower: h.Lower, Upper: h.Upper,
+				Counts: littleEndian(h.Counts), Below: littleEndian(h.Below), Above: littleEndian(h.Above)}
+		}
+	}
 	if t := c.Textures; t != nil {
 		m.Textures = &pb.TextureColumns{
 			Levels: uint32(t.Levels), Pairs: littleEndian(t.Pairs), Contrast: littleEndian(t.Numbers[0]),
@@ -81,6 +89,17 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 		}
 		for _, o := range t.Offsets {
 			m.Textures.Offsets = append(m.Textures.Offsets, offsetOf(o))
+		}
+	}
+	if b := c.Blobs; b != nil {
+		m.BlobsFound, m.BlobsKept = littleEndian(b.Found), littleEndian(b.Kept)
+		m.BlobsSeen, m.BlobArea = littleEndian(b.Seen), littleEndian(b.Area)
+	}
+	if t := c.Correlations; t != nil {
+		m.Correlations = &pb.CorrelationColumns{Pairs: littleEndian(t.Pairs), Product: littleEndian(t.Product),
+			Covariance: littleEndian(t.Covariance), Correlation: littleEndian(t.Coefficient)}
+		for _, c := range t.Correlations {
+			m.Correlations.Terms = append(m.Correlations.Terms, termOf(c))
 		}
 	}
 	if c.LimitEnds != nil {

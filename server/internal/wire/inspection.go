@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -21,6 +22,7 @@ type Inspection struct {
 	Class      kernels.Class
 	Keep       bool // the set meets more frames: its prepared form is worth keeping
 	Paths      Paths
+	Frames     map[string]string // the resident frames that correlations need, by the names that they have there
 
 	Name    string // of the camera or station that asks
 	Recipe  string // and its version; "" where the regions came with the request
@@ -44,13 +46,14 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		Paths:  Paths{Root: path + ".", Set: path + ".region_set", Reductions: path + ".reductions", Frame: frame},
 	}
 	reductions := in.GetReductions()
+	var kept map[string]string
 	switch r := in.GetRegions().(type) {
 	case *pb.Inspection_RegionSet:
-		set, kept, err := sets.compile(ctx, r.RegionSet, out.Paths, b, pause)
+		set, again, err := sets.compile(ctx, r.RegionSet, out.Paths, b, pause)
 		if err != nil {
 			return nil, err
 		}
-		out.Set, out.Keep, out.Regions = set, kept, r.RegionSet.GetRegions()
+		out.Set, out.Keep, out.Regions = set, again, r.RegionSet.GetRegions()
 	case *pb.Inspection_Recipe:
 		recipe, set, err := recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion())
 		if err != nil {
@@ -59,6 +62,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		out.Set, out.Keep = set, true
 		out.Recipe, out.Version, out.Regions = recipe.GetName(), recipe.GetVersion(), recipe.GetRegionSet().GetRegions()
 		out.Paths.Stored, out.Paths.Ref = RecipeID(recipe), path+".recipe"
+		kept = recipe.GetFrames()
 		if reductions == nil {
 			reductions = recipe.GetReductions()
 			out.Paths.StoredReductions = true
@@ -68,7 +72,41 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	}
 	out.Reductions = ReductionsOf(reductions)
 	out.Reductions.Output = outputOf(in.GetResult())
+	out.Frames = FramesOf(out.Set, out.Reductions, in.GetFrames(), kept)
 	return out, nil
+}
+
+// FramesOf are the resident frames that correlations of a set and of reductions need, by the names that they have there:
+// the first of named that has one says which, and else that name itself. The frame before in a stream isn't among them.
+func FramesOf(set *polygon.Set, r polygon.Reductions, named ...map[string]string) (frames map[string]string) {
+	names := set.Frames()
+	for _, c := range r.Correlations {
+		if c.Kind == polygon.Framed {
+			names = append(names, c.Frame)
+		}
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		is := name
+		for i := len(named) - 1; i >= 0; i-- {
+			if resident, ok := named[i][name]; ok {
+				is = resident
+			}
+		}
+		if frames == nil {
+			frames = map[string]string{}
+		}
+		frames[name] = is
+	}
+	return frames
+}
+
+// LooksBack says that correlations need the frame before in a stream.
+func (in *Inspection) LooksBack() bool {
+	return slices.Contains(in.Set.Frames(), "") || slices.ContainsFunc(in.Reductions.Correlations,
+		func(c polygon.Correlation) bool { return c.Kind == polygon.Framed && c.Frame == "" })
 }
 
 // ResultBytes is about how many bytes a result takes beyond some for each region: those of what makes it large.
@@ -98,6 +136,19 @@ func (in *Inspection) ResultBytes(f kernels.PixelFormat) int64 {
 		}
 		each += percentile * int64(n)
 	}
+	if channels {
+		n := 0
+		for _, c := range r.Correlations {
+			n++
+			switch {
+			case c.Kind == polygon.Radial:
+				n += c.Radius
+			case c.Kind == polygon.Crossed && c.With == polygon.NoChannel:
+				n += int(f.Channels) - 1
+			}
+		}
+		each += 250 * int64(n) // a message of its own, its term and its numbers
+	}
 	if c := r.Cooccurrence; channels && c != nil {
 		offsets, levels := len(c.Offsets), c.Levels
 		if offsets == 0 {
@@ -112,7 +163,16 @@ func (in *Inspection) ResultBytes(f kernels.PixelFormat) int64 {
 		}
 		each += value * int64(offsets)
 	}
+	if c := r.Covered; channels && c != nil {
+		each += 150 // a message of its own
+		if c.Histogram {
+			each += 16 * bins // as they are, and marshalled
+		}
+	}
 	n := each * int64(in.channels(f)) * int64(in.Set.Len())
+	if channels && !r.Output.Columns {
+		n += blobShare(r.Blobs, in.Set.Len())
+	}
 	if in.Set.HasLimits() {
 		for i := range in.Set.Len() {
 			n += 128 * int64(len(in.Set.Limits(i))) // with their text
@@ -126,9 +186,10 @@ func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 	bytes := in.ResultBytes(f.Format)
 	if bytes > limit {
 		return 0, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(
-			"histograms, percentiles, textures and limits of %d regions would take %d bytes; the limit is %d", in.Set.Len(),
-			bytes, limit))
+			"histograms, percentiles, textures, correlations, covered pixels, blobs and limits of %d regions would take %d bytes; "+
+				"the limit is %d", in.Set.Len(), bytes, limit))
 	}
+	bytes += in.Set.CoverBytes(in.Reductions, f.Width, f.Height)
 	return bytes + int64(in.Set.Len())*(regionShare+channelShare*int64(in.channels(f.Format))), nil
 }
 

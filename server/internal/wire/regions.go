@@ -193,6 +193,15 @@ func ReductionsOf(in *pb.Reductions) polygon.Reductions {
 			out.Cooccurrence.Offsets = append(out.Cooccurrence.Offsets, polygon.Offset{DX: int(o.GetDx()), DY: int(o.GetDy())})
 		}
 	}
+	if c := in.GetCovered(); c != nil {
+		out.Covered = &polygon.CoveredSpec{Histogram: c.GetHistogram()}
+	}
+	out.Blobs = blobsOf(in.GetBlobs())
+	for _, t := range in.GetCorrelations() {
+		out.Correlations = append(out.Correlations, polygon.Correlation{Kind: polygon.CorrelationKind(t.GetKind()),
+			Offset: polygon.Offset{DX: int(t.GetOffset().GetDx()), DY: int(t.GetOffset().GetDy())}, Radius: int(t.GetRadius()),
+			Frame: t.GetFrame(), With: polygon.Channel(t.GetWith())})
+	}
 	for _, c := range in.GetColors() {
 		out.Colors.Spaces |= 1 << (c - 1) // the same order; see TestEnumsAgree
 	}

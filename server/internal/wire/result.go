@@ -4,6 +4,7 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -130,8 +131,14 @@ func (w *resultWriter) region(to *pb.RegionResult, r *polygon.RegionResult) {
 	if r.HasCentroid && has(polygon.FieldCentroid) {
 		to.Centroid = w.point(r.Centroid)
 	}
+	if slices.ContainsFunc(r.Channels, func(c polygon.ChannelStatistics) bool { return c.Covered != nil }) {
+		to.CoveredCount = w.f64.of(r.CoveredCount)
+	}
 	if w.scale != nil {
 		w.millimetres(to, r)
+	}
+	if has(polygon.FieldChannels) {
+		to.Blobs = w.blobs(r.Blobs)
 	}
 	for i := range to.Channels {
 		w.channel(to.Channels[i], &r.Channels[i])
@@ -227,6 +234,8 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 	}
 	to.Cumulative = c.Cumulative
 	to.Textures = w.textures(c.Textures)
+	to.Covered = w.covered(c.Covered)
+	to.Correlations = w.correlations(c.Correlations)
 	if has(polygon.Percentiles) && len(c.Percentiles) > 0 {
 		to.Percentiles = make([]*pb.PercentileValue, len(c.Percentiles))
 		for i, p := range c.Percentiles {
@@ -255,17 +264,55 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 	}
 }
 
+// some is v, or nothing where it is none.
+func (w *resultWriter) some(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return w.f64.of(v)
+}
+
+// covered shares the counts with the result.
+func (w *resultWriter) covered(v *polygon.CoveredValue) *pb.Covered {
+	if v == nil {
+		return nil
+	}
+	out := &pb.Covered{Sum: v.Sum, Mean: w.some(v.Mean), Variance: w.some(v.Variance), Stddev: w.some(v.StdDev)}
+	if h := v.Histogram; h != nil {
+		out.Histogram = &pb.CoveredHistogram{Lower: h.Lower, Upper: h.Upper, Counts: h.Counts, Below: h.Below,
+			Above: h.Above}
+	}
+	return out
+}
+
+func (w *resultWriter) correlations(from []polygon.CorrelationValue) []*pb.Correlation {
+	if len(from) == 0 {
+		return nil
+	}
+	out, all := make([]*pb.Correlation, len(from)), make([]pb.Correlation, len(from))
+	for i := range from {
+		v, to := &from[i], &all[i]
+		to.Of, to.Pairs, to.Product = termOf(v.Correlation), v.Pairs, w.some(v.Product)
+		to.Covariance, to.Correlation = w.some(v.Covariance), w.some(v.Coefficient)
+		out[i] = to
+	}
+	return out
+}
+
+func termOf(c polygon.Correlation) *pb.CorrelationTerm {
+	t := &pb.CorrelationTerm{Kind: pb.CorrelationKind(c.Kind), Radius: uint32(c.Radius), Frame: c.Frame, With: pb.Channel(c.With)}
+	if c.Kind == polygon.Lagged || c.Kind == polygon.Framed {
+		t.Offset = offsetOf(c.Offset)
+	}
+	return t
+}
+
 // textures shares the counts with the result.
 func (w *resultWriter) textures(from []polygon.TextureValue) []*pb.Texture {
 	if len(from) == 0 {
 		return nil
 	}
-	some := func(v float64) *float64 {
-		if math.IsNaN(v) {
-			return nil
-		}
-		return w.f64.of(v)
-	}
+	some := w.some
 	out, all := make([]*pb.Texture, len(from)), make([]pb.Texture, len(from))
 	for i := range from {
 		v, to := &from[i], &all[i]
