@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -129,6 +130,74 @@ func TestRecipeExports(t *testing.T) {
 		if got := s.counts(t, board, e.exported("polyscan", "regions.json")); !maps.Equal(got, want) {
 			t.Errorf("%s, read again: pixels %v, want %v", c.format, got, want)
 		}
+	}
+	// Masks: one with a hole, whose runs touch at the foot of one column and the head of the next, one beyond the frame's
+	// right side, and one of a single pixel in its corner.
+	bottom, right := 511, 799
+	if f, err := os.Open(board); err != nil {
+		t.Fatal(err)
+	} else if cfg, _, err := image.DecodeConfig(f); err != nil {
+		t.Fatal(err)
+	} else {
+		f.Close()
+		bottom, right = cfg.Height-1, cfg.Width-1
+	}
+	masks := fmt.Sprintf(`{"name":"holed","mask":[[0,0,5],[1,0,2],[1,3,5],[2,0,5],[%d,2,4]],"limits":["mean in [0, 250]"]},
+		{"name":"beyond","mask":[[7,%d,%d],[8,%d,%d]]},{"name":"corner","mask":[[%d,%d,%d]]}`,
+		bottom, right-2, right+4, right-1, right+2, bottom, right, right+1)
+	from := written(t, "masks.json", "["+masks+"]")
+	pixels := s.counts(t, board, from)
+	for format, of := range map[string]struct {
+		file  string
+		names [3]string
+		limit int
+	}{
+		"labelme": {"regions.labelme.json", [3]string{"holed", "beyond", "corner"}, 1},
+		"coco":    {"regions.coco.json", [3]string{"holed#1", "beyond#2", "corner#3"}, 1},
+		"png":     {"regions.png", [3]string{"label-1", "label-2", "label-3"}, 0},
+	} {
+		e.regions(written(t, "one.json", "["+star+"]"), 1)
+		e.regions(from, 3)
+		file := e.exported(format, of.file)
+		want := map[string]float64{of.names[0]: pixels["holed"], of.names[1]: pixels["beyond"], of.names[2]: pixels["corner"]}
+		if got := s.counts(t, board, file); !maps.Equal(got, want) {
+			t.Errorf("masks as %s: pixels %v, want %v", format, got, want)
+		}
+		if got := limits(file)[of.names[0]]; got != of.limit {
+			t.Errorf("masks as %s: %d limits, want %d", format, got, of.limit)
+		}
+		e.regions(written(t, "one.json", "["+star+"]"), 1)
+		e.regions(file, 3)
+		again := e.exported("polyscan", "regions.json")
+		if got := s.counts(t, board, again); !maps.Equal(got, want) {
+			t.Errorf("masks as %s, read again: pixels %v, want %v", format, got, want)
+		}
+		// Not only as many: the same ones.
+		was, err := s.regionsOf(t, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := s.regionsOf(t, again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range is {
+			is[i].Name, is[i].Limits = was[i].Name, was[i].Limits
+		}
+		if d := differ(is, was); d != "" {
+			t.Errorf("masks as %s: %s", format, d)
+		}
+	}
+	for want, regions := range map[string]string{
+		"chip is no mask":      plain,
+		"twice covers pixels":  `{"name":"once","mask":[[1,1,3]]},{"name":"twice","mask":[[1,2,4]]}`,
+		"before has pixels le": `{"name":"before","mask":[[1,-2,4]]}`,
+	} {
+		e.regions(written(t, "none.json", "["+holes+","+holes+","+holes+"]"), 3)
+		e.regions(written(t, "refused.json", "["+regions+"]"), strings.Count(regions, `"name"`))
+		e.do(`document.getElementById("format").value = "png"`)
+		e.press("Export regions")
+		e.has(".message.error", want)
 	}
 	e.regions(written(t, "holes.json", "["+holes+"]"), 1)
 	for _, format := range []string{"labelme", "coco"} {

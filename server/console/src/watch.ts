@@ -38,6 +38,7 @@ export class Line {
   late = 0;
   incomplete = 0;
   gaps = 0;
+  source = ""; // what its lines come from
   recipe = "";
   version = 0n;
   last: WatchVerdict | null = null;
@@ -81,6 +82,7 @@ export class Line {
   /** start takes over the counts of a stream that was open before. */
   start(s: StreamState): void {
     this.open++;
+    this.source = s.source;
     this.recipe = s.recipe;
     this.version = s.recipeVersion;
     this.pass += Number(s.passed);

@@ -8,6 +8,7 @@ import { RegionNumbers, WatchKind } from "../gen/polyscan/v1/monitor_pb";
 import { Verdict } from "../gen/polyscan/v1/region_pb";
 import { boundsOf, type Bounds } from "../limits";
 import { setBadge, symbol } from "../marks";
+import { measured } from "../measured";
 import type { Page } from "../page";
 import { decode, drawPicture, type Picture } from "../picture";
 import { binsOf, drawHistogram, ValuePlot, type Value } from "../plot";
@@ -23,6 +24,7 @@ class Tile {
   readonly element: HTMLButtonElement;
   private readonly badge = h("div", { class: "verdict" });
   private readonly state = h("span", { class: "kind" });
+  private readonly from = h("span", { class: "kind", hidden: true });
   private readonly cells = new Map<string, HTMLElement>();
 
   constructor(
@@ -39,6 +41,7 @@ class Tile {
       { class: "tile", onclick: choose },
       h("span", { class: "name" }, nameOf(line)),
       this.state,
+      this.from,
       this.badge,
       h("dl", null, cell("rate", t.rate), cell("pass", t.pass), cell("fail", t.fail), cell("late", t.late), cell("p99", t.p99), cell("last", t.last)),
     );
@@ -48,6 +51,9 @@ class Tile {
     const l = this.line;
     const mark = l.last ? markOf(l.last) : "waiting";
     this.element.dataset.mark = mark;
+    this.element.title = l.source;
+    put(this.from, l.source);
+    this.from.hidden = !l.source;
     this.element.setAttribute("aria-pressed", String(chosen));
     setBadge(this.badge, mark);
     const kind = text.methods[l.method] ?? "";
@@ -282,6 +288,7 @@ class Detail {
     setBadge(this.badge, v ? markOf(v) : l.last ? markOf(l.last) : "waiting");
     const facts: [string, string][] = [["", t.recipe(l.recipe, l.version)]];
     if (v) facts.push([t.part, v.partId || v.frameId || String(v.partNumber || v.resultNumber)], [t.latency, time(milliseconds(v.latency))]);
+    if (l.source) facts.push([t.camera, l.source]);
     if (l.gaps) facts.push([t.gaps, short(l.gaps)]);
     set(this.facts, facts.map(([k, val]) => h("div", null, h("dt", null, k || "Recipe"), h("dd", null, val))));
     this.renderList();
@@ -387,6 +394,7 @@ function numbersOf(r: RegionResult): [string, string][] {
     const values = r.channels.map((c) => c[s] as number | bigint | undefined).filter((v) => v !== undefined);
     if (values.length) out.push([text.live.statistics[s]!, values.map((v) => short(v)).join(" · ")]);
   }
+  out.push(...measured(r));
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Recipe: regions and limits drawn on a frame, taught, tried and saved.
 
+import { type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { client, errorText, may } from "../api";
@@ -7,12 +8,13 @@ import { download, field, h, set, text as put } from "../dom";
 import { short } from "../format";
 import { InspectionService, type FrameResult } from "../gen/polyscan/v1/inspection_pb";
 import { RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
-import { Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type Reductions } from "../gen/polyscan/v1/region_pb";
+import { Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type Reductions, type ReductionsSchema } from "../gen/polyscan/v1/region_pb";
 import { FrameService } from "../gen/polyscan/v1/resident_pb";
 import { FrameLabel, TeachService, type Tally, type TeachResponse, type TryResponse } from "../gen/polyscan/v1/teach_pb";
 import { boundsOf, withBounds } from "../limits";
 import { frameOf, Line } from "../line";
 import { badge, setBadge } from "../marks";
+import { measured } from "../measured";
 import type { Page } from "../page";
 import { ends, readFile, write, type Format } from "../recipe/files";
 import { fileFrame, send, type Labelled } from "../recipe/labelled";
@@ -60,7 +62,7 @@ class Editor {
   private active = 0; // the limit whose ends are on the histogram
 
   // The recipe that was opened.
-  private base: { name: string; version: bigint; shapes: Shape[]; description: string; reductions?: Reductions } = { name: "", version: 0n, shapes: [], description: "" };
+  private base: { name: string; version: bigint; shapes: Shape[]; description: string; reductions?: Reductions; frames?: Record<string, string> } = { name: "", version: 0n, shapes: [], description: "" };
   private latest = 0n; // the version that saving expects
   private savedRevision = 0;
 
@@ -196,7 +198,7 @@ class Editor {
       shape(t.remove, () => this.model.remove()),
       h("button", { onclick: () => regions.click() }, t.import),
       field(t.exportAs, format, "inline"),
-      h("button", { onclick: () => this.export(format.value as Format) }, t.export),
+      h("button", { onclick: () => void this.export(format.value as Format) }, t.export),
     );
   }
 
@@ -308,6 +310,14 @@ class Editor {
     });
   }
 
+  /** wanted are these statistics, and what the recipe has beside statistics, which its limits are about, too. */
+  private wanted(statistics: Statistic[], contours: boolean): MessageInitShape<typeof ReductionsSchema> {
+    const r = this.base.reductions;
+    if (!r) return { statistics };
+    const { cooccurrence, correlations, blobs } = r;
+    return { statistics, ...(contours && { cooccurrence, correlations }), blobs: blobs && { ...blobs, contours } };
+  }
+
   private async reduce(): Promise<void> {
     const { moving, model } = this;
     const revision = model.revision;
@@ -318,7 +328,7 @@ class Editor {
       // With the regions that its limits and its reference name.
       const others = model.shapes.filter((s) => s !== shape && (s.name === shape.reference?.region || shape.limits.some((l) => l.includes(`"${s.name}"`))));
       const set = toRegionSet([shape, ...others.map((s) => ({ ...s, limits: [], reference: undefined }))], model.scale);
-      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, reductions: { statistics: shown } } }, { signal });
+      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: this.base.frames, reductions: this.wanted(shown, true) } }, { signal });
       if (this.model.shape === shape || this.model.shape?.name === shape.name) this.detail = one.result?.regions[0];
       if (moving && this.detail) this.stage.marks[model.chosen] = markOf(this.detail);
       performance.mark("numbers", { detail: revision });
@@ -326,11 +336,12 @@ class Editor {
       this.detail = undefined;
     }
     if (!moving) {
-      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: toRegionSet(model.shapes, model.scale) }, reductions: { statistics: [S.COUNT] } } }, { signal });
+      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: toRegionSet(model.shapes, model.scale) }, frames: this.base.frames, reductions: this.wanted([S.COUNT], false) } }, { signal });
       this.result = all.result;
       this.stage.marks = all.result?.regions.map((r) => markOf(r)) ?? [];
       if (this.message.classList.contains("error")) this.tell("");
     }
+    this.stage.found = this.detail?.blobs?.blobs.map((b) => b.contour.map((ring) => ring.xy)) ?? [];
     this.stage.update();
     this.showNumbers();
   }
@@ -455,6 +466,7 @@ class Editor {
       [text.live.statistics.min!, values((c) => c.min)],
       [text.live.statistics.max!, values((c) => c.max)],
       [text.live.statistics.median!, values((c) => c.median)],
+      ...measured(r),
     ] : [];
     set(this.numbers, rows.map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
     this.showLimits();
@@ -517,14 +529,16 @@ class Editor {
     }
   }
 
-  private export(format: Format): void {
+  private async export(format: Format): Promise<void> {
     this.tell("");
     const { shapes, scale } = this.model;
     try {
       const frame = { name: this.frameName, width: this.stage.width, height: this.stage.height };
-      const file = new Blob([write(format, this.recipeName.value, shapes, frame, scale)], { type: format === "svg" ? "image/svg+xml" : "application/json" });
+      const type = { svg: "image/svg+xml", png: "image/png" }[format as string] ?? "application/json";
+      const file = new Blob([await write(format, this.recipeName.value, shapes, frame, scale)], { type });
       download(file, `${this.recipeName.value || "regions"}${ends[format]}`);
-      if (format === "svg" && shapes.some((s) => s.limits.length)) this.tell(t.limitsLost);
+      if (format === "png") this.tell(t.namesLost);
+      else if (format === "svg" && shapes.some((s) => s.limits.length)) this.tell(t.limitsLost);
       else if (format !== "polyscan" && scale) this.tell(t.scaleLost);
     } catch (err) {
       this.fail(err);
@@ -699,7 +713,7 @@ class Editor {
   }
 
   private setBase(r: Recipe, shapes: Shape[]): void {
-    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), description: r.description, reductions: r.reductions };
+    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), description: r.description, reductions: r.reductions, frames: r.frames };
     this.recipeName.value = r.name;
     this.conflict.hidden = true;
     this.savedRevision = this.model.revision;
@@ -742,7 +756,7 @@ class Editor {
     const mine = name === this.base.name;
     try {
       const res = await this.recipes.putRecipe({
-        recipe: { name, description: mine ? this.base.description : "", reductions: mine ? this.base.reductions : undefined, regionSet: toRegionSet(shapes, this.model.scale) },
+        recipe: { name, description: mine ? this.base.description : "", reductions: this.base.reductions, frames: this.base.frames, regionSet: toRegionSet(shapes, this.model.scale) },
         expectedVersion: mine ? expected : 0n,
       });
       this.latest = res.recipe!.version;

@@ -1,7 +1,7 @@
 // Regions files that the page reads and writes: those of clients/regionfile.
 
 import { text } from "../text";
-import { labelImage, outline, pngMask, runLengths, union as unionOf } from "./mask";
+import { cocoRuns, labelImage, labelMePng, labelPng, outline, outside, pngMask, runLengths, union as unionOf } from "./mask";
 import { rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
 import { simple } from "./outline";
 import { squares } from "./stage";
@@ -240,14 +240,14 @@ function geoJson(g: Geo, warnings: string[], of?: Geo): Shape[] {
 const pairsOf = (xy: number[]): number[][] => Array.from({ length: xy.length / 2 }, (_, i) => [xy[2 * i]!, xy[2 * i + 1]!]);
 
 /** Format is one that regions are saved in. */
-export type Format = "polyscan" | "labelme" | "coco" | "geojson" | "svg";
+export type Format = "polyscan" | "labelme" | "coco" | "geojson" | "svg" | "png";
 
 /** ends are those of names of files. */
-export const ends: Record<Format, string> = { polyscan: ".json", labelme: ".labelme.json", coco: ".coco.json", geojson: ".geojson", svg: ".svg" };
+export const ends: Record<Format, string> = { polyscan: ".json", labelme: ".labelme.json", coco: ".coco.json", geojson: ".geojson", svg: ".svg", png: ".png" };
 
 /** write makes a file that polyscan reads the same regions from. It is an error where the format can't say what a region
  * covers. */
-export function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike): string {
+export async function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike): Promise<string | Uint8Array<ArrayBuffer>> {
   const made = shapes.find((s) => s.made);
   if (made && format !== "polyscan") throw new Error(text.recipe.noShape(made.name));
   switch (format) {
@@ -261,13 +261,7 @@ export function write(format: Format, name: string, shapes: Shape[], frame: Draw
       return json({
         version: "5.5.0",
         flags: {},
-        shapes: shapes.flatMap((s, i) => union(s).map((xy, k) => ({
-          label: s.name,
-          points: pairsOf(xy),
-          group_id: s.rings.length > 1 ? i : null,
-          shape_type: "polygon",
-          flags: Object.fromEntries(k ? [] : s.limits.map((l) => [l, true])),
-        }))),
+        shapes: (await Promise.all(shapes.map((s, i) => labelMeShapes(s, i)))).flat(),
         imagePath: frame.name,
         imageData: null,
         imageHeight: frame.height,
@@ -277,8 +271,13 @@ export function write(format: Format, name: string, shapes: Shape[], frame: Draw
       return json({
         images: [{ id: 1, file_name: frame.name, width: frame.width, height: frame.height }],
         categories: shapes.map((s, i) => ({ id: i + 1, name: s.name })),
-        annotations: shapes.map((s, i) => ({ id: i + 1, image_id: 1, category_id: i + 1, iscrowd: 0, segmentation: union(s), attributes: { limits: s.limits } })),
+        annotations: shapes.map((s, i) => ({ id: i + 1, image_id: 1, category_id: i + 1, iscrowd: s.mask ? 1 : 0, segmentation: s.mask ? cocoRuns(inside(s), frame.width, frame.height) : union(s), attributes: { limits: s.limits } })),
       });
+    case "png":
+      return labelPng(shapes.map((s) => {
+        if (!s.mask) throw new Error(text.recipe.onlyMasks(s.name));
+        return { name: s.name, mask: inside(s) };
+      }), frame.width, frame.height);
     case "geojson":
       return json({
         type: "FeatureCollection",
@@ -300,9 +299,21 @@ const runsOf = (mask: number[]): number[][] => Array.from({ length: mask.length 
 
 const json = (v: unknown): string => `${JSON.stringify(v, null, 1)}\n`;
 
+/** inside is a mask for formats whose first pixel is the frame's. */
+function inside(s: Shape): number[] {
+  if (outside(s.mask!)) throw new Error(text.recipe.outside(s.name));
+  return s.mask!;
+}
+
+/** labelMeShapes are those of a region: a mask, or a polygon for each ring. */
+async function labelMeShapes(s: Shape, index: number): Promise<object[]> {
+  const flags = Object.fromEntries(s.limits.map((l) => [l, true]));
+  if (s.mask) return [{ label: s.name, group_id: null, shape_type: "mask", flags, ...(await labelMePng(s.mask)) }];
+  return union(s).map((xy, k) => ({ label: s.name, points: pairsOf(xy), group_id: s.rings.length > 1 ? index : null, shape_type: "polygon", flags: k ? {} : flags }));
+}
+
 /** union is for formats whose regions are all that their polygons cover. */
 function union(s: Shape): number[][] {
-  if (s.mask) throw new Error(text.recipe.noMask(s.name));
   const first = twiceArea(s.rings[0]!) > 0;
   const same = s.rings.every((xy) => twiceArea(xy) > 0 === first);
   if (!same || (s.evenOdd && (s.rings.length > 1 || !simple(s.rings)))) throw new Error(text.recipe.noHoles(s.name));

@@ -238,3 +238,108 @@ export function outline(mask: number[]): number[][] {
   });
   return rings;
 }
+
+/** extent is where runs end: the smallest width and height that hold them, from the frame's corner. */
+function extent(mask: number[]): [width: number, height: number] {
+  let [width, height] = [0, 0];
+  for (let i = 0; i < mask.length; i += 3) [width, height] = [Math.max(width, mask[i + 2]!), Math.max(height, mask[i]! + 1)];
+  return [width, height];
+}
+
+/** outside says that a mask has pixels left of the frame or above it. */
+export const outside = (mask: number[]): boolean => mask.some((v, i) => i % 3 < 2 && v < 0);
+
+/** bounded is an error for a picture that nobody could read again. */
+function bounded(width: number, height: number): void {
+  if (width * height > mostPixels) throw new Error(text.recipe.largeMask(mostPixels));
+}
+
+/** cocoRuns are COCO's run-length data of a mask: clear and set pixels in turn, down each column of the frame, which
+ * grows where the mask reaches beyond it. */
+export function cocoRuns(mask: number[], width: number, height: number): { size: [number, number]; counts: number[] } {
+  const [right, bottom] = extent(mask);
+  const [w, h] = [Math.max(width, right), Math.max(height, bottom)];
+  bounded(w, h);
+  const columns: number[][] = []; // y0, y1 of each run down
+  for (let i = 0; i < mask.length; i += 3) {
+    for (let x = mask[i + 1]!; x < mask[i + 2]!; x++) {
+      const column = (columns[x] ??= []);
+      if (column.at(-1) === mask[i]) column[column.length - 1] = mask[i]! + 1;
+      else column.push(mask[i]!, mask[i]! + 1);
+    }
+  }
+  const ends: number[] = []; // of set pixels; what goes on at the head of the next column is one
+  columns.forEach((column, x) => {
+    column.forEach((y, k) => {
+      const at = x * h + y;
+      if (k % 2 === 0 && ends.at(-1) === at) ends.pop();
+      else ends.push(at);
+    });
+  });
+  if (ends.at(-1) !== w * h) ends.push(w * h);
+  const counts = ends.map((at, k) => at - (k ? ends[k - 1]! : 0));
+  return { size: [h, w], counts };
+}
+
+/** labelMePng is the picture of a mask in base64, whose first pixel is at the first point. */
+export async function labelMePng(mask: number[]): Promise<{ points: [number, number][]; mask: string }> {
+  let [x0, y0] = [Infinity, Infinity];
+  for (let i = 0; i < mask.length; i += 3) [x0, y0] = [Math.min(x0, mask[i + 1]!), Math.min(y0, mask[i]!)];
+  const [right, bottom] = extent(mask.map((v, i) => (i % 3 ? v - x0 : v - y0)));
+  const file = await grayPng(right, bottom, 8, [{ mask: mask.map((v, i) => (i % 3 ? v - x0 : v - y0)), value: 255 }]);
+  let binary = "";
+  for (let i = 0; i < file.length; i += 8192) binary += String.fromCharCode(...file.subarray(i, i + 8192));
+  return { points: [[x0, y0], [x0 + right - 1, y0 + bottom - 1]], mask: btoa(binary) };
+}
+
+/** labelPng is an image of labels: 1 for the first region and so on. */
+export async function labelPng(shapes: { name: string; mask: number[] }[], width: number, height: number): Promise<Uint8Array<ArrayBuffer>> {
+  if (shapes.length > 65535) throw new Error(text.recipe.manyLabels(65535));
+  let [w, h] = [width, height];
+  for (const s of shapes) {
+    const [right, bottom] = extent(s.mask);
+    [w, h] = [Math.max(w, right), Math.max(h, bottom)];
+  }
+  return grayPng(w, h, shapes.length > 255 ? 16 : 8, shapes.map((s, i) => ({ ...s, value: i + 1 })));
+}
+
+/** grayPng is a PNG of gray samples, 0 where no mask is. Masks that overlap are an error. */
+async function grayPng(width: number, height: number, depth: 8 | 16, labels: { name?: string; mask: number[]; value: number }[]): Promise<Uint8Array<ArrayBuffer>> {
+  bounded(width, height);
+  const each = depth / 8;
+  const row = 1 + width * each; // the first byte is the filter: none
+  const plain = new Uint8Array(row * height);
+  for (const { name, mask, value } of labels) {
+    for (let i = 0; i < mask.length; i += 3) {
+      for (let x = mask[i + 1]!; x < mask[i + 2]!; x++) {
+        const at = mask[i]! * row + 1 + x * each;
+        if (plain[at] || plain[at + each - 1]) throw new Error(text.recipe.overlapping(name ?? ""));
+        if (each === 2) plain[at] = value >> 8;
+        plain[at + each - 1] = value & 255;
+      }
+    }
+  }
+  const head = new Uint8Array(13);
+  new DataView(head.buffer).setUint32(0, width);
+  new DataView(head.buffer).setUint32(4, height);
+  head[8] = depth;
+  const deflated = await new Response(new Blob([plain]).stream().pipeThrough(new CompressionStream("deflate"))).arrayBuffer();
+  const pieces = [new Uint8Array([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]), piece("IHDR", head), piece("IDAT", new Uint8Array(deflated)), piece("IEND", new Uint8Array())];
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
+}
+
+/** piece is a chunk of a PNG: length, name, data and the CRC of the last two. */
+function piece(name: string, data: Uint8Array): Uint8Array<ArrayBuffer> {
+  const out = new Uint8Array(12 + data.length);
+  const view = new DataView(out.buffer);
+  view.setUint32(0, data.length);
+  for (let i = 0; i < 4; i++) out[4 + i] = name.charCodeAt(i);
+  out.set(data, 8);
+  let crc = -1;
+  for (const b of out.subarray(4, 8 + data.length)) {
+    crc ^= b;
+    for (let k = 0; k < 8; k++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  view.setUint32(8 + data.length, ~crc >>> 0);
+  return out;
+}

@@ -16,6 +16,8 @@ export class Stage extends View {
   use: Use = "new";
   /** Verdicts of regions by index, for their colours. */
   marks: string[] = [];
+  /** Outlines of the blobs of the chosen region, each of rings. */
+  found: number[][][] = [];
   /** Called with what a screen reader should say. */
   say: (what: string) => void = () => {};
   toolChanged: () => void = () => {};
@@ -52,6 +54,10 @@ export class Stage extends View {
     const s = this.model.shape;
     if (s) {
       children.push(...this.shape(this.model.chosen));
+      if (this.found.length) {
+        const d = this.found.map((rings) => path(rings, true)).join("");
+        children.push(h("path", { class: "shadow", d }), h("path", { class: "blobs", d, "fill-rule": "evenodd" }));
+      }
       const crowded = s.rings.reduce((n, r) => n + r.length / 2, 0) > 400;
       s.rings.forEach((xy, ring) => {
         for (let i = 0; i < xy.length / 2; i++) {

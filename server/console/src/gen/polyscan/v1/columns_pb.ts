@@ -8,7 +8,7 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Channel } from "./frame_pb";
 import { file_polyscan_v1_frame } from "./frame_pb";
-import type { PercentileMethod, PixelOffset, Scale, Statistic } from "./region_pb";
+import type { CorrelationTerm, PercentileMethod, PixelOffset, Scale, Statistic } from "./region_pb";
 import { file_polyscan_v1_region } from "./region_pb";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/columns.proto.
  */
 export const file_polyscan_v1_columns: GenFile = /*@__PURE__*/
-  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkIvQHCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEAoIc2tld25lc3MYHCABKAwSEAoIa3VydG9zaXMYHSABKAwSDwoHZW50cm9weRgeIAEoDBIfChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgfIAEoDBIbChNpbnRlcnF1YXJ0aWxlX3JhbmdlGCAgASgMEhoKEmtvbG1vZ29yb3Zfc21pcm5vdhghIAEoDBITCgt3YXNzZXJzdGVpbhgiIAEoDBIWCg5qZW5zZW5fc2hhbm5vbhgjIAEoDBISCgpjaGlfc3F1YXJlGCQgASgMEiEKBXNjYWxlGCUgASgLMhIucG9seXNjYW4udjEuU2NhbGUSLQoIdGV4dHVyZXMYJiABKAsyGy5wb2x5c2Nhbi52MS5UZXh0dXJlQ29sdW1ucxINCgVzdGVwcxgyIAMoARINCgV6ZXJvcxgzIAMoDRIMCgRtZWFuGDQgASgMEhAKCHZhcmlhbmNlGDUgASgMEg4KBnN0ZGRldhg2IAEoDCLHAQoOVGV4dHVyZUNvbHVtbnMSDgoGbGV2ZWxzGAEgASgNEikKB29mZnNldHMYAiADKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBINCgVwYWlycxgDIAEoDBIQCghjb250cmFzdBgEIAEoDBITCgtob21vZ2VuZWl0eRgFIAEoDBIOCgZlbmVyZ3kYBiABKAwSEwoLY29ycmVsYXRpb24YByABKAwSDwoHZW50cm9weRgIIAEoDBIOCgZjb3VudHMYCSABKAwiKAoKVGV4dENvbHVtbhIMCgR0ZXh0GAEgASgMEgwKBGVuZHMYAiABKAwiegoQSGlzdG9ncmFtQ29sdW1ucxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBEgwKBGZ1bGwYBCABKAgSDgoGY291bnRzGAUgASgMEg0KBWJlbG93GAYgASgMEg0KBWFib3ZlGAcgASgMIrIBCgxMaW1pdENvbHVtbnMSDAoEZW5kcxgBIAEoDBIrCgpleHByZXNzaW9uGAIgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhIPCgd2ZXJkaWN0GAMgASgMEg0KBXZhbHVlGAQgASgMEg8KB2NoYW5uZWwYBSABKAwSJwoGcmVhc29uGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVwYXJ0cxgHIAEoDCpYCgpSZXN1bHRGb3JtEhsKF1JFU1VMVF9GT1JNX1VOU1BFQ0lGSUVEEAASFAoQUkVTVUxUX0ZPUk1fUk9XUxABEhcKE1JFU1VMVF9GT1JNX0NPTFVNTlMQAipeCgxSZWdpb25DaG9pY2USHQoZUkVHSU9OX0NIT0lDRV9VTlNQRUNJRklFRBAAEhUKEVJFR0lPTl9DSE9JQ0VfQUxMEAESGAoUUkVHSU9OX0NIT0lDRV9GQUlMRUQQAiqOAgoLUmVnaW9uRmllbGQSHAoYUkVHSU9OX0ZJRUxEX1VOU1BFQ0lGSUVEEAASGAoUUkVHSU9OX0ZJRUxEX1ZFUkRJQ1QQARIVChFSRUdJT05fRklFTERfTkFNRRACEhYKElJFR0lPTl9GSUVMRF9DT1VOVBADEhUKEVJFR0lPTl9GSUVMRF9BUkVBEAQSGQoVUkVHSU9OX0ZJRUxEX0NPVkVSQUdFEAUSFwoTUkVHSU9OX0ZJRUxEX0JPVU5EUxAGEhkKFVJFR0lPTl9GSUVMRF9DRU5UUk9JRBAHEhkKFVJFR0lPTl9GSUVMRF9DSEFOTkVMUxAIEhcKE1JFR0lPTl9GSUVMRF9MSU1JVFMQCUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame, file_polyscan_v1_region]);
+  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkIqkJCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEAoIc2tld25lc3MYHCABKAwSEAoIa3VydG9zaXMYHSABKAwSDwoHZW50cm9weRgeIAEoDBIfChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgfIAEoDBIbChNpbnRlcnF1YXJ0aWxlX3JhbmdlGCAgASgMEhoKEmtvbG1vZ29yb3Zfc21pcm5vdhghIAEoDBITCgt3YXNzZXJzdGVpbhgiIAEoDBIWCg5qZW5zZW5fc2hhbm5vbhgjIAEoDBISCgpjaGlfc3F1YXJlGCQgASgMEiEKBXNjYWxlGCUgASgLMhIucG9seXNjYW4udjEuU2NhbGUSLQoIdGV4dHVyZXMYJiABKAsyGy5wb2x5c2Nhbi52MS5UZXh0dXJlQ29sdW1ucxI1Cgxjb3JyZWxhdGlvbnMYJyABKAsyHy5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvbkNvbHVtbnMSLAoHY292ZXJlZBguIAEoCzIbLnBvbHlzY2FuLnYxLkNvdmVyZWRDb2x1bW5zEhMKC2Jsb2JzX2ZvdW5kGDcgASgMEhIKCmJsb2JzX2tlcHQYOCABKAwSEgoKYmxvYnNfc2Vlbhg5IAEoDBIRCglibG9iX2FyZWEYOiABKAwSDQoFc3RlcHMYMiADKAESDQoFemVyb3MYMyADKA0SDAoEbWVhbhg0IAEoDBIQCgh2YXJpYW5jZRg1IAEoDBIOCgZzdGRkZXYYNiABKAwihQEKDkNvdmVyZWRDb2x1bW5zEg0KBWNvdW50GAEgASgMEgsKA3N1bRgCIAEoDBIMCgRtZWFuGAMgASgMEhAKCHZhcmlhbmNlGAQgASgMEjcKCWhpc3RvZ3JhbRgFIAEoCzIkLnBvbHlzY2FuLnYxLkNvdmVyZWRIaXN0b2dyYW1Db2x1bW5zInMKF0NvdmVyZWRIaXN0b2dyYW1Db2x1bW5zEgwKBGJpbnMYASABKA0SDQoFbG93ZXIYAiABKAESDQoFdXBwZXIYAyABKAESDgoGY291bnRzGAQgASgMEg0KBWJlbG93GAUgASgMEg0KBWFib3ZlGAYgASgMIscBCg5UZXh0dXJlQ29sdW1ucxIOCgZsZXZlbHMYASABKA0SKQoHb2Zmc2V0cxgCIAMoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg0KBXBhaXJzGAMgASgMEhAKCGNvbnRyYXN0GAQgASgMEhMKC2hvbW9nZW5laXR5GAUgASgMEg4KBmVuZXJneRgGIAEoDBITCgtjb3JyZWxhdGlvbhgHIAEoDBIPCgdlbnRyb3B5GAggASgMEg4KBmNvdW50cxgJIAEoDCKKAQoSQ29ycmVsYXRpb25Db2x1bW5zEisKBXRlcm1zGAEgAygLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEg0KBXBhaXJzGAIgASgMEg8KB3Byb2R1Y3QYAyABKAwSEgoKY292YXJpYW5jZRgEIAEoDBITCgtjb3JyZWxhdGlvbhgFIAEoDCIoCgpUZXh0Q29sdW1uEgwKBHRleHQYASABKAwSDAoEZW5kcxgCIAEoDCJ6ChBIaXN0b2dyYW1Db2x1bW5zEgwKBGJpbnMYASABKA0SDQoFbG93ZXIYAiABKAESDQoFdXBwZXIYAyABKAESDAoEZnVsbBgEIAEoCBIOCgZjb3VudHMYBSABKAwSDQoFYmVsb3cYBiABKAwSDQoFYWJvdmUYByABKAwisgEKDExpbWl0Q29sdW1ucxIMCgRlbmRzGAEgASgMEisKCmV4cHJlc3Npb24YAiABKAsyFy5wb2x5c2Nhbi52MS5UZXh0Q29sdW1uEg8KB3ZlcmRpY3QYAyABKAwSDQoFdmFsdWUYBCABKAwSDwoHY2hhbm5lbBgFIAEoDBInCgZyZWFzb24YBiABKAsyFy5wb2x5c2Nhbi52MS5UZXh0Q29sdW1uEg0KBXBhcnRzGAcgASgMKlgKClJlc3VsdEZvcm0SGwoXUkVTVUxUX0ZPUk1fVU5TUEVDSUZJRUQQABIUChBSRVNVTFRfRk9STV9ST1dTEAESFwoTUkVTVUxUX0ZPUk1fQ09MVU1OUxACKl4KDFJlZ2lvbkNob2ljZRIdChlSRUdJT05fQ0hPSUNFX1VOU1BFQ0lGSUVEEAASFQoRUkVHSU9OX0NIT0lDRV9BTEwQARIYChRSRUdJT05fQ0hPSUNFX0ZBSUxFRBACKo4CCgtSZWdpb25GaWVsZBIcChhSRUdJT05fRklFTERfVU5TUEVDSUZJRUQQABIYChRSRUdJT05fRklFTERfVkVSRElDVBABEhUKEVJFR0lPTl9GSUVMRF9OQU1FEAISFgoSUkVHSU9OX0ZJRUxEX0NPVU5UEAMSFQoRUkVHSU9OX0ZJRUxEX0FSRUEQBBIZChVSRUdJT05fRklFTERfQ09WRVJBR0UQBRIXChNSRUdJT05fRklFTERfQk9VTkRTEAYSGQoVUkVHSU9OX0ZJRUxEX0NFTlRST0lEEAcSGQoVUkVHSU9OX0ZJRUxEX0NIQU5ORUxTEAgSFwoTUkVHSU9OX0ZJRUxEX0xJTUlUUxAJQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame, file_polyscan_v1_region]);
 
 /**
  * ResultOptions says what of a result comes back, and how. A server that doesn't know this message answers with all
@@ -312,6 +312,45 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
   textures?: TextureColumns | undefined;
 
   /**
+   * Unset where none were asked for.
+   *
+   * @generated from field: polyscan.v1.CorrelationColumns correlations = 39;
+   */
+  correlations?: CorrelationColumns | undefined;
+
+  /**
+   * Likewise.
+   *
+   * @generated from field: polyscan.v1.CoveredColumns covered = 46;
+   */
+  covered?: CoveredColumns | undefined;
+
+  /**
+   * uint32[R] where blobs were asked for: how many there are, how many of them have min_area, and how many of these were
+   * looked at. Blobs themselves are in rows only.
+   *
+   * @generated from field: bytes blobs_found = 55;
+   */
+  blobsFound: Uint8Array;
+
+  /**
+   * @generated from field: bytes blobs_kept = 56;
+   */
+  blobsKept: Uint8Array;
+
+  /**
+   * @generated from field: bytes blobs_seen = 57;
+   */
+  blobsSeen: Uint8Array;
+
+  /**
+   * uint64[R]: of those that were looked at together, in pixels.
+   *
+   * @generated from field: bytes blob_area = 58;
+   */
+  blobArea: Uint8Array;
+
+  /**
    * ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is, mean,
    * variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't follow from
    * others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of each channel's
@@ -350,6 +389,102 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
  */
 export const RegionColumnsSchema: GenMessage<RegionColumns> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_columns, 1);
+
+/**
+ * CoveredColumns holds what Covered holds, of R regions and C channels; NaN where that has no value, and in channels that
+ * are derived from colours.
+ *
+ * @generated from message polyscan.v1.CoveredColumns
+ */
+export type CoveredColumns = Message<"polyscan.v1.CoveredColumns"> & {
+  /**
+   * float64[R]: RegionResult.covered_count
+   *
+   * @generated from field: bytes count = 1;
+   */
+  count: Uint8Array;
+
+  /**
+   * float64[R][C], as those below
+   *
+   * @generated from field: bytes sum = 2;
+   */
+  sum: Uint8Array;
+
+  /**
+   * @generated from field: bytes mean = 3;
+   */
+  mean: Uint8Array;
+
+  /**
+   * @generated from field: bytes variance = 4;
+   */
+  variance: Uint8Array;
+
+  /**
+   * Unset where none were asked for.
+   *
+   * @generated from field: polyscan.v1.CoveredHistogramColumns histogram = 5;
+   */
+  histogram?: CoveredHistogramColumns | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.CoveredColumns.
+ * Use `create(CoveredColumnsSchema)` to create a new message.
+ */
+export const CoveredColumnsSchema: GenMessage<CoveredColumns> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_columns, 2);
+
+/**
+ * CoveredHistogramColumns holds histograms of weighted pixels, of B bins each.
+ *
+ * @generated from message polyscan.v1.CoveredHistogramColumns
+ */
+export type CoveredHistogramColumns = Message<"polyscan.v1.CoveredHistogramColumns"> & {
+  /**
+   * B
+   *
+   * @generated from field: uint32 bins = 1;
+   */
+  bins: number;
+
+  /**
+   * @generated from field: double lower = 2;
+   */
+  lower: number;
+
+  /**
+   * @generated from field: double upper = 3;
+   */
+  upper: number;
+
+  /**
+   * float64[R][C][B]
+   *
+   * @generated from field: bytes counts = 4;
+   */
+  counts: Uint8Array;
+
+  /**
+   * float64[R][C]
+   *
+   * @generated from field: bytes below = 5;
+   */
+  below: Uint8Array;
+
+  /**
+   * @generated from field: bytes above = 6;
+   */
+  above: Uint8Array;
+};
+
+/**
+ * Describes the message polyscan.v1.CoveredHistogramColumns.
+ * Use `create(CoveredHistogramColumnsSchema)` to create a new message.
+ */
+export const CoveredHistogramColumnsSchema: GenMessage<CoveredHistogramColumns> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_columns, 3);
 
 /**
  * TextureColumns holds the textures of R regions and C channels, at O offsets and in L levels.
@@ -418,7 +553,52 @@ export type TextureColumns = Message<"polyscan.v1.TextureColumns"> & {
  * Use `create(TextureColumnsSchema)` to create a new message.
  */
 export const TextureColumnsSchema: GenMessage<TextureColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 2);
+  messageDesc(file_polyscan_v1_columns, 4);
+
+/**
+ * CorrelationColumns holds the correlations of R regions and C channels, T of them.
+ *
+ * @generated from message polyscan.v1.CorrelationColumns
+ */
+export type CorrelationColumns = Message<"polyscan.v1.CorrelationColumns"> & {
+  /**
+   * T of them, all distances of a radius and all channels one by one.
+   *
+   * @generated from field: repeated polyscan.v1.CorrelationTerm terms = 1;
+   */
+  terms: CorrelationTerm[];
+
+  /**
+   * uint64[R][C][T]
+   *
+   * @generated from field: bytes pairs = 2;
+   */
+  pairs: Uint8Array;
+
+  /**
+   * float64[R][C][T], as are those that follow; NaN where there is none.
+   *
+   * @generated from field: bytes product = 3;
+   */
+  product: Uint8Array;
+
+  /**
+   * @generated from field: bytes covariance = 4;
+   */
+  covariance: Uint8Array;
+
+  /**
+   * @generated from field: bytes correlation = 5;
+   */
+  correlation: Uint8Array;
+};
+
+/**
+ * Describes the message polyscan.v1.CorrelationColumns.
+ * Use `create(CorrelationColumnsSchema)` to create a new message.
+ */
+export const CorrelationColumnsSchema: GenMessage<CorrelationColumns> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_columns, 5);
 
 /**
  * TextColumn holds R texts.
@@ -446,7 +626,7 @@ export type TextColumn = Message<"polyscan.v1.TextColumn"> & {
  * Use `create(TextColumnSchema)` to create a new message.
  */
 export const TextColumnSchema: GenMessage<TextColumn> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 3);
+  messageDesc(file_polyscan_v1_columns, 6);
 
 /**
  * HistogramColumns holds the histograms of R regions and C channels, of B bins each.
@@ -507,7 +687,7 @@ export type HistogramColumns = Message<"polyscan.v1.HistogramColumns"> & {
  * Use `create(HistogramColumnsSchema)` to create a new message.
  */
 export const HistogramColumnsSchema: GenMessage<HistogramColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 4);
+  messageDesc(file_polyscan_v1_columns, 7);
 
 /**
  * LimitColumns holds the outcomes of the L limits of all rows, in order.
@@ -570,7 +750,7 @@ export type LimitColumns = Message<"polyscan.v1.LimitColumns"> & {
  * Use `create(LimitColumnsSchema)` to create a new message.
  */
 export const LimitColumnsSchema: GenMessage<LimitColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 5);
+  messageDesc(file_polyscan_v1_columns, 8);
 
 /**
  * ResultForm says how the numbers of regions come back.

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/frame.proto.
  */
 export const file_polyscan_v1_frame: GenFile = /*@__PURE__*/
-  fileDesc("Chdwb2x5c2Nhbi92MS9mcmFtZS5wcm90bxILcG9seXNjYW4udjEihgEKC0ZyYW1lTGF5b3V0Eg0KBXdpZHRoGAEgASgNEg4KBmhlaWdodBgCIAEoDRIuCgxwaXhlbF9mb3JtYXQYAyABKA4yGC5wb2x5c2Nhbi52MS5QaXhlbEZvcm1hdBIOCgZzdHJpZGUYBCABKA0SGAoQc2lnbmlmaWNhbnRfYml0cxgFIAEoDSLYAQoFRnJhbWUSKAoGbGF5b3V0GAEgASgLMhgucG9seXNjYW4udjEuRnJhbWVMYXlvdXQSJwoIZW5jb2RpbmcYAiABKA4yFS5wb2x5c2Nhbi52MS5FbmNvZGluZxIQCghmcmFtZV9pZBgDIAEoCRIPCgdwYXJ0X2lkGAQgASgJEg4KBGRhdGEYDyABKAxIABIrCgZzaGFyZWQYECABKAsyGS5wb2x5c2Nhbi52MS5TaGFyZWRQaXhlbHNIABISCghyZXNpZGVudBgRIAEoCUgAQggKBnNvdXJjZSJACgxTaGFyZWRQaXhlbHMSEAoIbGVhc2VfaWQYASABKAQSDgoGb2Zmc2V0GAIgASgEEg4KBmxlbmd0aBgDIAEoBCIlCg1QaXhlbFBvc2l0aW9uEgkKAXgYASABKA0SCQoBeRgCIAEoDSIdCgVQb2ludBIJCgF4GAEgASgBEgkKAXkYAiABKAEiOwoJUGl4ZWxSZWN0EgoKAngwGAEgASgNEgoKAnkwGAIgASgNEgoKAngxGAMgASgNEgoKAnkxGAQgASgNKqQBCgtQaXhlbEZvcm1hdBIcChhQSVhFTF9GT1JNQVRfVU5TUEVDSUZJRUQQABIWChJQSVhFTF9GT1JNQVRfR1JBWTgQARIZChVQSVhFTF9GT1JNQVRfR1JBWTE2TEUQAhIVChFQSVhFTF9GT1JNQVRfUkdCOBADEhUKEVBJWEVMX0ZPUk1BVF9CR1I4EAQSFgoSUElYRUxfRk9STUFUX1JHQkE4EAUqygIKB0NoYW5uZWwSFwoTQ0hBTk5FTF9VTlNQRUNJRklFRBAAEhAKDENIQU5ORUxfR1JBWRABEg8KC0NIQU5ORUxfUkVEEAISEQoNQ0hBTk5FTF9HUkVFThADEhAKDENIQU5ORUxfQkxVRRAEEhEKDUNIQU5ORUxfQUxQSEEQBRIUChBDSEFOTkVMX0dSQVlfNzA5EAYSDwoLQ0hBTk5FTF9IVUUQBxIWChJDSEFOTkVMX1NBVFVSQVRJT04QCBIRCg1DSEFOTkVMX1ZBTFVFEAkSEQoNQ0hBTk5FTF9MQUJfTBAKEhEKDUNIQU5ORUxfTEFCX0EQCxIRCg1DSEFOTkVMX0xBQl9CEAwSFAoQQ0hBTk5FTF9NQVRSSVhfWBANEhQKEENIQU5ORUxfTUFUUklYX1kQDhIUChBDSEFOTkVMX01BVFJJWF9aEA8qkwEKCEVuY29kaW5nEhgKFEVOQ09ESU5HX1VOU1BFQ0lGSUVEEAASEAoMRU5DT0RJTkdfUkFXEAESEQoNRU5DT0RJTkdfQVVUTxACEhAKDEVOQ09ESU5HX1BORxADEhEKDUVOQ09ESU5HX0pQRUcQBBIRCg1FTkNPRElOR19USUZGEAUSEAoMRU5DT0RJTkdfQk1QEAZCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM");
+  fileDesc("Chdwb2x5c2Nhbi92MS9mcmFtZS5wcm90bxILcG9seXNjYW4udjEirwEKC0ZyYW1lTGF5b3V0Eg0KBXdpZHRoGAEgASgNEg4KBmhlaWdodBgCIAEoDRIuCgxwaXhlbF9mb3JtYXQYAyABKA4yGC5wb2x5c2Nhbi52MS5QaXhlbEZvcm1hdBIOCgZzdHJpZGUYBCABKA0SGAoQc2lnbmlmaWNhbnRfYml0cxgFIAEoDRInCghkZW1vc2FpYxgGIAEoDjIVLnBvbHlzY2FuLnYxLkRlbW9zYWljItgBCgVGcmFtZRIoCgZsYXlvdXQYASABKAsyGC5wb2x5c2Nhbi52MS5GcmFtZUxheW91dBInCghlbmNvZGluZxgCIAEoDjIVLnBvbHlzY2FuLnYxLkVuY29kaW5nEhAKCGZyYW1lX2lkGAMgASgJEg8KB3BhcnRfaWQYBCABKAkSDgoEZGF0YRgPIAEoDEgAEisKBnNoYXJlZBgQIAEoCzIZLnBvbHlzY2FuLnYxLlNoYXJlZFBpeGVsc0gAEhIKCHJlc2lkZW50GBEgASgJSABCCAoGc291cmNlIkAKDFNoYXJlZFBpeGVscxIQCghsZWFzZV9pZBgBIAEoBBIOCgZvZmZzZXQYAiABKAQSDgoGbGVuZ3RoGAMgASgEIiUKDVBpeGVsUG9zaXRpb24SCQoBeBgBIAEoDRIJCgF5GAIgASgNIh0KBVBvaW50EgkKAXgYASABKAESCQoBeRgCIAEoASI7CglQaXhlbFJlY3QSCgoCeDAYASABKA0SCgoCeTAYAiABKA0SCgoCeDEYAyABKA0SCgoCeTEYBCABKA0q8AUKC1BpeGVsRm9ybWF0EhwKGFBJWEVMX0ZPUk1BVF9VTlNQRUNJRklFRBAAEhYKElBJWEVMX0ZPUk1BVF9HUkFZOBABEhkKFVBJWEVMX0ZPUk1BVF9HUkFZMTZMRRACEhUKEVBJWEVMX0ZPUk1BVF9SR0I4EAMSFQoRUElYRUxfRk9STUFUX0JHUjgQBBIWChJQSVhFTF9GT1JNQVRfUkdCQTgQBRIYChRQSVhFTF9GT1JNQVRfTU9OTzEwUBAGEhgKFFBJWEVMX0ZPUk1BVF9NT05PMTJQEAcSHAoYUElYRUxfRk9STUFUX1lVVjQyMl9VWVZZEAgSHAoYUElYRUxfRk9STUFUX1lVVjQyMl9ZVVlWEAkSGgoWUElYRUxfRk9STUFUX0JBWUVSX1JHOBAKEhoKFlBJWEVMX0ZPUk1BVF9CQVlFUl9HUjgQCxIaChZQSVhFTF9GT1JNQVRfQkFZRVJfR0I4EAwSGgoWUElYRUxfRk9STUFUX0JBWUVSX0JHOBANEh0KGVBJWEVMX0ZPUk1BVF9CQVlFUl9SRzE2TEUQDhIdChlQSVhFTF9GT1JNQVRfQkFZRVJfR1IxNkxFEA8SHQoZUElYRUxfRk9STUFUX0JBWUVSX0dCMTZMRRAQEh0KGVBJWEVMX0ZPUk1BVF9CQVlFUl9CRzE2TEUQERIcChhQSVhFTF9GT1JNQVRfQkFZRVJfUkcxMFAQEhIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR1IxMFAQExIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR0IxMFAQFBIcChhQSVhFTF9GT1JNQVRfQkFZRVJfQkcxMFAQFRIcChhQSVhFTF9GT1JNQVRfQkFZRVJfUkcxMlAQFhIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR1IxMlAQFxIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR0IxMlAQGBIcChhQSVhFTF9GT1JNQVRfQkFZRVJfQkcxMlAQGSpaCghEZW1vc2FpYxIYChRERU1PU0FJQ19VTlNQRUNJRklFRBAAEhUKEURFTU9TQUlDX0JJTElORUFSEAESHQoZREVNT1NBSUNfTUFMVkFSX0hFX0NVVExFUhACKsoCCgdDaGFubmVsEhcKE0NIQU5ORUxfVU5TUEVDSUZJRUQQABIQCgxDSEFOTkVMX0dSQVkQARIPCgtDSEFOTkVMX1JFRBACEhEKDUNIQU5ORUxfR1JFRU4QAxIQCgxDSEFOTkVMX0JMVUUQBBIRCg1DSEFOTkVMX0FMUEhBEAUSFAoQQ0hBTk5FTF9HUkFZXzcwORAGEg8KC0NIQU5ORUxfSFVFEAcSFgoSQ0hBTk5FTF9TQVRVUkFUSU9OEAgSEQoNQ0hBTk5FTF9WQUxVRRAJEhEKDUNIQU5ORUxfTEFCX0wQChIRCg1DSEFOTkVMX0xBQl9BEAsSEQoNQ0hBTk5FTF9MQUJfQhAMEhQKEENIQU5ORUxfTUFUUklYX1gQDRIUChBDSEFOTkVMX01BVFJJWF9ZEA4SFAoQQ0hBTk5FTF9NQVRSSVhfWhAPKpMBCghFbmNvZGluZxIYChRFTkNPRElOR19VTlNQRUNJRklFRBAAEhAKDEVOQ09ESU5HX1JBVxABEhEKDUVOQ09ESU5HX0FVVE8QAhIQCgxFTkNPRElOR19QTkcQAxIRCg1FTkNPRElOR19KUEVHEAQSEQoNRU5DT0RJTkdfVElGRhAFEhAKDEVOQ09ESU5HX0JNUBAGQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z");
 
 /**
  * FrameLayout describes raw pixels. Pixel (i, j) covers [i, i+1) x [j, j+1), x to the right, y down.
@@ -47,12 +47,20 @@ export type FrameLayout = Message<"polyscan.v1.FrameLayout"> & {
   stride: number;
 
   /**
-   * For GRAY16LE: 10, 12, 14 or 16 (the default, also meant by 0). A sample above 2^significant_bits - 1
-   * inside a region is an error of the frame. Other formats take 0 or 8.
+   * For GRAY16LE and BAYER_..16LE: 10, 12, 14 or 16 (the default, also meant by 0). A sample above
+   * 2^significant_bits - 1 inside a region is an error of the frame; of a Bayer frame, one in any row that regions
+   * reach. Other formats take 0 or the bits that they have.
    *
    * @generated from field: uint32 significant_bits = 5;
    */
   significantBits: number;
+
+  /**
+   * For Bayer formats; others take unspecified.
+   *
+   * @generated from field: polyscan.v1.Demosaic demosaic = 6;
+   */
+  demosaic: Demosaic;
 };
 
 /**
@@ -300,6 +308,130 @@ export enum PixelFormat {
    * @generated from enum value: PIXEL_FORMAT_RGBA8 = 5;
    */
   RGBA8 = 5,
+
+  /**
+   * [Mono10p, Mono12p] Gray of 10 or 12 bits a pixel without gaps, the first pixel in the lowest bits of the first
+   * byte. Each row begins with a byte of its own. It becomes GRAY16LE with so many significant bits.
+   *
+   * @generated from enum value: PIXEL_FORMAT_MONO10P = 6;
+   */
+  MONO10P = 6,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_MONO12P = 7;
+   */
+  MONO12P = 7,
+
+  /**
+   * [YUV422_8_UYVY] Four bytes for two pixels of a row: U, Y of the first, V, Y of the second. The width is even. It
+   * becomes RGB8. All of them are 0 to 255 (full range, BT.601), both pixels have the same U and V, and
+   *   red   = (65793 Y                   + 91881 (V - 128)) / 65536
+   *   green = (65793 Y - 22554 (U - 128) - 46802 (V - 128)) / 65536
+   *   blue  = (65793 Y + 116130 (U - 128)                 ) / 65536
+   * rounded down, and cut to 0 to 255.
+   *
+   * @generated from enum value: PIXEL_FORMAT_YUV422_UYVY = 8;
+   */
+  YUV422_UYVY = 8,
+
+  /**
+   * [YUV422_8] The same in the order Y of the first, U, Y of the second, V.
+   *
+   * @generated from enum value: PIXEL_FORMAT_YUV422_YUYV = 9;
+   */
+  YUV422_YUYV = 9,
+
+  /**
+   * Bayer: a pixel has one of its colours, and the others are interpolated, see FrameLayout.demosaic. The two letters are
+   * the colours of the first two pixels of the first row; the second row has the other two: RG is red, green above green,
+   * blue. At least 2 rows of 2 pixels. It becomes RGB8; of more than 8 bits the high 8 are taken, rounded to nearest (up
+   * where two are as near), once, behind the interpolation. Line-scan sessions refuse them.
+   * [BayerRG8 ...] One byte a pixel.
+   *
+   * @generated from enum value: PIXEL_FORMAT_BAYER_RG8 = 10;
+   */
+  BAYER_RG8 = 10,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GR8 = 11;
+   */
+  BAYER_GR8 = 11,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GB8 = 12;
+   */
+  BAYER_GB8 = 12,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_BG8 = 13;
+   */
+  BAYER_BG8 = 13,
+
+  /**
+   * [BayerRG10, BayerRG12, BayerRG16 ...] Two bytes a pixel, as GRAY16LE.
+   *
+   * @generated from enum value: PIXEL_FORMAT_BAYER_RG16LE = 14;
+   */
+  BAYER_RG16LE = 14,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GR16LE = 15;
+   */
+  BAYER_GR16LE = 15,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GB16LE = 16;
+   */
+  BAYER_GB16LE = 16,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_BG16LE = 17;
+   */
+  BAYER_BG16LE = 17,
+
+  /**
+   * [BayerRG10p ...] 10 bits a pixel, as MONO10P.
+   *
+   * @generated from enum value: PIXEL_FORMAT_BAYER_RG10P = 18;
+   */
+  BAYER_RG10P = 18,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GR10P = 19;
+   */
+  BAYER_GR10P = 19,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GB10P = 20;
+   */
+  BAYER_GB10P = 20,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_BG10P = 21;
+   */
+  BAYER_BG10P = 21,
+
+  /**
+   * [BayerRG12p ...] 12 bits a pixel, as MONO12P.
+   *
+   * @generated from enum value: PIXEL_FORMAT_BAYER_RG12P = 22;
+   */
+  BAYER_RG12P = 22,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GR12P = 23;
+   */
+  BAYER_GR12P = 23,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_GB12P = 24;
+   */
+  BAYER_GB12P = 24,
+
+  /**
+   * @generated from enum value: PIXEL_FORMAT_BAYER_BG12P = 25;
+   */
+  BAYER_BG12P = 25,
 }
 
 /**
@@ -307,6 +439,42 @@ export enum PixelFormat {
  */
 export const PixelFormatSchema: GenEnum<PixelFormat> = /*@__PURE__*/
   enumDesc(file_polyscan_v1_frame, 0);
+
+/**
+ * Demosaic says how the colours of a Bayer frame are interpolated. Rows and columns beyond the frame are those that
+ * mirror them: -1 is 1, -2 is 2, and so at the other end. Sums are of integers and rounded once.
+ *
+ * @generated from enum polyscan.v1.Demosaic
+ */
+export enum Demosaic {
+  /**
+   * The same as BILINEAR.
+   *
+   * @generated from enum value: DEMOSAIC_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The mean of the two or four nearest pixels of the colour.
+   *
+   * @generated from enum value: DEMOSAIC_BILINEAR = 1;
+   */
+  BILINEAR = 1,
+
+  /**
+   * Malvar, He and Cutler (2004): bilinear, corrected by the second derivative of the pixel's own colour, over 5 x 5
+   * pixels. Edges are sharper and have less false colour.
+   *
+   * @generated from enum value: DEMOSAIC_MALVAR_HE_CUTLER = 2;
+   */
+  MALVAR_HE_CUTLER = 2,
+}
+
+/**
+ * Describes the enum polyscan.v1.Demosaic.
+ */
+export const DemosaicSchema: GenEnum<Demosaic> = /*@__PURE__*/
+  enumDesc(file_polyscan_v1_frame, 1);
 
 /**
  * Channel names one of the values that a pixel has.
@@ -412,7 +580,7 @@ export enum Channel {
  * Describes the enum polyscan.v1.Channel.
  */
 export const ChannelSchema: GenEnum<Channel> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_frame, 1);
+  enumDesc(file_polyscan_v1_frame, 2);
 
 /**
  * Encoding says what Frame.data holds.
@@ -469,5 +637,5 @@ export enum Encoding {
  * Describes the enum polyscan.v1.Encoding.
  */
 export const EncodingSchema: GenEnum<Encoding> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_frame, 2);
+  enumDesc(file_polyscan_v1_frame, 3);
 

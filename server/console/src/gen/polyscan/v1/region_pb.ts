@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIs0BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzaxINCgVzaGFwZRgHIAEoCSJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASIlCgtQaXhlbE9mZnNldBIKCgJkeBgBIAEoERIKCgJkeRgCIAEoESJdChBDb29jY3VycmVuY2VTcGVjEg4KBmxldmVscxgBIAEoDRIpCgdvZmZzZXRzGAIgAygLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGY291bnRzGAMgASgIIqoCCgpSZWR1Y3Rpb25zEioKCnN0YXRpc3RpY3MYASADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEwoLcGVyY2VudGlsZXMYAiADKAESOAoRcGVyY2VudGlsZV9tZXRob2QYAyABKA4yHS5wb2x5c2Nhbi52MS5QZXJjZW50aWxlTWV0aG9kEi0KCWhpc3RvZ3JhbRgEIAEoCzIaLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbVNwZWMSMwoMY29vY2N1cnJlbmNlGAUgASgLMh0ucG9seXNjYW4udjEuQ29vY2N1cnJlbmNlU3BlYxInCgZjb2xvcnMYCiADKA4yFy5wb2x5c2Nhbi52MS5Db2xvclNwYWNlEhQKDGNvbG9yX21hdHJpeBgLIAMoASJUCglSZWdpb25TZXQSJAoHcmVnaW9ucxgBIAMoCzITLnBvbHlzY2FuLnYxLlJlZ2lvbhIhCgVzY2FsZRgCIAEoCzISLnBvbHlzY2FuLnYxLlNjYWxlIkEKBVNjYWxlEgkKAXgYASABKAESCQoBeRgCIAEoARIiCgZvcmlnaW4YAyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludCJACg5NaWxsaW1ldHJlUmVjdBIKCgJ4MBgBIAEoARIKCgJ5MBgCIAEoARIKCgJ4MRgDIAEoARIKCgJ5MRgEIAEoASKsAQoLTGltaXRSZXN1bHQSEgoKZXhwcmVzc2lvbhgBIAEoCRIlCgd2ZXJkaWN0GAIgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgV2YWx1ZRgDIAEoAUgAiAEBEiUKB2NoYW5uZWwYBCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEg4KBnJlYXNvbhgFIAEoCRINCgVwYXJ0cxgGIAEoDUIICgZfdmFsdWUiNAoPUGVyY2VudGlsZVZhbHVlEhIKCnBlcmNlbnRpbGUYASABKAESDQoFdmFsdWUYAiABKAEiVwoJSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoBBINCgViZWxvdxgEIAEoBBINCgVhYm92ZRgFIAEoBCLzCQoRQ2hhbm5lbFN0YXRpc3RpY3MSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSEgoFY291bnQYAiABKARIAIgBARIQCgNzdW0YAyABKARIAYgBARIbCg5zdW1fb2Zfc3F1YXJlcxgEIAEoBEgCiAEBEhEKBG1lYW4YBSABKAFIA4gBARIVCgh2YXJpYW5jZRgGIAEoAUgEiAEBEhMKBnN0ZGRldhgHIAEoAUgFiAEBEhAKA21pbhgIIAEoDUgGiAEBEhAKA21heBgJIAEoDUgHiAEBEioKBm1pbl9hdBgKIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SKgoGbWF4X2F0GAsgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhITCgZtZWRpYW4YDCABKAFICIgBARIRCgRtb2RlGA0gASgNSAmIAQESFQoIZGlzdGluY3QYDiABKA1ICogBARIxCgtwZXJjZW50aWxlcxgPIAMoCzIcLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVWYWx1ZRIpCgloaXN0b2dyYW0YECABKAsyFi5wb2x5c2Nhbi52MS5IaXN0b2dyYW0SLQoRd2VpZ2h0ZWRfY2VudHJvaWQYESABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIVCghza2V3bmVzcxgSIAEoAUgLiAEBEhUKCGt1cnRvc2lzGBMgASgBSAyIAQESFAoHZW50cm9weRgUIAEoAUgNiAEBEiQKF21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uGBUgASgBSA6IAQESIAoTaW50ZXJxdWFydGlsZV9yYW5nZRgWIAEoAUgPiAEBEhIKCmN1bXVsYXRpdmUYFyADKAQSHwoSa29sbW9nb3Jvdl9zbWlybm92GBggASgBSBCIAQESGAoLd2Fzc2Vyc3RlaW4YGSABKAFIEYgBARIbCg5qZW5zZW5fc2hhbm5vbhgaIAEoAUgSiAEBEhcKCmNoaV9zcXVhcmUYGyABKAFIE4gBARIlCgltaW5fYXRfbW0YHCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIlCgltYXhfYXRfbW0YHSABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwChR3ZWlnaHRlZF9jZW50cm9pZF9tbRgeIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiYKCHRleHR1cmVzGB8gAygLMhQucG9seXNjYW4udjEuVGV4dHVyZRIMCgRzdGVwGCggASgBEgwKBHplcm8YKSABKA1CCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmUinAIKB1RleHR1cmUSKAoGb2Zmc2V0GAEgASgLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGbGV2ZWxzGAIgASgNEg0KBXBhaXJzGAMgASgEEhUKCGNvbnRyYXN0GAQgASgBSACIAQESGAoLaG9tb2dlbmVpdHkYBSABKAFIAYgBARITCgZlbmVyZ3kYBiABKAFIAogBARIYCgtjb3JyZWxhdGlvbhgHIAEoAUgDiAEBEhQKB2VudHJvcHkYCCABKAFIBIgBARIOCgZjb3VudHMYCSADKA1CCwoJX2NvbnRyYXN0Qg4KDF9ob21vZ2VuZWl0eUIJCgdfZW5lcmd5Qg4KDF9jb3JyZWxhdGlvbkIKCghfZW50cm9weSLgAwoMUmVnaW9uUmVzdWx0Eg0KBWluZGV4GAEgASgNEgwKBG5hbWUYAiABKAkSDQoFY291bnQYAyABKAQSDAoEYXJlYRgEIAEoARIVCghjb3ZlcmFnZRgFIAEoAUgAiAEBEiYKBmJvdW5kcxgGIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgHIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKCGNoYW5uZWxzGAggAygLMh4ucG9seXNjYW4udjEuQ2hhbm5lbFN0YXRpc3RpY3MSJQoHdmVyZGljdBgJIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSKAoGbGltaXRzGAogAygLMhgucG9seXNjYW4udjEuTGltaXRSZXN1bHQSFQoIYXJlYV9tbTIYCyABKAFIAYgBARIWCgljb3VudF9tbTIYDCABKAFIAogBARIuCglib3VuZHNfbW0YDSABKAsyGy5wb2x5c2Nhbi52MS5NaWxsaW1ldHJlUmVjdBInCgtjZW50cm9pZF9tbRgOIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50QgsKCV9jb3ZlcmFnZUILCglfYXJlYV9tbTJCDAoKX2NvdW50X21tMipVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKqYECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFSp3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqmwEKCkNvbG9yU3BhY2USGwoXQ09MT1JfU1BBQ0VfVU5TUEVDSUZJRUQQABIUChBDT0xPUl9TUEFDRV9HUkFZEAESGAoUQ09MT1JfU1BBQ0VfR1JBWV83MDkQAhITCg9DT0xPUl9TUEFDRV9IU1YQAxITCg9DT0xPUl9TUEFDRV9MQUIQBBIWChJDT0xPUl9TUEFDRV9NQVRSSVgQBSpGCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIQCgxWRVJESUNUX1BBU1MQARIQCgxWRVJESUNUX0ZBSUwQAkI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIs0BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzaxINCgVzaGFwZRgHIAEoCSJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASIlCgtQaXhlbE9mZnNldBIKCgJkeBgBIAEoERIKCgJkeRgCIAEoESJdChBDb29jY3VycmVuY2VTcGVjEg4KBmxldmVscxgBIAEoDRIpCgdvZmZzZXRzGAIgAygLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGY291bnRzGAMgASgIIiAKC0NvdmVyZWRTcGVjEhEKCWhpc3RvZ3JhbRgBIAEoCCJcCgVNb3JwaBIkCgRraW5kGAEgASgOMhYucG9seXNjYW4udjEuTW9ycGhLaW5kEg0KBXdpZHRoGAIgASgNEg4KBmhlaWdodBgDIAEoDRIOCgZyYWRpdXMYBCABKA0ijQMKCEJsb2JTcGVjEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEi0KCXRocmVzaG9sZBgCIAEoDjIaLnBvbHlzY2FuLnYxLkJsb2JUaHJlc2hvbGQSEgoFbG93ZXIYAyABKAFIAIgBARISCgV1cHBlchgEIAEoAUgBiAEBEhkKDHN0cm9uZ19sb3dlchgFIAEoAUgCiAEBEhkKDHN0cm9uZ191cHBlchgGIAEoAUgDiAEBEhYKDmZvdXJfY29ubmVjdGVkGAcgASgIEiEKBXN0ZXBzGAggAygLMhIucG9seXNjYW4udjEuTW9ycGgSEAoIbWluX2FyZWEYCSABKA0SEQoJbWF4X2Jsb2JzGAogASgNEiUKBW9yZGVyGAsgASgOMhYucG9seXNjYW4udjEuQmxvYk9yZGVyEhAKCGNvbnRvdXJzGAwgASgIQggKBl9sb3dlckIICgZfdXBwZXJCDwoNX3N0cm9uZ19sb3dlckIPCg1fc3Ryb25nX3VwcGVyIqoBCg9Db3JyZWxhdGlvblRlcm0SKgoEa2luZBgBIAEoDjIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uS2luZBIoCgZvZmZzZXQYAiABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZyYWRpdXMYAyABKA0SDQoFZnJhbWUYBCABKAkSIgoEd2l0aBgFIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwiugEKC0NvcnJlbGF0aW9uEigKAm9mGAEgASgLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEg0KBXBhaXJzGAIgASgEEhQKB3Byb2R1Y3QYAyABKAFIAIgBARIXCgpjb3ZhcmlhbmNlGAQgASgBSAGIAQESGAoLY29ycmVsYXRpb24YBSABKAFIAogBAUIKCghfcHJvZHVjdEINCgtfY292YXJpYW5jZUIOCgxfY29ycmVsYXRpb24irwMKClJlZHVjdGlvbnMSKgoKc3RhdGlzdGljcxgBIAMoDjIWLnBvbHlzY2FuLnYxLlN0YXRpc3RpYxITCgtwZXJjZW50aWxlcxgCIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgDIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSLQoJaGlzdG9ncmFtGAQgASgLMhoucG9seXNjYW4udjEuSGlzdG9ncmFtU3BlYxIzCgxjb29jY3VycmVuY2UYBSABKAsyHS5wb2x5c2Nhbi52MS5Db29jY3VycmVuY2VTcGVjEjIKDGNvcnJlbGF0aW9ucxgGIAMoCzIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uVGVybRIpCgdjb3ZlcmVkGAwgASgLMhgucG9seXNjYW4udjEuQ292ZXJlZFNwZWMSJAoFYmxvYnMYDiABKAsyFS5wb2x5c2Nhbi52MS5CbG9iU3BlYxInCgZjb2xvcnMYCiADKA4yFy5wb2x5c2Nhbi52MS5Db2xvclNwYWNlEhQKDGNvbG9yX21hdHJpeBgLIAMoASJUCglSZWdpb25TZXQSJAoHcmVnaW9ucxgBIAMoCzITLnBvbHlzY2FuLnYxLlJlZ2lvbhIhCgVzY2FsZRgCIAEoCzISLnBvbHlzY2FuLnYxLlNjYWxlIkEKBVNjYWxlEgkKAXgYASABKAESCQoBeRgCIAEoARIiCgZvcmlnaW4YAyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludCJACg5NaWxsaW1ldHJlUmVjdBIKCgJ4MBgBIAEoARIKCgJ5MBgCIAEoARIKCgJ4MRgDIAEoARIKCgJ5MRgEIAEoASKsAQoLTGltaXRSZXN1bHQSEgoKZXhwcmVzc2lvbhgBIAEoCRIlCgd2ZXJkaWN0GAIgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgV2YWx1ZRgDIAEoAUgAiAEBEiUKB2NoYW5uZWwYBCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEg4KBnJlYXNvbhgFIAEoCRINCgVwYXJ0cxgGIAEoDUIICgZfdmFsdWUiNAoPUGVyY2VudGlsZVZhbHVlEhIKCnBlcmNlbnRpbGUYASABKAESDQoFdmFsdWUYAiABKAEiVwoJSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoBBINCgViZWxvdxgEIAEoBBINCgVhYm92ZRgFIAEoBCLKCgoRQ2hhbm5lbFN0YXRpc3RpY3MSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSEgoFY291bnQYAiABKARIAIgBARIQCgNzdW0YAyABKARIAYgBARIbCg5zdW1fb2Zfc3F1YXJlcxgEIAEoBEgCiAEBEhEKBG1lYW4YBSABKAFIA4gBARIVCgh2YXJpYW5jZRgGIAEoAUgEiAEBEhMKBnN0ZGRldhgHIAEoAUgFiAEBEhAKA21pbhgIIAEoDUgGiAEBEhAKA21heBgJIAEoDUgHiAEBEioKBm1pbl9hdBgKIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SKgoGbWF4X2F0GAsgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhITCgZtZWRpYW4YDCABKAFICIgBARIRCgRtb2RlGA0gASgNSAmIAQESFQoIZGlzdGluY3QYDiABKA1ICogBARIxCgtwZXJjZW50aWxlcxgPIAMoCzIcLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVWYWx1ZRIpCgloaXN0b2dyYW0YECABKAsyFi5wb2x5c2Nhbi52MS5IaXN0b2dyYW0SLQoRd2VpZ2h0ZWRfY2VudHJvaWQYESABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIVCghza2V3bmVzcxgSIAEoAUgLiAEBEhUKCGt1cnRvc2lzGBMgASgBSAyIAQESFAoHZW50cm9weRgUIAEoAUgNiAEBEiQKF21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uGBUgASgBSA6IAQESIAoTaW50ZXJxdWFydGlsZV9yYW5nZRgWIAEoAUgPiAEBEhIKCmN1bXVsYXRpdmUYFyADKAQSHwoSa29sbW9nb3Jvdl9zbWlybm92GBggASgBSBCIAQESGAoLd2Fzc2Vyc3RlaW4YGSABKAFIEYgBARIbCg5qZW5zZW5fc2hhbm5vbhgaIAEoAUgSiAEBEhcKCmNoaV9zcXVhcmUYGyABKAFIE4gBARIlCgltaW5fYXRfbW0YHCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIlCgltYXhfYXRfbW0YHSABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwChR3ZWlnaHRlZF9jZW50cm9pZF9tbRgeIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiYKCHRleHR1cmVzGB8gAygLMhQucG9seXNjYW4udjEuVGV4dHVyZRIuCgxjb3JyZWxhdGlvbnMYICADKAsyGC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvbhIMCgRzdGVwGCggASgBEgwKBHplcm8YKSABKA0SJQoHY292ZXJlZBgqIAEoCzIULnBvbHlzY2FuLnYxLkNvdmVyZWRCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmUiqAEKB0NvdmVyZWQSCwoDc3VtGAEgASgBEhEKBG1lYW4YAiABKAFIAIgBARIVCgh2YXJpYW5jZRgDIAEoAUgBiAEBEhMKBnN0ZGRldhgEIAEoAUgCiAEBEjAKCWhpc3RvZ3JhbRgFIAEoCzIdLnBvbHlzY2FuLnYxLkNvdmVyZWRIaXN0b2dyYW1CBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXYiXgoQQ292ZXJlZEhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAESDQoFYmVsb3cYBCABKAESDQoFYWJvdmUYBSABKAEinAIKB1RleHR1cmUSKAoGb2Zmc2V0GAEgASgLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGbGV2ZWxzGAIgASgNEg0KBXBhaXJzGAMgASgEEhUKCGNvbnRyYXN0GAQgASgBSACIAQESGAoLaG9tb2dlbmVpdHkYBSABKAFIAYgBARITCgZlbmVyZ3kYBiABKAFIAogBARIYCgtjb3JyZWxhdGlvbhgHIAEoAUgDiAEBEhQKB2VudHJvcHkYCCABKAFIBIgBARIOCgZjb3VudHMYCSADKA1CCwoJX2NvbnRyYXN0Qg4KDF9ob21vZ2VuZWl0eUIJCgdfZW5lcmd5Qg4KDF9jb3JyZWxhdGlvbkIKCghfZW50cm9weSK3BAoMUmVnaW9uUmVzdWx0Eg0KBWluZGV4GAEgASgNEgwKBG5hbWUYAiABKAkSDQoFY291bnQYAyABKAQSDAoEYXJlYRgEIAEoARIVCghjb3ZlcmFnZRgFIAEoAUgAiAEBEiYKBmJvdW5kcxgGIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgHIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKCGNoYW5uZWxzGAggAygLMh4ucG9seXNjYW4udjEuQ2hhbm5lbFN0YXRpc3RpY3MSJQoHdmVyZGljdBgJIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSKAoGbGltaXRzGAogAygLMhgucG9seXNjYW4udjEuTGltaXRSZXN1bHQSFQoIYXJlYV9tbTIYCyABKAFIAYgBARIWCgljb3VudF9tbTIYDCABKAFIAogBARIuCglib3VuZHNfbW0YDSABKAsyGy5wb2x5c2Nhbi52MS5NaWxsaW1ldHJlUmVjdBInCgtjZW50cm9pZF9tbRgOIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhoKDWNvdmVyZWRfY291bnQYEyABKAFIA4gBARInCgVibG9icxgVIAEoCzIYLnBvbHlzY2FuLnYxLlJlZ2lvbkJsb2JzQgsKCV9jb3ZlcmFnZUILCglfYXJlYV9tbTJCDAoKX2NvdW50X21tMkIQCg5fY292ZXJlZF9jb3VudCKQAQoLUmVnaW9uQmxvYnMSDQoFZm91bmQYASABKAQSDAoEa2VwdBgCIAEoBBIMCgRhcmVhGAMgASgEEhAKCHRvb19tYW55GAQgASgIEiAKBWJsb2JzGAUgAygLMhEucG9seXNjYW4udjEuQmxvYhIVCghhcmVhX21tMhgGIAEoAUgAiAEBQgsKCV9hcmVhX21tMiKxBAoEQmxvYhIpCgVmaXJzdBgBIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SDAoEYXJlYRgCIAEoBBImCgZib3VuZHMYAyABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYBCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIOCgZsZW5ndGgYBSABKAESDwoHYnJlYWR0aBgGIAEoARINCgVhbmdsZRgHIAEoARINCgVzaWRlcxgIIAEoBBIRCglwZXJpbWV0ZXIYCSABKAESEQoJcm91bmRuZXNzGAogASgBEg0KBWhvbGVzGAsgASgNEgsKA3N1bRgMIAEoBBILCgNtaW4YDSABKA0SCwoDbWF4GA4gASgNEgwKBG1lYW4YDyABKAESDgoGc3RkZGV2GBAgASgBEiIKB2NvbnRvdXIYESADKAsyES5wb2x5c2Nhbi52MS5SaW5nEhUKCGFyZWFfbW0yGBIgASgBSACIAQESJwoLY2VudHJvaWRfbW0YEyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIWCglsZW5ndGhfbW0YFCABKAFIAYgBARIXCgpicmVhZHRoX21tGBUgASgBSAKIAQESGQoMcGVyaW1ldGVyX21tGBYgASgBSAOIAQFCCwoJX2FyZWFfbW0yQgwKCl9sZW5ndGhfbW1CDQoLX2JyZWFkdGhfbW1CDwoNX3BlcmltZXRlcl9tbSpVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKqYECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFSp3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqiQEKDUJsb2JUaHJlc2hvbGQSHgoaQkxPQl9USFJFU0hPTERfVU5TUEVDSUZJRUQQABIZChVCTE9CX1RIUkVTSE9MRF9WQUxVRVMQARIdChlCTE9CX1RIUkVTSE9MRF9ERVZJQVRJT05TEAISHgoaQkxPQl9USFJFU0hPTERfUEVSQ0VOVElMRVMQAyp/CglNb3JwaEtpbmQSGgoWTU9SUEhfS0lORF9VTlNQRUNJRklFRBAAEhQKEE1PUlBIX0tJTkRfRVJPREUQARIVChFNT1JQSF9LSU5EX0RJTEFURRACEhMKD01PUlBIX0tJTkRfT1BFThADEhQKEE1PUlBIX0tJTkRfQ0xPU0UQBCpSCglCbG9iT3JkZXISGgoWQkxPQl9PUkRFUl9VTlNQRUNJRklFRBAAEhQKEEJMT0JfT1JERVJfUExBQ0UQARITCg9CTE9CX09SREVSX0FSRUEQAiqkAQoPQ29ycmVsYXRpb25LaW5kEiAKHENPUlJFTEFUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIYChRDT1JSRUxBVElPTl9LSU5EX0xBRxABEhsKF0NPUlJFTEFUSU9OX0tJTkRfUkFESUFMEAISGgoWQ09SUkVMQVRJT05fS0lORF9GUkFNRRADEhwKGENPUlJFTEFUSU9OX0tJTkRfQ0hBTk5FTBAEKpsBCgpDb2xvclNwYWNlEhsKF0NPTE9SX1NQQUNFX1VOU1BFQ0lGSUVEEAASFAoQQ09MT1JfU1BBQ0VfR1JBWRABEhgKFENPTE9SX1NQQUNFX0dSQVlfNzA5EAISEwoPQ09MT1JfU1BBQ0VfSFNWEAMSEwoPQ09MT1JfU1BBQ0VfTEFCEAQSFgoSQ09MT1JfU1BBQ0VfTUFUUklYEAUqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -271,6 +271,250 @@ export const CooccurrenceSpecSchema: GenMessage<CooccurrenceSpec> = /*@__PURE__*
   messageDesc(file_polyscan_v1_region, 7);
 
 /**
+ * CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that the
+ * region covers, by its fill rule, exactly and then rounded once to 1/65,536. Pixels of masks and shapes have the weight 1.
+ *
+ * @generated from message polyscan.v1.CoveredSpec
+ */
+export type CoveredSpec = Message<"polyscan.v1.CoveredSpec"> & {
+  /**
+   * Covered.histogram, too, in the bins of Reductions.histogram.
+   *
+   * @generated from field: bool histogram = 1;
+   */
+  histogram: boolean;
+};
+
+/**
+ * Describes the message polyscan.v1.CoveredSpec.
+ * Use `create(CoveredSpecSchema)` to create a new message.
+ */
+export const CoveredSpecSchema: GenMessage<CoveredSpec> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 8);
+
+/**
+ * Morph is a step of morphology with a rectangle of pixels, or with a disc: the pixels whose centres are at most radius
+ * from the middle one's. What is outside of the region has no part in it: it is neither foreground nor background.
+ *
+ * @generated from message polyscan.v1.Morph
+ */
+export type Morph = Message<"polyscan.v1.Morph"> & {
+  /**
+   * @generated from field: polyscan.v1.MorphKind kind = 1;
+   */
+  kind: MorphKind;
+
+  /**
+   * Odd, 1 to 63 each; both 0 for a disc.
+   *
+   * @generated from field: uint32 width = 2;
+   */
+  width: number;
+
+  /**
+   * @generated from field: uint32 height = 3;
+   */
+  height: number;
+
+  /**
+   * 1 to 31; 0 for a rectangle.
+   *
+   * @generated from field: uint32 radius = 4;
+   */
+  radius: number;
+};
+
+/**
+ * Describes the message polyscan.v1.Morph.
+ * Use `create(MorphSchema)` to create a new message.
+ */
+export const MorphSchema: GenMessage<Morph> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 9);
+
+/**
+ * BlobSpec asks for blobs: the connected pixels of a region inside the frame whose samples are in a range. Limits on
+ * blobs are about these.
+ *
+ * @generated from message polyscan.v1.BlobSpec
+ */
+export type BlobSpec = Message<"polyscan.v1.BlobSpec"> & {
+  /**
+   * One of the frame's own; unset is CHANNEL_GRAY.
+   *
+   * @generated from field: polyscan.v1.Channel channel = 1;
+   */
+  channel: Channel;
+
+  /**
+   * What the bounds are in.
+   *
+   * @generated from field: polyscan.v1.BlobThreshold threshold = 2;
+   */
+  threshold: BlobThreshold;
+
+  /**
+   * Foreground is what is at least lower and at most upper; one of them may be missing.
+   *
+   * @generated from field: optional double lower = 3;
+   */
+  lower?: number | undefined;
+
+  /**
+   * @generated from field: optional double upper = 4;
+   */
+  upper?: number | undefined;
+
+  /**
+   * Hysteresis: where one is set, a blob counts only if it has a sample from strong_lower to strong_upper.
+   *
+   * @generated from field: optional double strong_lower = 5;
+   */
+  strongLower?: number | undefined;
+
+  /**
+   * @generated from field: optional double strong_upper = 6;
+   */
+  strongUpper?: number | undefined;
+
+  /**
+   * Pixels are connected by their sides only; else corners connect, too.
+   *
+   * @generated from field: bool four_connected = 7;
+   */
+  fourConnected: boolean;
+
+  /**
+   * On the foreground, in order; opening and closing count as two of the 8 that there may be.
+   *
+   * @generated from field: repeated polyscan.v1.Morph steps = 8;
+   */
+  steps: Morph[];
+
+  /**
+   * Blobs of fewer pixels are left out, for limits, too.
+   *
+   * @generated from field: uint32 min_area = 9;
+   */
+  minArea: number;
+
+  /**
+   * How many blobs of a region are returned at most; 0 means 256. Limits see all.
+   *
+   * @generated from field: uint32 max_blobs = 10;
+   */
+  maxBlobs: number;
+
+  /**
+   * @generated from field: polyscan.v1.BlobOrder order = 11;
+   */
+  order: BlobOrder;
+
+  /**
+   * Return the outlines, too.
+   *
+   * @generated from field: bool contours = 12;
+   */
+  contours: boolean;
+};
+
+/**
+ * Describes the message polyscan.v1.BlobSpec.
+ * Use `create(BlobSpecSchema)` to create a new message.
+ */
+export const BlobSpecSchema: GenMessage<BlobSpec> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 10);
+
+/**
+ * CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the first of
+ * the frame and of the channel at hand. What the kind doesn't speak of is unset.
+ *
+ * @generated from message polyscan.v1.CorrelationTerm
+ */
+export type CorrelationTerm = Message<"polyscan.v1.CorrelationTerm"> & {
+  /**
+   * @generated from field: polyscan.v1.CorrelationKind kind = 1;
+   */
+  kind: CorrelationKind;
+
+  /**
+   * Unset is (0,0).
+   *
+   * @generated from field: polyscan.v1.PixelOffset offset = 2;
+   */
+  offset?: PixelOffset | undefined;
+
+  /**
+   * @generated from field: uint32 radius = 3;
+   */
+  radius: number;
+
+  /**
+   * A name that Inspection.frames or Recipe.frames has, or else that of a resident frame. Empty is the frame before in a
+   * stream; where there is none, there are no pairs.
+   *
+   * @generated from field: string frame = 4;
+   */
+  frame: string;
+
+  /**
+   * @generated from field: polyscan.v1.Channel with = 5;
+   */
+  with: Channel;
+};
+
+/**
+ * Describes the message polyscan.v1.CorrelationTerm.
+ * Use `create(CorrelationTermSchema)` to create a new message.
+ */
+export const CorrelationTermSchema: GenMessage<CorrelationTerm> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 11);
+
+/**
+ * Correlation is what the pairs of a term come to, of samples a and b. Where there are no pairs the numbers are unset.
+ *
+ * @generated from message polyscan.v1.Correlation
+ */
+export type Correlation = Message<"polyscan.v1.Correlation"> & {
+  /**
+   * @generated from field: polyscan.v1.CorrelationTerm of = 1;
+   */
+  of?: CorrelationTerm | undefined;
+
+  /**
+   * @generated from field: uint64 pairs = 2;
+   */
+  pairs: bigint;
+
+  /**
+   * Mean of a*b.
+   *
+   * @generated from field: optional double product = 3;
+   */
+  product?: number | undefined;
+
+  /**
+   * Mean of a*b less the product of the means, those of the pairs' own samples.
+   *
+   * @generated from field: optional double covariance = 4;
+   */
+  covariance?: number | undefined;
+
+  /**
+   * The covariance over the root of both variances, -1 to 1; unset where one is 0.
+   *
+   * @generated from field: optional double correlation = 5;
+   */
+  correlation?: number | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.Correlation.
+ * Use `create(CorrelationSchema)` to create a new message.
+ */
+export const CorrelationSchema: GenMessage<Correlation> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 12);
+
+/**
  * Reductions says what to compute. All of it is done in one pass over the pixels.
  *
  * @generated from message polyscan.v1.Reductions
@@ -308,6 +552,28 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
   cooccurrence?: CooccurrenceSpec | undefined;
 
   /**
+   * Asks for ChannelStatistics.correlations. With all distances and channels, and those of limits, there are at most 64, of at
+   * most 4 other frames. Not for line-scans.
+   *
+   * @generated from field: repeated polyscan.v1.CorrelationTerm correlations = 6;
+   */
+  correlations: CorrelationTerm[];
+
+  /**
+   * Asks for RegionResult.covered_count and ChannelStatistics.covered, of the frame's own channels.
+   *
+   * @generated from field: polyscan.v1.CoveredSpec covered = 12;
+   */
+  covered?: CoveredSpec | undefined;
+
+  /**
+   * Asks for RegionResult.blobs, and says what limits on blobs are about. Not for line-scans.
+   *
+   * @generated from field: polyscan.v1.BlobSpec blobs = 14;
+   */
+  blobs?: BlobSpec | undefined;
+
+  /**
    * For frames with colours. What limits name is derived without being asked for.
    *
    * @generated from field: repeated polyscan.v1.ColorSpace colors = 10;
@@ -328,7 +594,7 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
  * Use `create(ReductionsSchema)` to create a new message.
  */
 export const ReductionsSchema: GenMessage<Reductions> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 8);
+  messageDesc(file_polyscan_v1_region, 13);
 
 /**
  * RegionSet is a list of regions that are looked at together.
@@ -356,7 +622,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  * Use `create(RegionSetSchema)` to create a new message.
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 9);
+  messageDesc(file_polyscan_v1_region, 14);
 
 /**
  * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
@@ -390,7 +656,7 @@ export type Scale = Message<"polyscan.v1.Scale"> & {
  * Use `create(ScaleSchema)` to create a new message.
  */
 export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 10);
+  messageDesc(file_polyscan_v1_region, 15);
 
 /**
  * MillimetreRect is a rectangle in mm.
@@ -424,7 +690,7 @@ export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
  * Use `create(MillimetreRectSchema)` to create a new message.
  */
 export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 11);
+  messageDesc(file_polyscan_v1_region, 16);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -479,7 +745,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 12);
+  messageDesc(file_polyscan_v1_region, 17);
 
 /**
  * PercentileValue is one percentile.
@@ -503,7 +769,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 13);
+  messageDesc(file_polyscan_v1_region, 18);
 
 /**
  * Histogram counts samples by value.
@@ -546,7 +812,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 14);
+  messageDesc(file_polyscan_v1_region, 19);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -735,6 +1001,13 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
   textures: Texture[];
 
   /**
+   * One for each that Reductions.correlations asks for, in order, all distances of a radius and all channels one by one.
+   *
+   * @generated from field: repeated polyscan.v1.Correlation correlations = 32;
+   */
+  correlations: Correlation[];
+
+  /**
    * Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares, min,
    * max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of the pixels
    * that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in degrees; sums,
@@ -748,6 +1021,13 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
    * @generated from field: uint32 zero = 41;
    */
   zero: number;
+
+  /**
+   * Of pixels that are weighted by coverage, where Reductions.covered asks.
+   *
+   * @generated from field: polyscan.v1.Covered covered = 42;
+   */
+  covered?: Covered | undefined;
 };
 
 /**
@@ -755,7 +1035,97 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 15);
+  messageDesc(file_polyscan_v1_region, 20);
+
+/**
+ * Covered is what the samples come to that are weighted by the share of each pixel that the region covers.
+ *
+ * @generated from message polyscan.v1.Covered
+ */
+export type Covered = Message<"polyscan.v1.Covered"> & {
+  /**
+   * Of weight times sample.
+   *
+   * @generated from field: double sum = 1;
+   */
+  sum: number;
+
+  /**
+   * Unset, as those below, where the region covers nothing in the frame.
+   *
+   * @generated from field: optional double mean = 2;
+   */
+  mean?: number | undefined;
+
+  /**
+   * Of the population, by weights.
+   *
+   * @generated from field: optional double variance = 3;
+   */
+  variance?: number | undefined;
+
+  /**
+   * The square root of variance.
+   *
+   * @generated from field: optional double stddev = 4;
+   */
+  stddev?: number | undefined;
+
+  /**
+   * Where CoveredSpec.histogram asks.
+   *
+   * @generated from field: polyscan.v1.CoveredHistogram histogram = 5;
+   */
+  histogram?: CoveredHistogram | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.Covered.
+ * Use `create(CoveredSchema)` to create a new message.
+ */
+export const CoveredSchema: GenMessage<Covered> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 21);
+
+/**
+ * CoveredHistogram has the pixels, in fractions, of each bin.
+ *
+ * @generated from message polyscan.v1.CoveredHistogram
+ */
+export type CoveredHistogram = Message<"polyscan.v1.CoveredHistogram"> & {
+  /**
+   * @generated from field: double lower = 1;
+   */
+  lower: number;
+
+  /**
+   * @generated from field: double upper = 2;
+   */
+  upper: number;
+
+  /**
+   * @generated from field: repeated double counts = 3;
+   */
+  counts: number[];
+
+  /**
+   * Pixels with samples below lower, and at or above upper.
+   *
+   * @generated from field: double below = 4;
+   */
+  below: number;
+
+  /**
+   * @generated from field: double above = 5;
+   */
+  above: number;
+};
+
+/**
+ * Describes the message polyscan.v1.CoveredHistogram.
+ * Use `create(CoveredHistogramSchema)` to create a new message.
+ */
+export const CoveredHistogramSchema: GenMessage<CoveredHistogram> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 22);
 
 /**
  * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of pairs
@@ -829,7 +1199,7 @@ export type Texture = Message<"polyscan.v1.Texture"> & {
  * Use `create(TextureSchema)` to create a new message.
  */
 export const TextureSchema: GenMessage<Texture> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 16);
+  messageDesc(file_polyscan_v1_region, 23);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -929,6 +1299,21 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
    * @generated from field: polyscan.v1.Point centroid_mm = 14;
    */
   centroidMm?: Point | undefined;
+
+  /**
+   * The sum of the weights of pixels that are weighted by coverage, in pixels: the area that the region covers of the
+   * frame, but for the rounding of weights. A whole number of 1/65,536. Where Reductions.covered asks.
+   *
+   * @generated from field: optional double covered_count = 19;
+   */
+  coveredCount?: number | undefined;
+
+  /**
+   * Unset where they were not asked for.
+   *
+   * @generated from field: polyscan.v1.RegionBlobs blobs = 21;
+   */
+  blobs?: RegionBlobs | undefined;
 };
 
 /**
@@ -936,7 +1321,207 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 17);
+  messageDesc(file_polyscan_v1_region, 24);
+
+/**
+ * RegionBlobs are the blobs of a region.
+ *
+ * @generated from message polyscan.v1.RegionBlobs
+ */
+export type RegionBlobs = Message<"polyscan.v1.RegionBlobs"> & {
+  /**
+   * How many there are, and how many of them have min_area.
+   *
+   * @generated from field: uint64 found = 1;
+   */
+  found: bigint;
+
+  /**
+   * @generated from field: uint64 kept = 2;
+   */
+  kept: bigint;
+
+  /**
+   * Of the kept ones together, in pixels; of those that were looked at where these are not all.
+   *
+   * @generated from field: uint64 area = 3;
+   */
+  area: bigint;
+
+  /**
+   * There are more in the frame than the 65,536 that are looked at, and some of this region's are not among them: limits
+   * on them fail.
+   *
+   * @generated from field: bool too_many = 4;
+   */
+  tooMany: boolean;
+
+  /**
+   * The kept ones, at most max_blobs.
+   *
+   * @generated from field: repeated polyscan.v1.Blob blobs = 5;
+   */
+  blobs: Blob[];
+
+  /**
+   * Where the regions have a scale.
+   *
+   * @generated from field: optional double area_mm2 = 6;
+   */
+  areaMm2?: number | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.RegionBlobs.
+ * Use `create(RegionBlobsSchema)` to create a new message.
+ */
+export const RegionBlobsSchema: GenMessage<RegionBlobs> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 25);
+
+/**
+ * Blob is connected pixels of a region. Places and lengths are in pixels.
+ *
+ * @generated from message polyscan.v1.Blob
+ */
+export type Blob = Message<"polyscan.v1.Blob"> & {
+  /**
+   * The first pixel, row by row.
+   *
+   * @generated from field: polyscan.v1.PixelPosition first = 1;
+   */
+  first?: PixelPosition | undefined;
+
+  /**
+   * @generated from field: uint64 area = 2;
+   */
+  area: bigint;
+
+  /**
+   * @generated from field: polyscan.v1.PixelRect bounds = 3;
+   */
+  bounds?: PixelRect | undefined;
+
+  /**
+   * Mean of the centres of the pixels.
+   *
+   * @generated from field: polyscan.v1.Point centroid = 4;
+   */
+  centroid?: Point | undefined;
+
+  /**
+   * Sides of the rectangle that has the second moments of the pixels, which are squares.
+   *
+   * @generated from field: double length = 5;
+   */
+  length: number;
+
+  /**
+   * @generated from field: double breadth = 6;
+   */
+  breadth: number;
+
+  /**
+   * Where the long side points, in degrees from the right towards below, -90 to 90.
+   *
+   * @generated from field: double angle = 7;
+   */
+  angle: number;
+
+  /**
+   * The length of the outline along the sides of pixels, those of holes included.
+   *
+   * @generated from field: uint64 sides = 8;
+   */
+  sides: bigint;
+
+  /**
+   * An estimate of the length of the outline: corners are cut from the middle of a side to that of the next, and the whole
+   * is multiplied by pi/8 (1 + sqrt 2), so that straight edges are right on the mean of all directions.
+   *
+   * @generated from field: double perimeter = 9;
+   */
+  perimeter: number;
+
+  /**
+   * 4 pi area / perimeter^2: about 1 for a disc.
+   *
+   * @generated from field: double roundness = 10;
+   */
+  roundness: number;
+
+  /**
+   * @generated from field: uint32 holes = 11;
+   */
+  holes: number;
+
+  /**
+   * @generated from field: uint64 sum = 12;
+   */
+  sum: bigint;
+
+  /**
+   * @generated from field: uint32 min = 13;
+   */
+  min: number;
+
+  /**
+   * @generated from field: uint32 max = 14;
+   */
+  max: number;
+
+  /**
+   * @generated from field: double mean = 15;
+   */
+  mean: number;
+
+  /**
+   * @generated from field: double stddev = 16;
+   */
+  stddev: number;
+
+  /**
+   * Along the sides of pixels: the outside, with the blob on the right of the way, and then the holes. The pixels whose
+   * centres are inside, by either fill rule, are the blob's. Empty unless asked for, and for the blobs behind those that
+   * the first 131,072 runs of pixels belong to.
+   *
+   * @generated from field: repeated polyscan.v1.Ring contour = 17;
+   */
+  contour: Ring[];
+
+  /**
+   * Where the regions have a scale, in mm and mm2.
+   *
+   * @generated from field: optional double area_mm2 = 18;
+   */
+  areaMm2?: number | undefined;
+
+  /**
+   * @generated from field: polyscan.v1.Point centroid_mm = 19;
+   */
+  centroidMm?: Point | undefined;
+
+  /**
+   * @generated from field: optional double length_mm = 20;
+   */
+  lengthMm?: number | undefined;
+
+  /**
+   * @generated from field: optional double breadth_mm = 21;
+   */
+  breadthMm?: number | undefined;
+
+  /**
+   * @generated from field: optional double perimeter_mm = 22;
+   */
+  perimeterMm?: number | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.Blob.
+ * Use `create(BlobSchema)` to create a new message.
+ */
+export const BlobSchema: GenMessage<Blob> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 26);
 
 /**
  * FillRule decides which winding numbers are inside.
@@ -1202,6 +1787,170 @@ export const PercentileMethodSchema: GenEnum<PercentileMethod> = /*@__PURE__*/
   enumDesc(file_polyscan_v1_region, 3);
 
 /**
+ * BlobThreshold says what the bounds of a BlobSpec are in.
+ *
+ * @generated from enum polyscan.v1.BlobThreshold
+ */
+export enum BlobThreshold {
+  /**
+   * Samples, the same as BLOB_THRESHOLD_VALUES.
+   *
+   * @generated from enum value: BLOB_THRESHOLD_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: BLOB_THRESHOLD_VALUES = 1;
+   */
+  VALUES = 1,
+
+  /**
+   * Standard deviations of the region's own samples, from their mean.
+   *
+   * @generated from enum value: BLOB_THRESHOLD_DEVIATIONS = 2;
+   */
+  DEVIATIONS = 2,
+
+  /**
+   * Percentiles of the region's own samples, by nearest rank.
+   *
+   * @generated from enum value: BLOB_THRESHOLD_PERCENTILES = 3;
+   */
+  PERCENTILES = 3,
+}
+
+/**
+ * Describes the enum polyscan.v1.BlobThreshold.
+ */
+export const BlobThresholdSchema: GenEnum<BlobThreshold> = /*@__PURE__*/
+  enumDesc(file_polyscan_v1_region, 4);
+
+/**
+ * MorphKind is a kind of step of morphology.
+ *
+ * @generated from enum polyscan.v1.MorphKind
+ */
+export enum MorphKind {
+  /**
+   * @generated from enum value: MORPH_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: MORPH_KIND_ERODE = 1;
+   */
+  ERODE = 1,
+
+  /**
+   * Not beyond the region.
+   *
+   * @generated from enum value: MORPH_KIND_DILATE = 2;
+   */
+  DILATE = 2,
+
+  /**
+   * Erode, then dilate.
+   *
+   * @generated from enum value: MORPH_KIND_OPEN = 3;
+   */
+  OPEN = 3,
+
+  /**
+   * Dilate, then erode.
+   *
+   * @generated from enum value: MORPH_KIND_CLOSE = 4;
+   */
+  CLOSE = 4,
+}
+
+/**
+ * Describes the enum polyscan.v1.MorphKind.
+ */
+export const MorphKindSchema: GenEnum<MorphKind> = /*@__PURE__*/
+  enumDesc(file_polyscan_v1_region, 5);
+
+/**
+ * BlobOrder is what blobs are sorted by.
+ *
+ * @generated from enum polyscan.v1.BlobOrder
+ */
+export enum BlobOrder {
+  /**
+   * By place, the same as BLOB_ORDER_PLACE.
+   *
+   * @generated from enum value: BLOB_ORDER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * By the first pixel, row by row.
+   *
+   * @generated from enum value: BLOB_ORDER_PLACE = 1;
+   */
+  PLACE = 1,
+
+  /**
+   * The largest first.
+   *
+   * @generated from enum value: BLOB_ORDER_AREA = 2;
+   */
+  AREA = 2,
+}
+
+/**
+ * Describes the enum polyscan.v1.BlobOrder.
+ */
+export const BlobOrderSchema: GenEnum<BlobOrder> = /*@__PURE__*/
+  enumDesc(file_polyscan_v1_region, 6);
+
+/**
+ * CorrelationKind says what the second pixels of pairs are.
+ *
+ * @generated from enum polyscan.v1.CorrelationKind
+ */
+export enum CorrelationKind {
+  /**
+   * @generated from enum value: CORRELATION_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The pixel at offset from the first, of the same frame and channel: autocorrelation.
+   *
+   * @generated from enum value: CORRELATION_KIND_LAG = 1;
+   */
+  LAG = 1,
+
+  /**
+   * All pixels whose distance from the first rounds to radius, of the same frame and channel, in either order: two-point
+   * correlation. A request for it is one for all distances from 0 to radius.
+   *
+   * @generated from enum value: CORRELATION_KIND_RADIAL = 2;
+   */
+  RADIAL = 2,
+
+  /**
+   * The pixel at offset from the place of the first, in another frame of the same size and format.
+   *
+   * @generated from enum value: CORRELATION_KIND_FRAME = 3;
+   */
+  FRAME = 3,
+
+  /**
+   * The same pixel in the channel with. A request for it without a channel is one for all channels of the frame.
+   *
+   * @generated from enum value: CORRELATION_KIND_CHANNEL = 4;
+   */
+  CHANNEL = 4,
+}
+
+/**
+ * Describes the enum polyscan.v1.CorrelationKind.
+ */
+export const CorrelationKindSchema: GenEnum<CorrelationKind> = /*@__PURE__*/
+  enumDesc(file_polyscan_v1_region, 7);
+
+/**
  * ColorSpace is what is derived from red, green and blue: more channels, behind those of the frame.
  *
  * @generated from enum polyscan.v1.ColorSpace
@@ -1252,7 +2001,7 @@ export enum ColorSpace {
  * Describes the enum polyscan.v1.ColorSpace.
  */
 export const ColorSpaceSchema: GenEnum<ColorSpace> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 4);
+  enumDesc(file_polyscan_v1_region, 8);
 
 /**
  * Verdict is the outcome of limits.
@@ -1282,5 +2031,5 @@ export enum Verdict {
  * Describes the enum polyscan.v1.Verdict.
  */
 export const VerdictSchema: GenEnum<Verdict> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 5);
+  enumDesc(file_polyscan_v1_region, 9);
 
