@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc/codes"
@@ -20,7 +19,7 @@ import (
 
 // sources are the files whose comments are the help of flags.
 //
-//go:embed check.go features.go simulate.go stream.go
+//go:embed check.go features.go run.go simulate.go stream.go
 var sources embed.FS
 
 // app is the grammar.
@@ -29,6 +28,7 @@ type app struct {
 	Features featuresCmd `cmd:"" help:"Print what can be read and set at a camera."`
 	Set      setCmd      `cmd:"" help:"Set features of a camera, or run its commands."`
 	Stream   streamCmd   `cmd:"" help:"Stream a camera into a server, and print the verdict of each part."`
+	Run      runCmd      `cmd:"" help:"Stream the cameras of a file, as a service does."`
 	Check    checkCmd    `cmd:"" help:"Say what of this host's settings costs packets, and what to do about it."`
 	Simulate simulateCmd `cmd:"" help:"Be a camera, for tests and demonstrations."`
 
@@ -75,33 +75,21 @@ func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(fo
 // env is what a command runs in.
 type env struct {
 	ctx            context.Context
+	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
 // run is the whole command. It returns the exit code and leaves nothing running.
-func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	return cli.WithOutput("camera", stdout, stderr, exitUsage, func(out io.Writer) int {
-		e := &env{ctx, out, stderr}
-		return command.Run(&app{}, args, out, stderr, nil, e.run,
-			kong.Name("camera"),
-			kong.Description(strings.TrimPrefix(description, "\n")),
-			command.Comments(sources, cli.Sources),
-			kong.WithBeforeApply(command.NotEmpty),
-			kong.Bind(e, command.VersionOf("camera", nil)),
-		)
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := cli.Command{Name: "camera", Description: description, Sources: sources, Usage: exitUsage}
+	return c.Run(&app{}, args, stdout, stderr, nil, func(k *kong.Context, out io.Writer) int {
+		return (&env{ctx, stdin, out, stderr}).run(k)
 	})
 }
 
-func (e *env) run(k *kong.Context, err error) int {
-	var lost *command.OutputError
-	if errors.As(err, &lost) {
-		return exitOK // which is not the last word: cli.WithOutput knows of it
-	}
-	if err != nil {
-		fmt.Fprintf(e.stderr, "camera: %s (see camera --help)\n", cli.OneLine(command.Words(err)))
-		return exitUsage
-	}
-	err = k.Run(e)
+// run runs the command that was parsed.
+func (e *env) run(k *kong.Context) int {
+	err := k.Run(e)
 	var in *inputError
 	switch {
 	case err == nil:

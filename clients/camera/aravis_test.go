@@ -228,8 +228,9 @@ func TestAravisDissected(t *testing.T) {
 	go func() { ended <- capture.Wait() }()
 	defer capture.Process.Kill()
 	said.await(t, "the capture", func(s string) bool { return strings.Contains(s, "Capture started") })
-	stream := func() {
-		r := start(t, "stream", aravisAddr, "--addr", s.addr, "-r", regionsFile(t, 512, 512), "--json", "--count", "20")
+	stream := func(args ...string) {
+		r := start(t, append([]string{"stream", aravisAddr, "--addr", s.addr, "-r", regionsFile(t, 512, 512), "--json",
+			"--count", "20"}, args...)...)
 		if code := r.wait(); code != exitOK && code != exitFail {
 			t.Fatalf("%d: %s", code, r.err)
 		}
@@ -244,7 +245,7 @@ func TestAravisDissected(t *testing.T) {
 	if r := start(t, "list"); r.wait() != exitOK {
 		t.Fatal(r.err)
 	}
-	stream()
+	stream("--set", "ChunkModeActive=true", "--set", "EventNotification=On")
 	if cam.Stats().Resent == 0 {
 		t.Error("no packet was sent again")
 	}
@@ -266,6 +267,9 @@ func TestAravisDissected(t *testing.T) {
 		return strings.Count(string(out), "\n")
 	}
 	control, video, resends := read("gvcp"), read("gvsp"), read("gvcp.cmd.command == 0x0040")
+	if n := read("gvcp.cmd.command == 0x00c0 && gvcp.cmd.event.devicespecificid == 0x9001"); n < 20 {
+		t.Errorf("%d events", n)
+	}
 	t.Logf("%d packets of control, %d of these ask for others again, %d of the stream", control, resends, video)
 	if control < 100 || video < 1000 || resends == 0 || read("_ws.malformed") > 0 {
 		t.Errorf("%d packets of control, %d of the stream, %d requests", control, video, resends)

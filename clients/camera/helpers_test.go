@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,9 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 	"github.com/polyscan/polyscan/clients/camera/internal/simulator"
 	_ "github.com/polyscan/polyscan/internal/shorttest"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server"
 )
 
@@ -75,13 +80,46 @@ func (i *inspector) stop() {
 	i.s = nil
 }
 
+// watchVerdicts are those that a watcher of the server sees, from now on.
+func watchVerdicts(t *testing.T, addr string) <-chan *polyscanv1.WatchVerdict {
+	t.Helper()
+	client, err := clients.Dial(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	out, started, ended := make(chan *polyscanv1.WatchVerdict, 1000), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer close(out)
+		for u, err := range client.Watch(ctx, &polyscanv1.WatchRequest{}, clients.WatchOptions{}) {
+			switch {
+			case err != nil || u.Lost != nil:
+				return
+			case u.Message.GetStarted() != nil:
+				close(started)
+			case u.Message.GetVerdict() != nil:
+				out <- u.Message.GetVerdict()
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		client.Close()
+	})
+	<-started
+	return out
+}
+
 // regionsFile is a region in the middle, in which spots that drawn makes are too bright.
 func regionsFile(t *testing.T, width, height int) string {
 	t.Helper()
 	x, y, u, v := width*2/5, height*2/5, width*3/5, height*3/5
 	name := filepath.Join(t.TempDir(), "regions.json")
 	text := fmt.Sprintf(`[{"name": "middle", "rings": [[[%d, %d], [%d, %d], [%d, %d], [%d, %d]]], "limits": ["mean in [90, 140]"]},
-		{"name": "all", "rings": [[[0, 0], [%d, 0], [%d, %d], [0, %d]]]}]`, x, y, u, y, u, v, x, v, width, width, height, height)
+		{"name": "all", "rings": [[[0, 0], [%d, 0], [%d, %d], [0,
+			%d]]]}]`, x, y, u, y, u, v, x, v, width, width, height, height)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +222,19 @@ func (r *running) rows(t *testing.T) (rows []row) {
 		rows = append(rows, x)
 	}
 	return rows
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func lines(text string) int { return strings.Count(text, "\n") }

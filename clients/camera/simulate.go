@@ -31,10 +31,12 @@ type simulateCmd struct {
 	Width int `default:"512" group:"picture"`
 	// Lines of a frame that is drawn, or of a line camera's block (default: 512, 64 with --lines).
 	Height int `placeholder:"N" group:"picture"`
+	// Bytes of padding behind each line.
+	Pad int `placeholder:"N" group:"picture" zero:""`
 	// Frames or blocks a second.
 	Rate float64 `default:"10" group:"picture"`
 	// Blocks that it sends after each start; 0: no end.
-	Blocks uint64 `placeholder:"N" group:"picture"`
+	Blocks uint64 `placeholder:"N" group:"picture" zero:""`
 	// Every how many parts one has a spot; 0: none.
 	Spots uint64 `default:"5" group:"picture"`
 
@@ -50,13 +52,13 @@ type simulateCmd struct {
 	NoResend bool `group:"camera"`
 
 	// Share of the packets that are lost, 0 to 1; of those that are sent again, too.
-	Loss float64 `group:"fault"`
+	Loss float64 `group:"fault" zero:""`
 	// Share of the packets that come behind the next one.
-	Reorder float64 `group:"fault"`
+	Reorder float64 `group:"fault" zero:""`
 	// Share of the packets that come twice.
-	Duplicate float64 `group:"fault"`
+	Duplicate float64 `group:"fault" zero:""`
 	// How much later than its time a block may begin.
-	Jitter time.Duration `group:"fault"`
+	Jitter time.Duration `group:"fault" zero:""`
 	// Seed of what happens to which packet.
 	Seed uint64 `default:"1" group:"fault"`
 }
@@ -81,8 +83,8 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 	}
 	cfg = simulator.Config{
 		Addr: addr, Serial: c.Serial, Name: c.Name, Lines: c.Lines, Width: c.Width, Height: c.Height,
-		Format: gvsp.Mono8,
-		Rate:   c.Rate, Blocks: c.Blocks, Loss: c.Loss, Reorder: c.Reorder, Duplicate: c.Duplicate, Jitter: c.Jitter,
+		Format: gvsp.Mono8, Pad: c.Pad, Rate: c.Rate, Blocks: c.Blocks, Loss: c.Loss, Reorder: c.Reorder,
+		Duplicate: c.Duplicate, Jitter: c.Jitter,
 		Seed: c.Seed, NoResend: c.NoResend, Extended: c.Extended,
 	}
 	if c.Source == "" {
@@ -198,57 +200,45 @@ func loadBelt(source string) (*belt, error) {
 }
 
 func (b *belt) add(name string) error {
-	f, err := os.Open(name)
+	g, img, err := loadPicture(name, func(g gvsp.Geometry) error {
+		if len(b.lines)+g.Bytes() > maxBelt {
+			return fmt.Errorf("the pictures are larger than %d bytes together", maxBelt)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	cfg, _, err := image.DecodeConfig(f)
-	if err != nil {
-		return err
-	}
-	g := gvsp.Geometry{Format: gvsp.RGB8, Width: cfg.Width, Height: cfg.Height, Unit: gvsp.MinPacket}
-	if err := g.Check(); err != nil {
-		return err
-	}
-	if len(b.lines)+g.Bytes() > maxBelt {
-		return fmt.Errorf("the pictures are larger than %d bytes together", maxBelt)
-	}
-	if _, err := f.Seek(0, 0); err != nil {
-		return err
-	}
-	img, _, err := image.Decode(f)
-	if err != nil {
-		return err
-	}
-	r := img.Bounds()
-	format := gvsp.RGB8
-	switch img.(type) {
-	case *image.Gray:
-		format = gvsp.Mono8
-	case *image.Gray16:
-		format = gvsp.Mono16
 	}
 	if b.lines == nil {
-		b.format, b.width, b.height = format, r.Dx(), r.Dy()
-	} else if format != b.format || r.Dx() != b.width || r.Dy() != b.height {
-		return fmt.Errorf("%d x %d %v: those before it are %d x %d %v", r.Dx(), r.Dy(), format, b.width, b.height,
+		b.format, b.width, b.height = g.Format, g.Width, g.Height
+	} else if g.Format != b.format || g.Width != b.width || g.Height != b.height {
+		return fmt.Errorf("%d x %d %v: those before it are %d x %d %v", g.Width, g.Height, g.Format, b.width, b.height,
 			b.format)
 	}
+	b.lines = appendPixels(b.lines, img)
+	return nil
+}
+
+// appendPixels adds a picture's pixels as loadPicture says their format: gray of 8 or 16 bits, or RGB8.
+func appendPixels(to []byte, img image.Image) []byte {
+	r := img.Bounds()
 	for y := r.Min.Y; y < r.Max.Y; y++ {
+		if m, ok := img.(*image.Gray); ok {
+			at := m.PixOffset(r.Min.X, y)
+			to = append(to, m.Pix[at:at+r.Dx()]...)
+			continue
+		}
 		for x := r.Min.X; x < r.Max.X; x++ {
 			switch m := img.(type) {
-			case *image.Gray:
-				b.lines = append(b.lines, m.GrayAt(x, y).Y)
 			case *image.Gray16: // cameras have the low byte first
-				b.lines = binary.LittleEndian.AppendUint16(b.lines, m.Gray16At(x, y).Y)
+				to = binary.LittleEndian.AppendUint16(to, m.Gray16At(x, y).Y)
 			default:
 				red, green, blue, _ := m.At(x, y).RGBA()
-				b.lines = append(b.lines, byte(red>>8), byte(green>>8), byte(blue>>8))
+				to = append(to, byte(red>>8), byte(green>>8), byte(blue>>8))
 			}
 		}
 	}
-	return nil
+	return to
 }
 
 // draw copies the lines of a block.

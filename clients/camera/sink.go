@@ -25,9 +25,11 @@ import (
 type part struct {
 	number uint64 // of the stream, from 0
 	id     string
-	block  uint64 // id of the block with its first line, by the camera
-	lost   int    // lines of it that did not come
-	came   int    // lines of it that did
+	block  uint64       // id of the block with its first line, by the camera
+	data   []gvsp.Datum // of that block
+	resent int          // packets of the blocks with its lines that came again
+	lost   int          // lines of it that did not come
+	came   int          // lines of it that did
 	reason string
 	last   time.Time // when the last packet of its lines came
 	out    *outcome  // nil while it isn't known; then it waits for what becomes of the part's other lines
@@ -65,12 +67,14 @@ const (
 // sink takes blocks, and sends their lines. Place, Block and Jump are called by the goroutine that receives, and don't
 // wait; another one sends what can't be sent at once, and a third receives results.
 type sink struct {
-	open   func(context.Context) (*clients.Scan, error) // a new session
-	lay    layout
-	name   string
-	report func(outcome)
-	notify func(format string, args ...any)
-	cancel context.CancelCauseFunc // of the stream, for an error that stays
+	open    func(context.Context) (*clients.Scan, error) // a new session
+	lay     layout
+	name    string
+	report  func(outcome)
+	notify  func(format string, args ...any)
+	cancel  context.CancelCauseFunc // of the stream, for an error that stays
+	longest time.Duration           // between attempts to reach the server; 0: none
+	idle    chan struct{}           // wakes who waits for room
 
 	reporting sync.Mutex // held while outcomes go out, so that they do in order
 
@@ -98,8 +102,10 @@ type queued struct {
 	why   string
 }
 
-func newSink(lay layout, name string) *sink {
-	return &sink{lay: lay, name: name, changed: make(chan struct{}, 1)}
+// newSink makes one whose first part has a number.
+func newSink(lay layout, name string, first uint64) *sink {
+	return &sink{lay: lay, name: name, changed: make(chan struct{}, 1), idle: make(chan struct{}, 1), base: first,
+		next: first}
 }
 
 // expired is a context that has ended: with it Buffer returns what is there.
@@ -121,6 +127,23 @@ func (s *sink) Place() []byte {
 		}
 	}
 	return s.spare()
+}
+
+// room is Place of a source that can wait: until all blocks before have gone out. The error is the context's.
+func (s *sink) room(ctx context.Context) ([]byte, error) {
+	for {
+		s.mu.Lock()
+		free := len(s.queue) == 0 && !s.busy && s.spares == 0
+		s.mu.Unlock()
+		if free {
+			return s.Place(), nil
+		}
+		select {
+		case <-s.idle:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // spare is memory of our own, nil where there is no more. s.mu is held.
@@ -201,7 +224,8 @@ func (s *sink) account(b *gvsp.Block, lines gvsp.Span, came bool) {
 	every, size := uint64(s.lay.every), uint64(s.lay.partLines)
 	for first := (from + every - 1) / every * every; first < end; first += every {
 		number := s.base + first/every
-		s.pending = append(s.pending, part{number: number, id: fmt.Sprintf("%s-%d", s.name, number), block: b.ID})
+		s.pending = append(s.pending, part{number: number, id: fmt.Sprintf("%s-%d", s.name, number), block: b.ID,
+			data: b.Data})
 		s.next = number + 1
 	}
 	for i := len(s.pending) - 1; i >= 0 && s.pending[i].number >= s.base; i-- {
@@ -211,6 +235,9 @@ func (s *sink) account(b *gvsp.Block, lines gvsp.Span, came bool) {
 			break
 		}
 		n := int(min(end, first+size)) - int(max(from, first))
+		if n > 0 && lines.First == 0 {
+			p.resent += b.Resent
+		}
 		switch {
 		case n <= 0:
 		case came:
@@ -225,10 +252,10 @@ func (s *sink) account(b *gvsp.Block, lines gvsp.Span, came bool) {
 	}
 }
 
-// partIDs are those of parts that begin in lines of the session.
-func (s *sink) partIDs(first uint64, lines int) (ids []string) {
+// partIDs are those of parts that begin in lines [first, end) of the session.
+func (s *sink) partIDs(first, end uint64) (ids []string) {
 	every := uint64(s.lay.every)
-	for at := (first + every - 1) / every * every; at < first+uint64(lines); at += every {
+	for at := (first + every - 1) / every * every; at < end; at += every {
 		ids = append(ids, fmt.Sprintf("%s-%d", s.name, s.base+at/every))
 	}
 	return ids
@@ -236,8 +263,11 @@ func (s *sink) partIDs(first uint64, lines int) (ids []string) {
 
 // send hands lines over: pixels, or what lies in the session's buffer. s.mu is held, and given up while it waits.
 func (s *sink) send(ctx context.Context, scan *clients.Scan, pixels []byte, lines int, last time.Time) error {
+	first := s.line + uint64(s.lost)
 	st := clients.Strip{Pixels: pixels, Lines: lines, Lost: s.lost, CapturedAt: last.Round(0),
-		PartIDs: s.partIDs(s.line+uint64(s.lost), lines)}
+		PartIDs: s.partIDs(first, first+uint64(lines))}
+	// Parts that began in what was lost, and have lines in this strip.
+	st.LostPartIDs = s.partIDs(max(s.line, first-min(first, uint64(s.lay.partLines-1))), first)
 	s.line += uint64(s.lost + lines)
 	s.lost = 0
 	if pixels == nil { // which needs no room that it doesn't have
@@ -251,8 +281,7 @@ func (s *sink) send(ctx context.Context, scan *clients.Scan, pixels []byte, line
 }
 
 // settle reports the parts at the front of which all is known: a result, and what became of each line; or that no line
-// came. The server's verdict is of the lines that its regions need; a part that lacks others is incomplete all the
-// same.
+// came. Parts have to be whole for the server, too, so that its verdict, which others see, is this one.
 func (s *sink) settle() {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
@@ -320,11 +349,9 @@ func (s *sink) drop(scan *clients.Scan) {
 	wake(s.changed)
 }
 
-// Times between attempts to reach a server that went away.
-const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 2 * time.Second
-)
+// firstRetry is how long after a failed attempt to reach what went away the next one comes; then it takes twice as long
+// each time, up to --reconnect.
+const firstRetry = 100 * time.Millisecond
 
 // run sends until finish is called and everything has gone out, and all results have come. The first session is open.
 func (s *sink) run(ctx context.Context, scan *clients.Scan) error {
@@ -367,6 +394,10 @@ func (s *sink) run(ctx context.Context, scan *clients.Scan) error {
 		if e := clients.AsError(err); e != nil && final(e.Code) {
 			return err
 		}
+		if s.longest == 0 {
+			s.flush(why)
+			return errors.New(why)
+		}
 		s.notify("%s", why)
 		if scan, err = s.reopen(ctx); err != nil {
 			return err
@@ -386,7 +417,7 @@ func final(c codes.Code) bool {
 
 // reopen opens a session until it succeeds, or finish is called.
 func (s *sink) reopen(ctx context.Context) (*clients.Scan, error) {
-	wait := firstRetry
+	wait := min(firstRetry, s.longest)
 	for {
 		scan, err := s.open(ctx)
 		if err == nil {
@@ -402,7 +433,7 @@ func (s *sink) reopen(ctx context.Context) (*clients.Scan, error) {
 		}
 		select {
 		case <-time.After(wait):
-			wait = min(2*wait, lastRetry)
+			wait = min(2*wait, s.longest)
 		case <-ctx.Done():
 		}
 	}
@@ -426,6 +457,7 @@ func (s *sink) flush(why string) {
 	s.queue = nil
 	before := s.next
 	s.mu.Unlock()
+	wake(s.idle)
 	s.missing(before, why)
 }
 
@@ -482,6 +514,7 @@ func (s *sink) deliver(ctx context.Context, scan *clients.Scan) bool {
 			s.drop(scan)
 		}
 		s.mu.Unlock()
+		wake(s.idle)
 		s.settle()
 	}
 }

@@ -5,21 +5,20 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/clients"
-	"github.com/polyscan/polyscan/clients/camera/internal/gvcp"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/regionfile"
@@ -27,7 +26,9 @@ import (
 )
 
 type streamCmd struct {
-	cameraArg
+	// Camera, by its address, serial number, MAC or user's name; or, with a slash, a folder that fills with pictures, a
+	// pipe of raw pixels (or - for standard input), a video file or /dev/video0; or rtsp://... .
+	Source string `arg:"" placeholder:"SOURCE"`
 
 	// Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG.
 	Regions string `short:"r" placeholder:"FILE" predictor:"file" group:"parts"`
@@ -40,15 +41,19 @@ type streamCmd struct {
 	// Lines from the start of a part to that of the next one (default: those of a part).
 	Every int `placeholder:"N" group:"parts"`
 	// End after so many parts; 0: never.
-	Count uint64 `placeholder:"N" group:"parts"`
+	Count uint64 `placeholder:"N" group:"parts" zero:""`
 	// End after this time; 0: never.
-	Duration time.Duration `placeholder:"TIME" group:"parts"`
+	Duration time.Duration `placeholder:"TIME" group:"parts" zero:""`
 	// Latency above which the server marks a result as late.
 	Budget time.Duration `default:"5ms" group:"parts"`
 
 	// Name of the stream, as watchers and metrics of the server have it, and before the numbers of its parts (default:
-	// the camera's user name or serial number).
+	// the camera's user name or serial number, or the end of the source's name).
 	Name string `placeholder:"NAME" group:"camera"`
+	// What the pixels of a pipe are, such as 640x480:Mono8; of other sources but cameras, what they have to be.
+	Layout string `placeholder:"WIDTHxHEIGHT:FORMAT" group:"camera"`
+	// Longest time between attempts to reach a camera or server that went away; 0: end instead.
+	Reconnect time.Duration `default:"2s" group:"camera"`
 	// Set a feature before the stream starts: FEATURE=VALUE, or a command. May be given more than once.
 	Set []string `placeholder:"FEATURE=VALUE" sep:"none" group:"camera"`
 	// Bytes of a packet, with the headers of IP and UDP. By default the largest that the network carries.
@@ -97,10 +102,13 @@ func (c *streamCmd) check() error {
 			gvsp.MaxPacket)
 	case c.SocketBuffer < 1<<16 || c.SocketBuffer > 1<<30:
 		return usage("--socket-buffer %d: must be %d to %d", c.SocketBuffer, 1<<16, 1<<30)
+	case c.Reconnect < 0 || c.Reconnect > time.Hour:
+		return usage("--reconnect %v: must be 0 to 1h", c.Reconnect)
 	case c.Silence < time.Millisecond || c.Silence > time.Minute:
 		return usage("--silence %v: must be 1ms to 1m", c.Silence)
 	}
-	return nil
+	_, err := parseLayout(c.Layout)
+	return err
 }
 
 // inspection is what parts are held to.
@@ -132,281 +140,48 @@ func (c *streamCmd) inspection(e *env, lay layout) (*polyscanv1.Inspection, erro
 type stream struct {
 	*streamCmd
 	e     *env
-	info  gvcp.Info // of the camera, as it was found last
-	lay   layout
-	sink  *sink
 	tally *tally
 	say   sync.Mutex // held while something is printed
 
-	mu    sync.Mutex
-	rx    *gvsp.Receiver // nil while there is none
-	past  gvsp.Stats     // of earlier connections
-	links int
+	mu   sync.Mutex
+	src  source // nil before it was found
+	lay  layout
+	past gvsp.Stats // of earlier sources
+	next uint64     // number of the next part
+}
+
+func newStream(c *streamCmd, e *env, seconds *prometheus.HistogramVec) *stream {
+	s := &stream{streamCmd: c, e: e}
+	s.tally = newTally(s, e, seconds)
+	return s
 }
 
 func (s *stream) notify(format string, args ...any) {
 	s.say.Lock()
 	defer s.say.Unlock()
 	s.tally.clearLine()
-	fmt.Fprintf(s.e.stderr, "camera: %s\n", cli.OneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(s.e.stderr, "camera: %s%s\n", s.tally.prefix, cli.OneLine(fmt.Sprintf(format, args...)))
 }
 
 // stats are those of all connections.
-func (s *stream) stats() gvsp.Stats {
+func (s *stream) stats() (st gvsp.Stats, up bool, connections int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rx == nil {
-		return s.past
+	if s.src == nil {
+		return s.past, false, 0
 	}
-	return s.past.Plus(s.rx.Stats())
+	st, up, connections = s.src.stats()
+	return s.past.Plus(st), up, connections
 }
 
-// connection is a camera that is controlled and streams.
-type connection struct {
-	link *link
-	rx   *gvsp.Receiver
-	geo  gvsp.Geometry
-	asm  *gvsp.Assembler
-}
-
-// asker is the sink of an assembler, with the camera that is asked for packets.
-type asker struct {
-	*sink
-	dev *gvcp.Device
-}
-
-// Ask implements gvsp.Sink.
-func (a asker) Ask(block uint64, extended bool, first, last uint32) {
-	_ = a.dev.Resend(gvcp.Resend{Block: block, First: first, Last: last, Extended: extended}) // it is asked for again
-}
-
-// prepare opens the camera, sets what is to be set, and reads what its blocks are; it doesn't stream yet.
-func (s *stream) prepare(ctx context.Context) (_ *connection, err error) {
-	c := &connection{}
-	if c.link, err = open(ctx, s.info, true); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.close())
-		}
-	}()
-	_ = c.link.Execute(ctx, "AcquisitionStop") // of a program that left it on; some know no stop while they are idle
-	if c.link.Model.Has("TLParamsLocked") {
-		_ = c.link.Set(ctx, "TLParamsLocked", "0")
-	}
-	for _, set := range s.Set {
-		if err := c.link.apply(s.e, set); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.geometry(ctx); err != nil {
-		return nil, err
-	}
-	if c.rx, err = gvsp.Listen(c.link.dev.Local(), s.SocketBuffer); err != nil {
-		return nil, err
-	}
-	size, err := s.packetSize(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	c.geo.Unit = size - gvsp.Overhead
-	if err := c.geo.Check(); err != nil {
-		return nil, usage("camera %s: %v", s.info.Name(), err)
-	}
-	return c, nil
-}
-
-// geometry reads what a block is.
-func (c *connection) geometry(ctx context.Context) error {
-	number := func(name string) (int, error) {
-		v, err := c.link.Int(ctx, name)
-		return int(min(max(v, -1), 1<<32)), err
-	}
-	w, err := number("Width")
-	if err != nil {
-		return err
-	}
-	h, err := number("Height")
-	if err != nil {
-		return err
-	}
-	f, err := number("PixelFormat")
-	if err != nil {
-		return err
-	}
-	c.geo = gvsp.Geometry{Format: gvsp.PixelFormat(f), Width: w, Height: h, Unit: gvsp.MinPacket}
-	if err := c.geo.Check(); err != nil {
-		return usage("camera %s: %v", c.link.info.Name(), err)
+// happened are the events that a camera told of, over all connections of the source that there is now.
+func (s *stream) happened() map[string]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cam, ok := s.src.(*gige); ok {
+		return cam.happened()
 	}
 	return nil
-}
-
-// The largest packets that are tried where nobody says another size: jumbo frames.
-const largestPacket = 9000
-
-// packetSize tells the camera where to stream to and how large its packets are: as large as the network between
-// carries.
-func (s *stream) packetSize(ctx context.Context, c *connection) (int, error) {
-	to := c.rx.Addr()
-	b := to.Addr().As4()
-	dev := c.link.dev
-	if err := dev.WriteReg(ctx, gvcp.RegStreamAddress, binary.BigEndian.Uint32(b[:])); err != nil {
-		return 0, err
-	}
-	if err := dev.WriteReg(ctx, gvcp.RegStreamPort, uint32(to.Port())); err != nil {
-		return 0, err
-	}
-	set := func(size int) (int, error) {
-		if err := dev.WriteReg(ctx, gvcp.RegPacketSize, gvcp.PacketNoFragment|uint32(size)); err != nil {
-			return 0, err
-		}
-		v, err := dev.ReadReg(ctx, gvcp.RegPacketSize) // cameras round it
-		if got := int(v & 0xffff); err == nil && (got < gvsp.MinPacket || got > gvsp.MaxPacket) {
-			return 0, fmt.Errorf("camera %s: packets of %d bytes: must be %d to %d", s.info.Name(), got, gvsp.MinPacket,
-				gvsp.MaxPacket)
-		}
-		return int(v & 0xffff), err
-	}
-	if s.PacketSize > 0 {
-		return set(s.PacketSize)
-	}
-	largest := min(mtu(to.Addr()), largestPacket)
-	for _, size := range []int{largest, 8192, 4096, 1500, 1400, gvsp.MinPacket} {
-		if size = size / 4 * 4; size > largest {
-			continue
-		}
-		for range 2 {
-			// Where the camera refuses a size or knows no test packets, none comes.
-			if dev.WriteReg(ctx, gvcp.RegPacketSize, gvcp.PacketFireTest|gvcp.PacketNoFragment|uint32(size)) == nil &&
-				c.rx.TestPacket(s.info.Addr.Addr(), size, 50*time.Millisecond) {
-				return set(size)
-			}
-		}
-	}
-	// It sends no test packets: what every network carries is safe.
-	return set(min(1400, largest))
-}
-
-// mtu is that of the interface with an address; 1500 where it isn't known.
-func mtu(local netip.Addr) int {
-	interfaces, _ := net.Interfaces()
-	for _, i := range interfaces {
-		addrs, _ := i.Addrs()
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr() == local {
-				return max(i.MTU, gvsp.MinPacket)
-			}
-		}
-	}
-	return 1500
-}
-
-func (c *connection) close() (err error) {
-	if c.rx != nil {
-		err = c.rx.Close()
-	}
-	return errors.Join(err, c.link.close())
-}
-
-// play streams until the context ends (nil), or the camera is lost.
-func (s *stream) play(ctx context.Context, c *connection) error {
-	v, err := c.link.dev.ReadReg(ctx, gvcp.RegCapability)
-	if err != nil {
-		return err
-	}
-	timing := gvsp.DefaultTiming(v&gvcp.CapabilityResend != 0 && !s.NoResend)
-	timing.Silence = s.Silence
-	if c.asm, err = gvsp.NewAssembler(c.geo, timing, asker{s.sink, c.link.dev}); err != nil {
-		return err
-	}
-	c.rx.Start(c.asm, s.info.Addr.Addr())
-	s.mu.Lock()
-	s.rx = c.rx
-	s.links++
-	s.mu.Unlock()
-	run, stop := context.WithCancel(ctx)
-	received := make(chan error, 1)
-	go func() { received <- c.rx.Run(run) }()
-	defer func() {
-		stop()
-		s.mu.Lock()
-		s.past, s.rx = s.past.Plus(c.rx.Stats()), nil
-		s.mu.Unlock()
-	}()
-	if c.link.Model.Has("TLParamsLocked") {
-		_ = c.link.Set(ctx, "TLParamsLocked", "1") // a camera that lacks it is not locked
-	}
-	if err = c.link.Execute(ctx, "AcquisitionStart"); err == nil {
-		select {
-		case <-ctx.Done():
-			off, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			_ = c.link.Execute(off, "AcquisitionStop") // it stops without a heartbeat, too
-			if c.link.Model.Has("TLParamsLocked") {
-				_ = c.link.Set(off, "TLParamsLocked", "0")
-			}
-			cancel()
-		case <-c.link.dev.Lost():
-			err = c.link.dev.Err()
-		case err = <-received:
-			received <- err
-			if err == nil {
-				err = errors.New("the socket was closed")
-			}
-		}
-	}
-	stop()
-	return errors.Join(err, <-received)
-}
-
-// keep streams the camera until the context ends, and finds it again whenever it is lost, wherever it is then.
-func (s *stream) keep(ctx context.Context, c *connection) error {
-	for {
-		err := s.play(ctx, c)
-		closed := c.close()
-		if ctx.Err() != nil {
-			return closed
-		}
-		s.sink.Jump(fmt.Sprintf("camera %s was lost: %v", s.info.Name(), err))
-		wait := firstRetry
-		for {
-			if c, err = s.again(ctx); err == nil {
-				break
-			}
-			var in *inputError
-			if errors.As(err, &in) && ctx.Err() == nil {
-				return err // it is another camera now, or set otherwise
-			}
-			select {
-			case <-time.After(wait):
-				wait = min(2*wait, lastRetry)
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		s.notify("camera %s streams again, from %v", s.info.Name(), s.info.Addr)
-	}
-}
-
-// again finds the camera where it is now.
-func (s *stream) again(ctx context.Context) (*connection, error) {
-	info, err := ask(ctx, s.info.Addr)
-	if err != nil || info.Serial != s.info.Serial {
-		name := cmp.Or(s.info.Serial, s.Camera)
-		if info, err = find(ctx, name); err != nil {
-			return nil, err
-		}
-	}
-	s.info = info
-	c, err := s.prepare(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if now := c.geo; now.Format != s.lay.geo.Format || now.Width != s.lay.geo.Width || now.Height != s.lay.geo.Height {
-		return nil, errors.Join(usage("camera %s has blocks of %d x %d %v now, not %d x %d %v", info.Name(), now.Width,
-			now.Height, now.Format, s.lay.geo.Width, s.lay.geo.Height, s.lay.geo.Format), c.close())
-	}
-	return c, nil
 }
 
 // startTime is how long a server may take until it is there.
@@ -419,53 +194,71 @@ func (c *streamCmd) Run(e *env) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	s := &stream{streamCmd: c, e: e}
-	if s.info, err = find(e.ctx, c.Camera); err != nil {
+	s := newStream(c, e, newSeconds())
+	if c.HTTP != "" {
+		shut, err := serve(c.HTTP, s)
+		if err != nil {
+			return err
+		}
+		defer shut()
+	}
+	if err := s.run(e.ctx); err != nil {
 		return err
 	}
-	conn, err := s.prepare(e.ctx)
+	return s.tally.summary(e.stdout)
+}
+
+// run streams until the context ends, the source, or as much has come as was asked for, which are no errors.
+func (s *stream) run(ctx context.Context) (err error) {
+	c := s.streamCmd
+	src, err := s.source()
+	if err != nil {
+		return err
+	}
+	found, err := src.open(ctx)
 	if err != nil {
 		return err
 	}
 	given := false
 	defer func() {
 		if !given {
-			err = errors.Join(err, conn.close())
+			err = errors.Join(err, src.close())
 		}
 	}()
-	geo := conn.geo
-	s.lay = layout{geo: geo, partLines: cmp.Or(c.PartLines, geo.Height)}
-	s.lay.every = cmp.Or(c.Every, s.lay.partLines)
-	in, err := c.inspection(e, s.lay)
+	geo := found.geo
+	lay := layout{geo: geo, partLines: cmp.Or(c.PartLines, geo.Height)}
+	lay.every = cmp.Or(c.Every, lay.partLines)
+	in, err := c.inspection(s.e, lay)
 	if err != nil {
 		return err
 	}
-	name := cmp.Or(c.Name, streamName(s.info.Name()))
+	name := cmp.Or(c.Name, streamName(found.name))
 	in.Name = name
 	l, _ := geo.Format.Layout()
 	open := &polyscanv1.ScanOpen{
 		Inspection: in,
 		Layout: &polyscanv1.FrameLayout{Width: uint32(geo.Width), Height: uint32(geo.Height),
 			PixelFormat: pixelFormat(geo.Format), SignificantBits: uint32(l.Bits)},
-		PartLines: uint32(s.lay.partLines), LatencyBudget: durationpb.New(c.Budget), CameraId: name,
-		Trigger: &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(s.lay.every)},
+		PartLines: uint32(lay.partLines), WholeParts: true, LatencyBudget: durationpb.New(c.Budget), CameraId: name,
+		Trigger: &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(lay.every)}, Source: shortened(cmp.Or(found.from, found.title)),
 	}
 	client, err := clients.Dial(c.Addr, c.Options()...)
 	if err != nil {
 		return usage("--addr %s", strings.TrimPrefix(err.Error(), "clients: dial "))
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	s.sink = newSink(s.lay, name)
+	to := newSink(lay, name, s.next)
+	to.longest = c.Reconnect
 	shared := false
-	s.sink.open = func(ctx context.Context) (scan *clients.Scan, err error) {
+	to.open = func(ctx context.Context) (scan *clients.Scan, err error) {
 		scan, shared, err = openScan(ctx, client, open, c.Transport)
 		return scan, err
 	}
-	scan, err := s.sink.open(context.WithoutCancel(e.ctx))
-	for until := time.Now().Add(startTime); err != nil; scan, err = s.sink.open(context.WithoutCancel(e.ctx)) {
+	scan, err := to.open(context.WithoutCancel(ctx))
+	for until := time.Now().Add(startTime); err != nil; scan, err = to.open(context.WithoutCancel(ctx)) {
 		// A server that was started together with this program isn't there yet.
 		x := clients.AsError(err)
-		if x == nil || x.Code != codes.Unavailable || time.Now().After(until) || e.ctx.Err() != nil {
+		if x == nil || x.Code != codes.Unavailable || time.Now().After(until) || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(firstRetry)
@@ -478,65 +271,78 @@ func (c *streamCmd) Run(e *env) (err error) {
 		}
 		return err
 	}
-	s.tally = newTally(s, e)
-	if !c.Quiet && !c.JSON {
-		way := "over the network"
-		if shared {
-			way = "in shared memory"
-		}
-		fmt.Fprintf(e.stdout, "%s %s: %d x %d %v, packets of %d bytes, %s to %s (%s)\n\n", s.info.Manufacturer,
-			s.info.Name(),
-			geo.Width, geo.Height, geo.Format, geo.Unit+gvsp.Overhead, way, c.Addr, scan.Backend())
+	way := "over the network"
+	if shared {
+		way = "in shared memory"
+	}
+	if title := fmt.Sprintf("%s, %s to %s (%s)", found.title, way, c.Addr, scan.Backend()); s.tally.prefix != "" {
+		s.notify("%s", title)
+	} else if !c.Quiet && !c.JSON {
+		fmt.Fprintf(s.e.stdout, "%s\n\n", title)
 	}
 
-	playing, stop := context.WithCancelCause(e.ctx)
+	playing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if c.Duration > 0 {
 		t := time.AfterFunc(c.Duration, func() { stop(errEnough) })
 		defer t.Stop()
 	}
-	s.sink.notify, s.sink.cancel = s.notify, stop
-	s.sink.report = func(o outcome) {
+	to.notify, to.cancel = s.notify, stop
+	to.report = func(o outcome) {
 		if !s.tally.add(o) {
 			stop(errEnough)
 		}
 	}
-	if c.HTTP != "" {
-		shut, err := s.serve()
-		if err != nil {
-			scan.Close()
-			return err
-		}
-		defer shut()
-	}
-	hard, give := context.WithCancel(context.WithoutCancel(e.ctx))
+	s.mu.Lock()
+	s.src, s.lay = src, lay
+	s.mu.Unlock()
+	s.tally.begin(name)
+	hard, give := context.WithCancel(context.WithoutCancel(ctx))
 	defer give()
 	sent := make(chan error, 1)
 	go func() {
-		err := s.sink.run(hard, scan)
+		err := to.run(hard, scan)
 		stop(err) // the camera has nobody to stream to
 		sent <- err
 	}()
 	live := s.tally.live(playing)
 	given = true
-	kept := s.keep(playing, conn)
-	stop(errEnough)
-	s.sink.finish()
+	kept := src.keep(playing, to)
+	if cause := context.Cause(playing); cause == nil {
+		stop(errEnough) // the source has ended, or is lost
+	}
+	to.finish()
 	timeout := time.AfterFunc(drainTime, give)
 	defer timeout.Stop()
 	served := <-sent
 	<-live
+	s.mu.Lock()
+	st, _, _ := src.stats()
+	s.past, s.src, s.next = s.past.Plus(st), nil, to.next
+	s.mu.Unlock()
 	if kept != nil {
 		return kept
 	}
 	if served != nil && !errors.Is(served, context.Canceled) {
 		return served
 	}
-	var bad error
 	if cause := context.Cause(playing); !errors.Is(cause, errEnough) && !errors.Is(cause, context.Canceled) {
-		bad = cause
+		return cause
 	}
-	return errors.Join(bad, s.tally.summary(e.stdout))
+	return nil
+}
+
+// sourceBytes is how long the server lets what a source is be.
+const sourceBytes = 256
+
+// shortened is a title for those who watch: characters that can be printed, and no more than fit.
+func shortened(title string) string {
+	title = cli.Printable(title)
+	for len(title) > sourceBytes {
+		_, n := utf8.DecodeLastRuneInString(title)
+		title = title[:len(title)-n]
+	}
+	return title
 }
 
 // errEnough ends a stream that has run as long as it was to.
@@ -564,17 +370,25 @@ func pixelFormat(f gvsp.PixelFormat) polyscanv1.PixelFormat {
 		return clients.BGR8
 	case gvsp.RGBa8:
 		return clients.RGBA8
+	case gvsp.Mono10p:
+		return clients.Mono10P
+	case gvsp.Mono12p:
+		return clients.Mono12P
+	case gvsp.YUV422:
+		return clients.YUV422YUYV
+	case gvsp.YUV422UY:
+		return clients.YUV422UYVY
 	}
 	return clients.Gray16LE
 }
 
 // serve serves metrics and health.
-func (s *stream) serve() (shut func(), err error) {
-	l, err := net.Listen("tcp", s.HTTP)
+func serve(addr string, streams ...*stream) (shut func(), err error) {
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, usage("--http: %v", err)
 	}
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}
+	server := &http.Server{Handler: handler(streams), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

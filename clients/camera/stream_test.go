@@ -1,14 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +16,7 @@ import (
 	"github.com/polyscan/polyscan/clients/camera/internal/gvcp"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 	"github.com/polyscan/polyscan/clients/camera/internal/simulator"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // Every part of a camera comes with its verdict, in memory that the server shares and over the network.
@@ -72,9 +73,10 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A part that lacks lines which no region needs is incomplete, too.
+// A part that lacks lines which no region needs is incomplete, too, and those who watch the server see the same.
 func TestLossElsewhere(t *testing.T) {
 	s := startInspector(t, false)
+	verdicts := watchVerdicts(t, s.addr)
 	cam := simulate(t, func(c *simulator.Config) { c.Loss, c.Seed, c.NoResend = 0.01, 3, true })
 	file := filepath.Join(t.TempDir(), "top.json")
 	top := `[{"name": "top", "rings": [[[0, 0], [160, 0], [160, 1], [0, 1]]], "limits": ["mean in [1, 255]"]}]`
@@ -97,6 +99,108 @@ func TestLossElsewhere(t *testing.T) {
 	}
 	if len(rows) != 100 || incomplete < 15 {
 		t.Errorf("%d rows, %d of which are incomplete", len(rows), incomplete)
+	}
+	for i := 0; i < len(rows); i++ {
+		if rows[i].Verdict == verdictMissing { // of which the server had nothing
+			continue
+		}
+		x, v := rows[i], <-verdicts
+		if x.Part != v.GetPartId() || (v.GetVerdict() == polyscanv1.Verdict_VERDICT_PASS) != (x.Verdict == "PASS") ||
+			v.GetIncomplete() != (x.Verdict == verdictIncomplete) || int(v.GetMissingLines()) != x.MissingLines {
+			t.Fatalf("watchers see %v, and the camera %+v", v, x)
+		}
+	}
+}
+
+// What a camera says of its blocks is kept with the parts that begin in them: its clock, its counters of lines and of
+// the encoder. Padding of lines is left out.
+func TestChunks(t *testing.T) {
+	s := startInspector(t, false)
+	for _, pad := range []int{0, 3} {
+		for _, extended := range []bool{false, true} {
+			cam := simulate(t, func(c *simulator.Config) {
+				c.Pad, c.Lines, c.Height, c.Rate, c.Extended = pad, true, 30, 400, extended
+				c.Draw = func(block uint64, pixels []byte) {
+					for i := range pixels {
+						pixels[i] = 100
+					}
+				}
+			})
+			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "--limit", "min >= 100", "--json", "--count", "30",
+				"--part-lines", "20", "--every", "50", "--packet-size", "576", "--set", "ChunkModeActive=true")
+			if code := r.wait(); code != exitOK {
+				t.Fatalf("%d: %s%s", code, r.err, r.out)
+			}
+			for _, x := range r.rows(t) {
+				block := x.Number * 50 / 30
+				want := map[string]string{"ChunkFrameID": fmt.Sprint(block + 1), "ChunkLineCounter": fmt.Sprint(block * 30),
+					"ChunkEncoderValue": fmt.Sprint(block * 120),
+					"ChunkTimestamp":    x.Data["timestamp"], "timestamp": x.Data["timestamp"]}
+				if !maps.Equal(x.Data, want) || x.Block != block+1 || x.Verdict != "PASS" {
+					t.Fatalf("%+v, want %v", x, want)
+				}
+			}
+		}
+	}
+}
+
+// Chunks that are lost cost no line, and lost lines cost what is behind them alone.
+func TestChunksLost(t *testing.T) {
+	s := startInspector(t, false)
+	cam := simulate(t, func(c *simulator.Config) { c.Loss, c.Seed, c.NoResend = 0.02, 5, true })
+	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count",
+		"100",
+		"--packet-size", "576", "--set", "ChunkModeActive=true")
+	if code := r.wait(); code != exitFail {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+	rows := r.rows(t)
+	incomplete, missing := checkRows(t, rows)
+	with := 0
+	for _, x := range rows {
+		if id, ok := x.Data["ChunkFrameID"]; ok {
+			with++
+			if id != fmt.Sprint(x.Block) {
+				t.Errorf("%+v", x)
+			}
+		}
+	}
+	t.Logf("%d incomplete, %d missing, %d with chunks", incomplete, missing, with)
+	if incomplete == 0 || with < 50 {
+		t.Errorf("%d incomplete, %d of %d with chunks", incomplete, with, len(rows))
+	}
+}
+
+// Events that the camera tells of are counted by their names, and some are printed.
+func TestEvents(t *testing.T) {
+	s := startInspector(t, false)
+	for _, extended := range []bool{false, true} {
+		cam := simulate(t, func(c *simulator.Config) { c.Extended = extended })
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := l.Addr().String()
+		l.Close()
+		r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--http", at,
+			"--set", "EventNotification=On")
+		r.out.await(t, "parts", func(s string) bool { return lines(s) >= 20 })
+		text := get(t, "http://"+at+"/metrics")
+		m := regexp.MustCompile(`camera_events_total\{camera="T1",event="EventFrameStart"\} (\d+)`).FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("no events in\n%s", text)
+		}
+		if n, _ := strconv.Atoi(m[1]); n < 20 {
+			t.Errorf("%d events", n)
+		}
+		r.cancel()
+		r.wait()
+		if !strings.Contains(r.err.String(), "the camera's event EventFrameStart, id 0x9001, of block 1") {
+			t.Errorf("%s", r.err)
+		}
+		if st := cam.Stats(); st.Malformed > 0 {
+			t.Errorf("%+v", st)
+		}
 	}
 }
 
@@ -271,10 +375,39 @@ func TestFormatRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for f, bits := range map[gvsp.PixelFormat]int{gvsp.Mono8: 0, gvsp.Mono10: 10, gvsp.Mono16: 16, gvsp.RGB8: 0,
-		gvsp.BGR8: 0, gvsp.RGBa8: 0} {
+		gvsp.BGR8: 0, gvsp.RGBa8: 0, gvsp.Mono10p: 0,
+		gvsp.Mono12p: 0, gvsp.YUV422: 0, gvsp.YUV422UY: 0} {
 		if l, err := f.Layout(); err != nil || l.Bits != bits || pixelFormat(f) == 0 {
 			t.Errorf("%v: %+v, %v", f, l, err)
 		}
+	}
+}
+
+// Packed pixels and YUV 4:2:2 go to the server as they are, which sees what the camera saw, in pieces of parts, too.
+func TestCameraFormats(t *testing.T) {
+	s := startInspector(t, false)
+	for f, x := range map[gvsp.PixelFormat]struct {
+		fill  byte
+		limit string
+	}{
+		gvsp.Mono10p: {0x55, "mean in [340.9, 341.1]"}, gvsp.Mono12p: {0x55, "mean in [1364.9, 1365.1]"},
+		gvsp.YUV422: {128, "mean in [127.9, 128.1]"}, gvsp.YUV422UY: {128, "mean in [127.9, 128.1]"},
+	} {
+		t.Run(f.String(), func(t *testing.T) {
+			cam := simulate(t, func(c *simulator.Config) {
+				c.Format, c.Pad, c.Lines, c.Height, c.Rate = f, 3, true, 30, 400
+				c.Draw = func(_ uint64, pixels []byte) {
+					for i := range pixels {
+						pixels[i] = x.fill
+					}
+				}
+			})
+			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "--limit", x.limit, "--json", "--count", "9",
+				"--part-lines", "20", "--packet-size", "576")
+			if code := r.wait(); code != exitOK || len(r.rows(t)) != 9 {
+				t.Fatalf("%d: %s%s", code, r.err, r.out)
+			}
+		})
 	}
 }
 
@@ -308,19 +441,12 @@ func TestMetrics(t *testing.T) {
 	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--http",
 		at)
 	r.out.await(t, "parts", func(s string) bool { return lines(s) >= 5 })
-	res, err := http.Get("http://" + at + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(res.Body)
-	if err := errors.Join(err, res.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	text := get(t, "http://"+at+"/metrics")
 	for _, want := range []string{`camera_up{camera="T1"} 1`, `camera_parts_total{camera="T1",verdict="FAIL"} `,
 		`camera_packets_total{camera="T1"} `,
 		`camera_packet_events_total{camera="T1",event="lost"} 0`, `camera_verdict_seconds_count{camera="T1"} `,
 		`camera_connections_total{camera="T1"} 1`} {
-		if !strings.Contains(string(text), want) {
+		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
 	}

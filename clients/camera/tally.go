@@ -29,8 +29,11 @@ type tally struct {
 	e     *env
 	start time.Time
 	tty   bool // stderr is a terminal that can be written over
+	// prefix is before what is said of one stream among several; "" of one alone.
+	prefix string
 
 	mu      sync.Mutex
+	name    string // "" before the source was found
 	counts  map[string]uint64
 	parts   uint64
 	late    uint64
@@ -41,15 +44,30 @@ type tally struct {
 	seconds *prometheus.HistogramVec
 }
 
-func newTally(s *stream, e *env) *tally {
-	return &tally{
-		s: s, e: e, start: time.Now(), tty: cli.IsTerminal(e.stderr), counts: map[string]uint64{},
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "camera_verdict_seconds", Help: "From a part's last packet to its result.",
-			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1},
-		}, []string{"camera"}),
-	}
+func newSeconds() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "camera_verdict_seconds", Help: "From a part's last packet to its result.",
+		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1},
+	}, []string{"camera"})
 }
+
+func newTally(s *stream, e *env, seconds *prometheus.HistogramVec) *tally {
+	return &tally{s: s, e: e, start: time.Now(), tty: cli.IsTerminal(e.stderr), counts: map[string]uint64{},
+		seconds: seconds}
+}
+
+// begin says that the source was found.
+func (t *tally) begin(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.name == "" {
+		t.start = time.Now()
+	}
+	t.name = name
+}
+
+// tableHead is above the rows.
+var tableHead = fmt.Sprintf("%-20s  %-10s  %8s  %8s  %s", "PART", "VERDICT", "MS", "BLOCK", "WHY")
 
 // row is a part as JSON.
 type row struct {
@@ -60,7 +78,10 @@ type row struct {
 	Block        uint64  `json:"block"`      // id of the camera's block with its first line
 	MissingLines int     `json:"missing_lines"`
 	Late         bool    `json:"late"`
-	Why          string  `json:"why,omitempty"`
+	Resent       int     `json:"resent,omitempty"` // packets of blocks that begin it that came again
+	// What the camera said of the block with its first line, such as counters.
+	Data map[string]string `json:"data,omitempty"`
+	Why  string            `json:"why,omitempty"`
 }
 
 // add takes an outcome. It returns false when enough have come.
@@ -78,7 +99,7 @@ func (t *tally) add(o outcome) bool {
 	if o.latency > 0 {
 		t.latency[t.timed%uint64(len(t.latency))] = o.latency
 		t.timed++
-		t.seconds.WithLabelValues(t.s.sink.name).Observe(o.latency.Seconds())
+		t.seconds.WithLabelValues(t.name).Observe(o.latency.Seconds())
 	}
 	more := t.s.Count == 0 || t.parts < t.s.Count
 	t.mu.Unlock()
@@ -86,7 +107,13 @@ func (t *tally) add(o outcome) bool {
 		return more
 	}
 	r := row{Part: o.id, Number: o.number, Verdict: o.verdict, Block: o.block, MissingLines: o.lost,
-		LatencyMS: float64(o.latency.Microseconds()) / 1000, Late: o.result.GetLate(), Why: o.reason}
+		LatencyMS: float64(o.latency.Microseconds()) / 1000, Late: o.result.GetLate(), Resent: o.resent, Why: o.reason}
+	for _, d := range o.data {
+		if r.Data == nil {
+			r.Data = map[string]string{}
+		}
+		r.Data[d.Name] = d.Value
+	}
 	t.s.say.Lock()
 	defer t.s.say.Unlock()
 	t.clearLine()
@@ -96,7 +123,7 @@ func (t *tally) add(o outcome) bool {
 	}
 	if !t.headed {
 		t.headed = true
-		fmt.Fprintf(t.e.stdout, "%-20s  %-10s  %8s  %8s  %s\n", "PART", "VERDICT", "MS", "BLOCK", "WHY")
+		fmt.Fprintln(t.e.stdout, tableHead)
 	}
 	why := r.Why
 	if r.MissingLines > 0 {
@@ -137,7 +164,8 @@ func (t *tally) live(ctx context.Context) (done chan struct{}) {
 		defer close(done)
 		tick := time.NewTicker(every)
 		defer tick.Stop()
-		before, at := t.s.stats(), time.Now()
+		at := time.Now()
+		before, _, _ := t.s.stats()
 		for {
 			select {
 			case <-tick.C:
@@ -147,7 +175,8 @@ func (t *tally) live(ctx context.Context) (done chan struct{}) {
 				t.s.say.Unlock()
 				return
 			}
-			now, elapsed := t.s.stats(), time.Since(at).Seconds()
+			now, _, _ := t.s.stats()
+			elapsed := time.Since(at).Seconds()
 			blocks := now.Whole + now.Incomplete + now.Lost - before.Whole - before.Incomplete - before.Lost
 			text := fmt.Sprintf("%.1f MB/s, %.1f blocks/s, %s; %s; %s",
 				float64(now.Bytes-before.Bytes)/elapsed/1e6, float64(blocks)/elapsed, t.verdictText(), t.latencyText(),
@@ -159,7 +188,7 @@ func (t *tally) live(ctx context.Context) (done chan struct{}) {
 				fmt.Fprint(t.e.stderr, text)
 				t.drawn = true
 			} else {
-				fmt.Fprintf(t.e.stderr, "camera: %s\n", text)
+				fmt.Fprintf(t.e.stderr, "camera: %s%s\n", t.prefix, text)
 			}
 			t.s.say.Unlock()
 		}
@@ -228,7 +257,7 @@ func lossText(s gvsp.Stats) string {
 
 // summary says what it all came to. The error is one of a run that wasn't good.
 func (t *tally) summary(w io.Writer) error {
-	st := t.s.stats()
+	st, _, _ := t.s.stats()
 	t.mu.Lock()
 	parts, late := t.parts, t.late
 	bad := t.counts["FAIL"] + t.counts[verdictIncomplete] + t.counts[verdictMissing]
@@ -241,7 +270,7 @@ func (t *tally) summary(w io.Writer) error {
 	}
 	switch {
 	case parts == 0:
-		fmt.Fprintln(t.e.stderr, "camera: no part came")
+		fmt.Fprintf(t.e.stderr, "camera: %sno part came\n", t.prefix)
 		return errVoid
 	case bad > 0:
 		return errFailed
@@ -260,28 +289,44 @@ var (
 	descPackets = desc("packets_total", "Packets that were taken in.")
 	descBytes   = desc("bytes_total", "Bytes of these packets.")
 	descLoss    = desc("packet_events_total", "Packets, lines and blocks by what happened to them.", "event")
+	descEvents  = desc("events_total", "Events that the camera told of.", "event")
 	descLinks   = desc("connections_total", "Connections to the camera.")
 )
 
-// Describe implements prometheus.Collector.
-func (t *tally) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(t, ch) }
+// collector has the metrics of streams.
+type collector []*stream
+
+// Describe implements prometheus.Collector: which streams there are isn't known before.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (t *tally) Collect(ch chan<- prometheus.Metric) {
-	name := t.s.sink.name
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range c {
+		s.tally.collect(ch)
+	}
+	if len(c) > 0 {
+		c[0].tally.seconds.Collect(ch) // which they share
+	}
+}
+
+func (t *tally) collect(ch chan<- prometheus.Metric) {
+	t.mu.Lock()
+	name := t.name
+	t.mu.Unlock()
+	if name == "" {
+		return
+	}
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, append([]string{name}, labels...)...)
 	}
 	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
 		send(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	st := t.s.stats()
-	t.s.mu.Lock()
-	up, links := 0.0, t.s.links
-	if t.s.rx != nil {
+	st, connected, links := t.s.stats()
+	up := 0.0
+	if connected {
 		up = 1
 	}
-	t.s.mu.Unlock()
 	send(descUp, prometheus.GaugeValue, up)
 	counter(descLinks, uint64(links))
 	t.mu.Lock()
@@ -297,11 +342,14 @@ func (t *tally) Collect(ch chan<- prometheus.Metric) {
 	for _, n := range happenings(st) {
 		counter(descLoss, n.value, n.label)
 	}
+	for event, n := range t.s.happened() {
+		counter(descEvents, n, event)
+	}
 }
 
-func (s *stream) handler() http.Handler {
+func handler(streams []*stream) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.tally, s.tally.seconds)
+	registry.MustRegister(collector(streams))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -47,6 +47,9 @@ func New(m *Model, p Port) *Camera { return &Camera{m, p} }
 // access is one access to a feature, which may meet many nodes.
 type access struct {
 	*Camera
+	chunks map[uint32][]byte // behind an image, by their ids; nil: there is none
+	any    bool              // chunks of all ids are there, of zeros
+	met    bool              // a register of a chunk was read
 	ctx    context.Context
 	depth  int
 	visits int
@@ -293,7 +296,46 @@ func (a *access) register(n *node, most int) ([]byte, error) {
 	if length > most {
 		return nil, fmt.Errorf("%s %q has %d bytes: at most %d", n.kind, n.name, length, most)
 	}
-	return a.port.Read(a.ctx, addr, length)
+	id, ok, err := a.chunkOf(n)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return a.port.Read(a.ctx, addr, length)
+	case a.any:
+		a.met = true
+		return make([]byte, length), nil
+	}
+	a.met = true
+	b, ok := a.chunks[id]
+	if !ok {
+		return nil, ErrAbsent
+	}
+	if int64(addr)+int64(length) > int64(len(b)) {
+		return nil, fmt.Errorf("register %q ends behind its chunk of %d bytes", n.name, len(b))
+	}
+	return b[addr : int(addr)+length], nil
+}
+
+// chunkOf is the chunk in which a register lies, if it isn't in the camera's memory.
+func (a *access) chunkOf(n *node) (id uint32, ok bool, err error) {
+	p := a.Model.nodes[n.value("pPort")]
+	if p == nil || p.child("ChunkID") == nil {
+		return 0, false, nil
+	}
+	v, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(p.value("ChunkID")), "0x"), 16, 32)
+	if err != nil {
+		return 0, false, fmt.Errorf("id of chunk %q: %w", p.name, err)
+	}
+	return uint32(v), true, nil
+}
+
+// store writes a register's bytes.
+func (a *access) store(n *node, addr uint32, b []byte) error {
+	if _, ok, err := a.chunkOf(n); ok || err != nil {
+		return errors.Join(err, ErrReadOnly)
+	}
+	return a.port.Write(a.ctx, addr, b)
 }
 
 func bigEndian(n *node) bool { return n.value("Endianess") == "BigEndian" }
@@ -398,7 +440,7 @@ func (a *access) set(name string, v number) error {
 		default:
 			return fmt.Errorf("FloatReg %q has %d bytes", n.name, length)
 		}
-		return a.port.Write(a.ctx, addr, put(n, u, length))
+		return a.store(n, addr, put(n, u, length))
 	}
 	return fmt.Errorf("%q is a %s: %w", n.name, n.kind, ErrReadOnly)
 }
@@ -483,7 +525,7 @@ func (a *access) write(n *node, v number) error {
 		bits := (uint64(1)<<width - 1) << low
 		u = unsigned(n, before)&^bits | u<<low&bits
 	}
-	return a.port.Write(a.ctx, addr, put(n, u, length))
+	return a.store(n, addr, put(n, u, length))
 }
 
 // String is the number as it is written.
@@ -605,7 +647,7 @@ func (c *Camera) setText(a *access, name, value string) error {
 		if len(value) > length {
 			return fmt.Errorf("%d bytes: at most %d", len(value), length)
 		}
-		return a.port.Write(a.ctx, addr, append([]byte(value), make([]byte, length-len(value))...))
+		return a.store(n, addr, append([]byte(value), make([]byte, length-len(value))...))
 	}
 	v, err := parseNumber(value, false)
 	if err != nil {

@@ -285,3 +285,60 @@ func FuzzFormula(f *testing.F) {
 		}
 	})
 }
+
+// Features of chunks are read out of what came behind an image, and what else they need of the camera is read once. One
+// that its chunk doesn't hold says so; one whose chunk isn't there isn't.
+func TestChunks(t *testing.T) {
+	const text = `<RegisterDescription>
+		<Category Name="Root"><pFeature>ChunkCounter</pFeature><pFeature>ChunkGain</pFeature><pFeature>ChunkFar</pFeature>
+			<pFeature>ChunkModeActive</pFeature><pFeature>Width</pFeature><pFeature>ChunkBad</pFeature></Category>
+		<IntReg Name="ChunkCounter"><Address>2</Address><Length>2</Length><pPort>A</pPort><Endianess>BigEndian</Endianess></IntReg>
+		<Converter Name="ChunkGain"><FormulaFrom>TO * SCALE</FormulaFrom><FormulaTo>FROM</FormulaTo><pVariable Name="SCALE">Width</pVariable>
+			<pValue>GainReg</pValue></Converter>
+		<IntReg Name="GainReg"><Address>0</Address><Length>1</Length><pPort>B</pPort></IntReg>
+		<IntReg Name="ChunkFar"><Address>0xfffffff0</Address><Length>4</Length><pPort>A</pPort></IntReg>
+		<IntReg Name="ChunkModeActive"><Address>8</Address><Length>4</Length><pPort>Device</pPort></IntReg>
+		<IntReg Name="ChunkBad"><Address>8</Address><Length>4</Length><pPort>C</pPort></IntReg>
+		<IntReg Name="Width"><Address>4</Address><Length>4</Length><pPort>Device</pPort><Endianess>BigEndian</Endianess></IntReg>
+		<Port Name="A"><ChunkID>ff01</ChunkID></Port><Port Name="B"><ChunkID>0x2</ChunkID></Port><Port Name="C"><ChunkID>no</ChunkID></Port>
+		<Port Name="Device"/><Port Name="EventEndPort"><EventID>9001</EventID></Port></RegisterDescription>`
+	m, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := &counting{}
+	c := New(m, memory)
+	chunks, err := c.Chunks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := memory.reads
+	got := fmt.Sprint(chunks.Read(map[uint32][]byte{0xff01: {9, 9, 1, 2}, 2: {3}}))
+	if want := "[{ChunkCounter 258} {ChunkGain 15} {ChunkFar ?}]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := fmt.Sprint(chunks.Read(map[uint32][]byte{2: {}})); got != "[{ChunkGain ?}]" {
+		t.Errorf("%s", got)
+	}
+	if memory.reads != reads || reads == 0 {
+		t.Errorf("the camera was asked %d and %d times", reads, memory.reads)
+	}
+	if err := c.Set(t.Context(), "ChunkCounter", "3"); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("%v", err)
+	}
+	if a, b := m.EventName(0x9001), m.EventName(1); a != "EventEnd" || b != "" {
+		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// counting is memory of fives that counts reads.
+type counting struct{ reads int }
+
+func (c *counting) Read(_ context.Context, _ uint32, n int) ([]byte, error) {
+	c.reads++
+	b := make([]byte, n)
+	b[n-1] = 5
+	return b, nil
+}
+
+func (c *counting) Write(context.Context, uint32, []byte) error { return nil }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -256,6 +257,94 @@ func FuzzParse(f *testing.F) {
 			if i, err := ParseInfo(p.Data); err == nil && (len(i.MAC) != 6 || !i.IP.Is4()) {
 				t.Fatalf("%+v", i)
 			}
+		}
+	})
+}
+
+func TestEvents(t *testing.T) {
+	for _, extended := range []bool{false, true} {
+		p := Packet{Flags: FlagAck, Command: EventCmd, ID: 7}
+		want := []Event{{0x9001, 12, 1 << 40}, {2, 65535, 3}}
+		if extended {
+			p.Flags |= FlagExtended
+			want[1].Block = 1 << 50
+		}
+		for _, e := range want {
+			p.Data = AppendEvent(p.Data, e, extended)
+		}
+		q, err := ParseCommand(p.Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ParseEvents(q); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+		q.Command = EventDataCmd // of one, and data
+		if got, err := ParseEvents(q); err != nil || !slices.Equal(got, want[:1]) {
+			t.Errorf("%v, %v", got, err)
+		}
+		q.Data = q.Data[:15]
+		if got, err := ParseEvents(q); err == nil {
+			t.Errorf("%v", got)
+		}
+	}
+	if _, err := ParseEvents(Packet{Command: ReadRegCmd, Data: make([]byte, 16)}); err == nil {
+		t.Error("a command of another kind")
+	}
+}
+
+// Events come once, whatever is sent again, and each packet is acknowledged; strangers aren't heard.
+func TestListenEvents(t *testing.T) {
+	here := netip.MustParseAddr("127.0.0.1")
+	got := make(chan Event, 8)
+	e, err := ListenEvents(here, here, func(x Event) { got <- x })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	send := func(from string, id uint16) net.Conn {
+		c, err := (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(from)}}).Dial("udp4", netip.AddrPortFrom(here,
+			e.Port()).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Packet{Flags: FlagAck, Command: EventCmd, ID: id, Data: AppendEvent(nil, Event{ID: id}, false)}
+		if _, err := c.Write(p.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	ack := func(c net.Conn, id uint16) {
+		defer c.Close()
+		b := make([]byte, MaxPacket)
+		n, err := c.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := ParseAck(b[:n]); err != nil || p.Command != EventAck || p.ID != id || p.Status != StatusOK {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	send("127.0.0.9", 5).Close()
+	ack(send("127.0.0.1", 1), 1)
+	ack(send("127.0.0.1", 1), 1)
+	ack(send("127.0.0.1", 2), 2)
+	if a, b := <-got, <-got; a.ID != 1 || b.ID != 2 || len(got) > 0 {
+		t.Errorf("%v, %v and %d more", a, b, len(got))
+	}
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add(byte(0), uint16(EventCmd), AppendEvent(nil, Event{1, 2, 3}, false))
+	f.Add(byte(FlagExtended), uint16(EventDataCmd), AppendEvent(nil, Event{1, 2, 3}, true))
+	f.Fuzz(func(t *testing.T, flags byte, command uint16, data []byte) {
+		p := Packet{Flags: flags, Command: Command(command), Data: data}
+		events, err := ParseEvents(p)
+		if (err == nil) != (len(events) > 0) || len(events) > len(data)/eventSize {
+			t.Fatalf("%d events of %d bytes, %v", len(events), len(data), err)
+		}
+		if err == nil && command == uint16(EventDataCmd) && len(events) != 1 {
+			t.Fatalf("%d events with data", len(events))
 		}
 	})
 }

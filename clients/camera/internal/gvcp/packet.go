@@ -33,12 +33,15 @@ const (
 	WriteMemCmd  Command = 0x0086
 	WriteMemAck  Command = 0x0087
 	PendingAck   Command = 0x0089
+	EventCmd     Command = 0x00c0 // from the camera
+	EventAck     Command = 0x00c1
+	EventDataCmd Command = 0x00c2
 )
 
 // Flags of commands.
 const (
 	FlagAck       = 0x01 // an answer is wanted
-	FlagExtended  = 0x10 // of ResendCmd: 64-bit block ids
+	FlagExtended  = 0x10 // of ResendCmd and events: 64-bit block ids
 	FlagBroadcast = 0x10 // of DiscoveryCmd: the answer may be a broadcast
 )
 
@@ -67,12 +70,15 @@ const (
 	RegUserName        = 0x00e8 // 16
 	RegXMLURL          = 0x0200 // 512, and a second one behind it
 	RegInterfaces      = 0x0600
+	RegMessageChannels = 0x0900
 	RegStreamChannels  = 0x0904
 	RegCapability      = 0x0934
 	RegHeartbeat       = 0x0938 // milliseconds
 	RegTickFrequencyHi = 0x093c
 	RegTickFrequencyLo = 0x0940
 	RegControl         = 0x0a00 // CCP
+	RegMessagePort     = 0x0b00 // MCP
+	RegMessageAddress  = 0x0b10 // MCDA
 	RegStreamPort      = 0x0d00 // SCP0
 	RegPacketSize      = 0x0d04 // SCPS0
 	RegPacketDelay     = 0x0d08 // SCPD0

@@ -15,38 +15,54 @@ type Geometry struct {
 	// Unit is how many bytes of payload a packet has, but the last one of a block. Those of a camera with extended ids
 	// have 12 less.
 	Unit int
+	// Pad is how many bytes lie behind each line on the wire, as far as is known before a leader says so. They are left
+	// out.
+	Pad int
+	// Extra is the most bytes behind the lines: those of chunks.
+	Extra int
 }
 
 // Bounds of what a stream may be: what a camera says of itself is held to them before memory is taken.
 const (
 	largestSide   = 1 << 16
 	MaxBlockBytes = 1 << 30
+	maxExtra      = 1 << 20
 )
 
 // RowBytes is the length of a line.
 func (g Geometry) RowBytes() int {
 	l, _ := g.Format.Layout()
-	return g.Width * l.Bytes
+	return g.Width * l.PixelBits / 8
 }
 
 // Bytes is the length of a block's pixels.
 func (g Geometry) Bytes() int { return g.RowBytes() * g.Height }
 
-// packets is how many of payload a block has.
-func (g Geometry) packets() int { return (g.Bytes() + g.Unit - 1) / g.Unit }
+// payload is the most bytes of a block on the wire.
+func (g Geometry) payload() int { return (g.RowBytes()+g.Pad)*g.Height + g.Extra }
+
+// packets is how many of payload a block has at most.
+func (g Geometry) packets() int { return (g.payload() + g.Unit - 1) / g.Unit }
 
 // Check says what is wrong.
 func (g Geometry) Check() error {
-	if _, err := g.Format.Layout(); err != nil {
+	l, err := g.Format.Layout()
+	if err != nil {
 		return err
 	}
 	switch {
 	case g.Width < 1 || g.Width > largestSide:
 		return fmt.Errorf("width %d: must be 1 to %d", g.Width, largestSide)
+	case g.Width%l.Group != 0:
+		return fmt.Errorf("width %d: must be a multiple of %d in %v", g.Width, l.Group, g.Format)
 	case g.Height < 1 || g.Height > largestSide:
 		return fmt.Errorf("height %d: must be 1 to %d", g.Height, largestSide)
-	case g.Bytes() > MaxBlockBytes:
-		return fmt.Errorf("%d x %d pixels are %d bytes: at most %d are taken", g.Width, g.Height, g.Bytes(),
+	case g.Pad < 0 || g.Pad > largestSide:
+		return fmt.Errorf("lines are padded by %d bytes: must be 0 to %d", g.Pad, largestSide)
+	case g.Extra < 0 || g.Extra > maxExtra:
+		return fmt.Errorf("chunks of %d bytes: must be 0 to %d", g.Extra, maxExtra)
+	case g.payload() > MaxBlockBytes:
+		return fmt.Errorf("%d x %d pixels are %d bytes: at most %d are taken", g.Width, g.Height, g.payload(),
 			MaxBlockBytes)
 	case g.Unit < 1 || g.Unit > MaxPacket:
 		return fmt.Errorf("packets of %d bytes: must be 1 to %d", g.Unit, MaxPacket)
@@ -101,7 +117,14 @@ type Block struct {
 	// First and Last are when its first and its last packet came.
 	First, Last time.Time
 	Timestamp   uint64 // of the camera's clock, in its ticks; 0: unknown
+	// Chunks are the bytes behind the lines, for [ParseChunks]; nil where there are none, or not all of them came.
+	Chunks []byte
+	// Data is what else is known of it.
+	Data []Datum
 }
+
+// Datum is something that is known of a block, such as a counter of the camera.
+type Datum struct{ Name, Value string }
 
 // Whole reports whether all lines of the geometry came.
 func (b *Block) Whole() bool { return len(b.Missing) == 0 && b.Pixels != nil }
@@ -160,6 +183,10 @@ type doing struct {
 	failed   string
 	cut      int // the packet that was shorter than it should be, 0: none
 	cutEnd   int // the byte of the block behind it
+	stride   int // bytes from line to line, on the wire
+	total    int // packets of payload of a block of all lines, at most
+	end      int // the byte behind the last one that came
+	extra    []byte
 
 	asked   []uint64 // packets that were asked for
 	gap     time.Time
@@ -172,12 +199,29 @@ func bit(set []uint64, i int) bool { return set[i/64]>>(i%64)&1 != 0 }
 func setBit(set []uint64, i int)   { set[i/64] |= 1 << (i % 64) }
 
 // trailer is the number of the packet behind the payload that the geometry has, whichever number it came with.
-func (a *Assembler) trailer() int { return a.total + 1 }
+func (d *doing) trailer() int { return d.total + 1 }
+
+// reserve makes room for the bits of all packets.
+func (d *doing) reserve() {
+	for words := (d.total + 2 + 63) / 64; len(d.got) < words; {
+		d.got, d.asked = append(d.got, 0), append(d.asked, 0)
+	}
+}
 
 // complete reports whether nothing more is needed: the leader and all payload. The trailer of a whole block says
-// nothing.
+// nothing, but how many packets there are where chunks may be fewer than the most.
 func (a *Assembler) complete(d *doing) bool {
-	return d.failed == "" && d.have == d.packets+1 && (d.cut == 0 || d.cutEnd >= d.lines*a.row)
+	return d.failed == "" && d.have == d.packets+1 && (d.cut == 0 || d.cutEnd >= d.lines*d.stride-(d.stride-a.row)) &&
+		a.certain(d) >= d.lines
+}
+
+// certain is how many lines of a block are lines for sure. Where chunks follow, what came last may be chunks behind
+// fewer lines, until the trailer says how many there are.
+func (a *Assembler) certain(d *doing) int {
+	if a.geo.Extra == 0 || bit(d.got, d.trailer()) {
+		return d.lines
+	}
+	return min(max(0, d.end-a.geo.Extra)/d.stride, d.lines)
 }
 
 // Assembler makes blocks of packets.
@@ -186,7 +230,6 @@ type Assembler struct {
 	unit   int // payload of a packet with a short header
 	timing Timing
 	sink   Sink
-	total  int // packets of payload of a block
 	row    int
 
 	started bool
@@ -211,7 +254,7 @@ func NewAssembler(g Geometry, t Timing, sink Sink) (*Assembler, error) {
 	if t.Open < 1 || t.Open > 64 {
 		return nil, fmt.Errorf("%d open blocks: must be 1 to 64", t.Open)
 	}
-	return &Assembler{geo: g, unit: g.Unit, timing: t, sink: sink, total: g.packets(), row: g.RowBytes()}, nil
+	return &Assembler{geo: g, unit: g.Unit, timing: t, sink: sink, row: g.RowBytes()}, nil
 }
 
 // Stats returns what was counted.
@@ -249,7 +292,6 @@ func (a *Assembler) widen(extended bool) {
 	} else {
 		a.geo.Unit = a.unit
 	}
-	a.total, a.free = a.geo.packets(), nil // which had room for other numbers of packets
 }
 
 // distance is how far id lies ahead of the block before next, by the wrapping of ids: 16-bit ones leave out 0.
@@ -381,13 +423,15 @@ func (a *Assembler) start(now time.Time, id, number uint64) *doing {
 		d, a.free = a.free[n-1], a.free[:n-1]
 		clear(d.got)
 		clear(d.asked)
-		*d = doing{got: d.got, asked: d.asked}
+		*d = doing{got: d.got, asked: d.asked, extra: d.extra}
 	} else {
-		words := (a.total + 2 + 63) / 64
-		d = &doing{got: make([]uint64, words), asked: make([]uint64, words)}
+		d = &doing{extra: make([]byte, a.geo.Extra)}
 	}
 	d.ID, d.Number, d.extended = id, number, a.wide
-	d.top, d.packets, d.lines = -1, a.total, a.geo.Height
+	d.top, d.lines = -1, a.geo.Height
+	d.total, d.stride = a.geo.packets(), a.row+a.geo.Pad
+	d.packets = d.total
+	d.reserve()
 	d.First, d.Last = now, now
 	d.Pixels = a.sink.Place()
 	if d.Pixels == nil {
@@ -411,9 +455,9 @@ func (a *Assembler) take(now time.Time, d *doing, p Packet) {
 	case KindLeader:
 		at = 0
 	case KindTrailer:
-		at = a.trailer()
+		at = d.trailer()
 	}
-	if p.Kind == KindPayload && (p.ID < 1 || p.ID > uint32(a.total)) || p.Kind == KindLeader && p.ID != 0 {
+	if p.Kind == KindPayload && (p.ID < 1 || p.ID > uint32(d.total)) || p.Kind == KindLeader && p.ID != 0 {
 		a.stats.Malformed++
 		return
 	}
@@ -431,17 +475,18 @@ func (a *Assembler) take(now time.Time, d *doing, p Packet) {
 		trailer, err = ParseTrailer(p.Data)
 	default:
 		from := (at - 1) * a.geo.Unit
-		want := min(a.geo.Unit, a.geo.Bytes()-from)
+		all := d.stride*a.geo.Height + a.geo.Extra
+		want := min(a.geo.Unit, all-from)
 		switch n := len(p.Data); {
 		case n == want:
-		case n > want && at == a.total: // cameras may fill the last packet up
+		case n > want && at == d.total: // cameras may fill the last packet up
 		case n > 0 && n < want && d.cut == 0: // or end a block early: its trailer has to say so
 			d.cut, d.cutEnd = at, from+n
 		default:
 			err = errors.New("gvsp: payload of another size")
 		}
-		if err == nil && d.Pixels != nil {
-			copy(d.Pixels[from:a.geo.Bytes()], p.Data[:min(len(p.Data), want)])
+		if err == nil {
+			a.copy(d, from, p.Data[:min(len(p.Data), want)])
 		}
 	}
 	if err != nil {
@@ -472,14 +517,8 @@ func (a *Assembler) take(now time.Time, d *doing, p Packet) {
 		// Some cameras say 0, whatever they send.
 		if trailer.Height > 0 && trailer.Height < uint32(a.geo.Height) {
 			d.lines, d.Short = int(trailer.Height), true
-			d.packets = (d.lines*a.row + a.geo.Unit - 1) / a.geo.Unit
-			d.have = 0
-			for i := range d.packets + 1 {
-				if bit(d.got, i) {
-					d.have++
-				}
-			}
 		}
+		a.count(d, p.ID)
 	default:
 		if at <= d.packets {
 			d.have++
@@ -487,19 +526,88 @@ func (a *Assembler) take(now time.Time, d *doing, p Packet) {
 	}
 }
 
+// copy puts payload from a byte of the block on where it belongs: lines without their padding, and what is behind them.
+func (a *Assembler) copy(d *doing, from int, data []byte) {
+	lines := d.stride * a.geo.Height
+	d.end = max(d.end, from+len(data))
+	if from >= lines {
+		copy(d.extra[from-lines:], data)
+		return
+	}
+	if from+len(data) > lines {
+		behind := data[lines-from:]
+		copy(d.extra, behind)
+		data = data[:len(data)-len(behind)]
+	}
+	switch {
+	case d.Pixels == nil:
+	case d.stride == a.row:
+		copy(d.Pixels[from:lines], data)
+	default:
+		for len(data) > 0 {
+			y, x := from/d.stride, from%d.stride
+			n := min(len(data), d.stride-x)
+			if x < a.row {
+				copy(d.Pixels[y*a.row+x:(y+1)*a.row], data[:n])
+			}
+			data, from = data[n:], from+n
+		}
+	}
+}
+
+// count finds how many packets of payload a block has, once its trailer is there, which has the number behind them.
+func (a *Assembler) count(d *doing, trailer uint32) {
+	least := (d.lines*d.stride + a.geo.Unit - 1) / a.geo.Unit
+	d.packets = least
+	if a.geo.Extra > 0 {
+		d.packets = min(max(least, int(min(trailer, 1<<30))-1), d.total)
+	}
+	d.have = 0
+	for i := range d.packets + 1 {
+		if bit(d.got, i) {
+			d.have++
+		}
+	}
+}
+
+// pad takes the padding of lines that a leader tells. Blocks that follow have it, too.
+func (a *Assembler) pad(d *doing, pad int) {
+	if a.row+pad == d.stride {
+		return
+	}
+	g := a.geo
+	g.Pad = pad
+	if err := g.Check(); err != nil {
+		d.failed = err.Error()
+		return
+	}
+	a.geo = g
+	if d.end > 0 || bit(d.got, d.trailer()) {
+		d.failed = fmt.Sprintf("lines are padded by %d bytes, which came to be known behind some of them", pad)
+		return
+	}
+	d.total, d.stride = g.packets(), a.row+pad
+	d.packets = d.total
+	d.reserve()
+}
+
 // lead holds a leader to the geometry.
 func (a *Assembler) lead(d *doing, l Leader) {
 	d.Timestamp = l.Timestamp
 	g := a.geo
 	switch {
-	case l.PayloadType != PayloadImage:
-		d.failed = fmt.Sprintf("payload type %#04x: only images without chunks are taken", l.PayloadType)
+	case l.PayloadType == PayloadChunks && g.Extra > 0: // it says nothing else
+	case l.PayloadType != PayloadImage && (l.PayloadType != PayloadImage|PayloadExtended || g.Extra == 0):
+		d.failed = fmt.Sprintf("payload type %#04x: only images are taken, and chunks where PayloadSize counts them",
+			l.PayloadType)
 	case l.Format != g.Format:
 		d.failed = fmt.Sprintf("the pixel format is %v: it was %v", l.Format, g.Format)
 	case l.Width != uint32(g.Width) || l.Height > uint32(g.Height):
 		d.failed = fmt.Sprintf("%d x %d pixels: it was %d x %d", l.Width, l.Height, g.Width, g.Height)
-	case l.PadX != 0 || l.PadY != 0:
-		d.failed = fmt.Sprintf("lines are padded by %d bytes: set the camera to a width without", l.PadX)
+	case l.PadY != 0:
+		d.failed = fmt.Sprintf("%d bytes of padding are behind the lines: set the camera to a height without", l.PadY)
+	default:
+		a.pad(d, int(l.PadX))
 	}
 }
 
@@ -602,7 +710,7 @@ func (a *Assembler) finish(reason string) {
 	a.next++
 	whole := a.complete(d)
 	before := &a.recent[d.Number%uint64(len(a.recent))]
-	before.whole, before.trailer = whole, bit(d.got, a.trailer())
+	before.whole, before.trailer = whole, bit(d.got, d.trailer())
 	d.Lines = d.lines
 	if !whole {
 		d.Reason = reason
@@ -621,16 +729,20 @@ func (a *Assembler) finish(reason string) {
 			}
 		}
 	}
+	if !whole && d.failed == "" && len(d.Missing) == 0 { // chunks are lost, and no line
+		whole, d.Reason = true, ""
+	}
 	if d.lines < a.geo.Height {
 		d.Missing = append(d.Missing, Span{d.lines, a.geo.Height})
 		if whole {
 			d.Reason = fmt.Sprintf("the camera ended it after %d of %d lines", d.lines, a.geo.Height)
 		}
 	}
+	d.Chunks = a.chunks(d)
 	lost := d.MissingLines()
 	a.stats.LostLines += uint64(lost)
 	switch {
-	case lost == 0 && whole:
+	case lost == 0:
 		a.stats.Whole++
 	case lost == a.geo.Height:
 		a.stats.Lost++
@@ -643,13 +755,35 @@ func (a *Assembler) finish(reason string) {
 	a.free = append(a.free, d)
 }
 
+// chunks are the bytes behind the lines, where all of them came.
+func (a *Assembler) chunks(d *doing) []byte {
+	lines := d.lines * d.stride
+	if a.geo.Extra == 0 || d.failed != "" || d.end <= lines {
+		return nil
+	}
+	for i := lines/a.geo.Unit + 1; i <= d.packets; i++ {
+		if !bit(d.got, i) {
+			return nil
+		}
+	}
+	out := make([]byte, 0, d.end-lines)
+	if all := a.geo.Height * d.stride; lines < all { // they begin where lines would be
+		if d.stride != a.row {
+			return nil
+		}
+		out = append(out, d.Pixels[lines:min(d.end, all)]...)
+		lines = all
+	}
+	return append(out, d.extra[:max(0, d.end-lines)]...)
+}
+
 // missing are the lines that packets which did not come have a part of. A lost leader takes no line with it, but what
 // it would have said isn't known: such a block has none that count.
 func (a *Assembler) missing(d *doing) (spans []Span) {
 	if !bit(d.got, 0) {
 		return []Span{{0, d.lines}}
 	}
-	if d.cut > 0 && d.cutEnd < d.lines*a.row {
+	if d.cut > 0 && d.cutEnd < d.lines*d.stride-(d.stride-a.row) {
 		d.got[d.cut/64] &^= 1 << (d.cut % 64)
 	}
 	for i := 1; i <= d.packets; i++ {
@@ -663,21 +797,32 @@ func (a *Assembler) missing(d *doing) (spans []Span) {
 			continue
 		}
 		from := (i - 1) * a.geo.Unit
-		first := from / a.row
+		first := from / d.stride
 		if i == d.cut {
-			first = d.cutEnd / a.row
+			first = d.cutEnd / d.stride
 		}
-		end := min((min(from+a.geo.Unit, a.geo.Bytes())+a.row-1)/a.row, d.lines)
+		end := min((from+a.geo.Unit+d.stride-1)/d.stride, d.lines)
 		if first >= end {
 			continue
 		}
-		if n := len(spans); n > 0 && first <= spans[n-1].End {
-			spans[n-1].End = max(spans[n-1].End, end)
-		} else {
-			spans = append(spans, Span{first, end})
+		spans = join(spans, Span{first, end})
+	}
+	if n := a.certain(d); n < d.lines {
+		for len(spans) > 0 && spans[len(spans)-1].First >= n {
+			spans = spans[:len(spans)-1]
 		}
+		spans = join(spans, Span{n, d.lines})
 	}
 	return spans
+}
+
+// join adds a span that doesn't begin before the others.
+func join(spans []Span, s Span) []Span {
+	if n := len(spans); n > 0 && s.First <= spans[n-1].End {
+		spans[n-1].End = max(spans[n-1].End, s.End)
+		return spans
+	}
+	return append(spans, s)
 }
 
 // Plus are the counts of two streams together.

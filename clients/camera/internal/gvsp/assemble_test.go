@@ -2,6 +2,7 @@ package gvsp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -52,6 +53,7 @@ type source struct {
 	geo      Geometry
 	extended bool
 	seed     byte
+	extra    bool // bytes of chunks, of another number in each block
 }
 
 // unit is the payload of a packet.
@@ -70,12 +72,33 @@ func (s source) pixels(id uint64) []byte {
 	return b
 }
 
+// chunks are what is behind the lines.
+func (s source) chunks(id uint64) []byte {
+	if !s.extra {
+		return nil
+	}
+	b := make([]byte, int(id*7)%(s.geo.Extra+1))
+	for i := range b {
+		b[i] = byte(i*5) ^ byte(id*17)
+	}
+	return b
+}
+
 func (s source) block(id uint64, lines int) (packets [][]byte) {
 	p := Packet{Block: id, Extended: s.extended, Kind: KindLeader}
-	p.Data = Leader{PayloadType: PayloadImage, Timestamp: id * 1000, Format: s.geo.Format, Width: uint32(s.geo.Width),
-		Height: uint32(s.geo.Height)}.Append(nil)
+	l := Leader{PayloadType: PayloadImage, Timestamp: id * 1000, Format: s.geo.Format, Width: uint32(s.geo.Width),
+		Height: uint32(s.geo.Height), PadX: uint16(s.geo.Pad)}
+	if s.extra {
+		l.PayloadType |= PayloadExtended
+	}
+	p.Data = l.Append(nil)
 	packets = append(packets, p.Append(nil))
-	rest := s.pixels(id)[:lines*s.geo.RowBytes()]
+	row, pixels := s.geo.RowBytes(), s.pixels(id)
+	var rest []byte
+	for y := range lines {
+		rest = append(append(rest, pixels[y*row:(y+1)*row]...), bytes.Repeat([]byte{0x5a}, s.geo.Pad)...)
+	}
+	rest = append(rest, s.chunks(id)...)
 	p.Kind = KindPayload
 	for len(rest) > 0 {
 		p.ID++
@@ -86,7 +109,7 @@ func (s source) block(id uint64, lines int) (packets [][]byte) {
 	}
 	p.ID++
 	p.Kind = KindTrailer
-	p.Data = Trailer{PayloadImage, uint32(lines)}.Append(nil)
+	p.Data = Trailer{PayloadType: PayloadImage, Height: uint32(lines)}.Append(nil)
 	return append(packets, p.Append(nil))
 }
 
@@ -105,7 +128,8 @@ var epoch = time.Unix(1000, 0)
 func lostLines(g Geometry, unit, lines int, came func(packet int) bool) (spans []Span) {
 	for y := range g.Height {
 		whole := y < lines && came(0)
-		for x := y * g.RowBytes(); x < (y+1)*g.RowBytes(); x++ {
+		stride := g.RowBytes() + g.Pad
+		for x := y * stride; x < y*stride+stride; x++ {
 			whole = whole && came(1+x/unit)
 		}
 		if whole {
@@ -158,7 +182,13 @@ func TestStream(t *testing.T) {
 		if r.IntN(3) == 0 {
 			g.Format = RGB8
 		}
-		s := source{geo: g, extended: r.IntN(2) == 0, seed: byte(seed)}
+		if r.IntN(3) == 0 {
+			g.Pad = 1 + r.IntN(9)
+		}
+		if r.IntN(3) == 0 {
+			g.Extra = 1 + r.IntN(300)
+		}
+		s := source{geo: g, extended: r.IntN(2) == 0, seed: byte(seed), extra: g.Extra > 0}
 		timing := DefaultTiming(r.IntN(3) > 0)
 		loss := []float64{0, 0.01, 0.3}[r.IntN(3)]
 		again := []float64{0, 0.5, 1}[r.IntN(3)]
@@ -196,7 +226,7 @@ func TestStream(t *testing.T) {
 				lines[id] = 1 + r.IntN(g.Height)
 			}
 			packets[id] = s.block(id, lines[id])
-			came[id] = make([]bool, (g.Bytes()+s.unit()-1)/s.unit()+2)
+			came[id] = make([]bool, (g.payload()+s.unit()-1)/s.unit()+2)
 			var order []int
 			for i := range packets[id] {
 				if r.Float64() >= loss || i == 0 && len(ids) == 1 { // the first one shows the assembler where it starts
@@ -245,8 +275,29 @@ func TestStream(t *testing.T) {
 			if b.Pixels == nil {
 				t.Fatalf("seed %d: no memory", seed)
 			}
+			if n := len(packets[b.ID]); s.extra && !came[b.ID][n-1] && came[b.ID][0] { // what came last may be chunks
+				end := 0
+				for i := 1; i < n-1; i++ {
+					if came[b.ID][i] {
+						p, _ := Parse(packets[b.ID][i])
+						end = (i-1)*s.unit() + len(p.Data)
+					}
+				}
+				sure := max(0, end-g.Extra) / (g.RowBytes() + g.Pad)
+				want = slices.DeleteFunc(want, func(m Span) bool { return m.First >= sure })
+				if n := len(want); n > 0 && want[n-1].End >= sure {
+					want[n-1].End = g.Height
+				} else if sure < g.Height {
+					want = append(want, Span{sure, g.Height})
+				}
+			}
 			t.Logf("seed %d", seed)
 			checkBlock(t, s, b, want)
+			all := !slices.Contains(came[b.ID][:len(packets[b.ID])], false)
+			if c := s.chunks(b.ID); b.Chunks != nil && !bytes.Equal(b.Chunks, c) ||
+				all && loss == 0 && b.Chunks == nil && len(c) > 0 && (g.Pad == 0 || !b.Short) {
+				t.Fatalf("block %d: %d bytes of chunks, want %d", b.ID, len(b.Chunks), len(c))
+			}
 			switch {
 			case len(want) == 0:
 				whole++
@@ -309,12 +360,17 @@ func TestAssemble(t *testing.T) {
 		"chunks": {leader(func(l *Leader) { l.PayloadType = 0x4001 }), 4, "payload type 0x4001", 0},
 		"format": {leader(func(l *Leader) { l.Format = 0x01080009 }), 4, "the pixel format is BayerRG8: it was Mono8",
 			0},
-		"width":    {leader(func(l *Leader) { l.Width++ }), 4, "17 x 4 pixels: it was 16 x 4", 0},
-		"height":   {leader(func(l *Leader) { l.Height++ }), 4, "16 x 5 pixels", 0},
-		"padding":  {leader(func(l *Leader) { l.PadX = 4 }), 4, "padded", 0},
-		"leader":   {func(p [][]byte) [][]byte { return p[1:] }, 4, "lost", 0},
-		"a packet": {func(p [][]byte) [][]byte { return slices.Delete(p, 2, 3) }, 1, "lost", 0},
-		"trailer":  {func(p [][]byte) [][]byte { return p[:5] }, 0, "", 0},
+		"width":  {leader(func(l *Leader) { l.Width++ }), 4, "17 x 4 pixels: it was 16 x 4", 0},
+		"height": {leader(func(l *Leader) { l.Height++ }), 4, "16 x 5 pixels", 0},
+		"padding": {func(p [][]byte) [][]byte {
+			p = leader(func(l *Leader) { l.PadX = 4 })(p)
+			p[0], p[1] = p[1], p[0]
+			return p
+		}, 4, "padded by 4 bytes, which came to be known", 0},
+		"padding below": {leader(func(l *Leader) { l.PadY = 4 }), 4, "4 bytes of padding", 0},
+		"leader":        {func(p [][]byte) [][]byte { return p[1:] }, 4, "lost", 0},
+		"a packet":      {func(p [][]byte) [][]byte { return slices.Delete(p, 2, 3) }, 1, "lost", 0},
+		"trailer":       {func(p [][]byte) [][]byte { return p[:5] }, 0, "", 0},
 		"short packet": {func(p [][]byte) [][]byte {
 			p[2] = p[2][:len(p[2])-1]
 			return p
@@ -342,11 +398,11 @@ func TestAssemble(t *testing.T) {
 			return slices.Insert(p, 1, change(p[4], func(q *Packet) { q.ID = 77 }))
 		}, 0, "", 1},
 		"height of 0": {func(p [][]byte) [][]byte {
-			p[2], p[5] = change(p[5], func(q *Packet) { q.Data = Trailer{1, 0}.Append(nil) }), p[2]
+			p[2], p[5] = change(p[5], func(q *Packet) { q.Data = Trailer{PayloadType: 1, Height: 0}.Append(nil) }), p[2]
 			return p
 		}, 0, "", 0},
 		"ended": {func(p [][]byte) [][]byte {
-			p[3] = change(p[5], func(q *Packet) { q.Data = Trailer{1, 2}.Append(nil) })
+			p[3] = change(p[5], func(q *Packet) { q.Data = Trailer{PayloadType: 1, Height: 2}.Append(nil) })
 			return p[:4]
 		}, 2, "ended it after 2 of 4 lines", 0},
 		"not known": {func(p [][]byte) [][]byte {
@@ -455,15 +511,22 @@ func TestGeometry(t *testing.T) {
 		g    Geometry
 		want string
 	}{
-		{Geometry{Mono8, 1, 1, 1}, ""},
-		{Geometry{Mono12, 4096, 128, 1460}, ""},
-		{Geometry{0x0110000c, 1, 1, 1}, "pixel format BayerGR10 isn't taken"},
-		{Geometry{0x01234567, 1, 1, 1}, "0x01234567"},
-		{Geometry{Mono8, 0, 1, 1}, "width 0"},
-		{Geometry{Mono8, 1, largestSide + 1, 1}, "height 65537"},
-		{Geometry{Mono8, largestSide, largestSide, 9000}, "at most"},
-		{Geometry{Mono8, 1, 1, 0}, "packets of 0"},
-		{Geometry{Mono8, 1 << 15, 1 << 15, 1}, "more than there are numbers"},
+		{Geometry{Format: Mono8, Width: 1, Height: 1, Unit: 1}, ""},
+		{Geometry{Format: Mono12, Width: 4096, Height: 128, Unit: 1460}, ""},
+		{Geometry{Format: 0x0110000c, Width: 1, Height: 1, Unit: 1}, "pixel format BayerGR10 isn't taken"},
+		{Geometry{Format: Mono10p, Width: 8, Height: 3, Unit: 9}, ""},
+		{Geometry{Format: Mono10p, Width: 6, Height: 3, Unit: 9}, "width 6: must be a multiple of 4 in Mono10p"},
+		{Geometry{Format: Mono12p, Width: 7, Height: 3, Unit: 9}, "width 7: must be a multiple of 2 in Mono12p"},
+		{Geometry{Format: YUV422, Width: 7, Height: 3, Unit: 9}, "width 7: must be a multiple of 2 in YUV422_8"},
+		{Geometry{Format: 0x01234567, Width: 1, Height: 1, Unit: 1}, "0x01234567"},
+		{Geometry{Format: Mono8, Width: 0, Height: 1, Unit: 1}, "width 0"},
+		{Geometry{Format: Mono8, Width: 1, Height: largestSide + 1, Unit: 1}, "height 65537"},
+		{Geometry{Format: Mono8, Width: largestSide, Height: largestSide, Unit: 9000}, "at most"},
+		{Geometry{Format: Mono8, Width: 1, Height: 1, Unit: 0}, "packets of 0"},
+		{Geometry{Format: Mono8, Width: 1, Height: 1, Unit: 9, Pad: 1 << 17}, "padded by 131072 bytes"},
+		{Geometry{Format: Mono8, Width: 1, Height: 1, Unit: 9, Extra: 1 << 21}, "chunks of 2097152 bytes"},
+		{Geometry{Format: Mono8, Width: 1, Height: 1 << 15, Unit: 9000, Pad: 1 << 16}, "at most"},
+		{Geometry{Format: Mono8, Width: 1 << 15, Height: 1 << 15, Unit: 1}, "more than there are numbers"},
 	} {
 		err := x.g.Check()
 		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
@@ -479,8 +542,8 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%v: %v, %v", f, g, err)
 		}
 	}
-	if _, err := ParseFormat("Mono12p"); err == nil {
-		t.Error("a packed format")
+	if _, err := ParseFormat("Mono12Packed"); err == nil {
+		t.Error("a format that is not taken")
 	}
 }
 
@@ -497,7 +560,19 @@ func FuzzPackets(f *testing.F) {
 		wide = append(append(wide, byte(len(p))), p...)
 	}
 	f.Add(wide)
+	chunked := g
+	chunked.Pad, chunked.Extra = 3, 40
+	var extra []byte
+	for _, p := range (source{geo: chunked, extra: true}).block(3, 5) {
+		extra = append(append(extra, byte(len(p))), p...)
+	}
+	f.Add(append(extra, whole...))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b)%2 == 0 {
+			g.Pad, g.Extra = 0, 0
+		} else {
+			g.Pad, g.Extra = 3, 40
+		}
 		a, rec := newAssembler(t, g, DefaultTiming(true))
 		now := epoch
 		for n := 0; len(b) > 0; n++ {
@@ -553,6 +628,61 @@ func FuzzParse(f *testing.F) {
 			if y, err := ParseTrailer(x.Append(nil)); err != nil || x != y {
 				t.Fatalf("%+v became %+v, %v", x, y, err)
 			}
+		}
+	})
+}
+
+// The padding of lines is known from the first leader on.
+func TestPadding(t *testing.T) {
+	g := Geometry{Format: Mono8, Width: 10, Height: 9, Unit: 16}
+	padded := g
+	padded.Pad = 2
+	a, rec := newAssembler(t, g, DefaultTiming(true))
+	for id := uint64(1); id < 4; id++ {
+		for _, p := range (source{geo: padded}).block(id, 9) {
+			a.Packet(epoch, p)
+		}
+	}
+	if len(rec.blocks) != 3 {
+		t.Fatalf("%d blocks", len(rec.blocks))
+	}
+	for _, b := range rec.blocks {
+		checkBlock(t, source{geo: g}, b, nil)
+	}
+}
+
+func TestParseChunks(t *testing.T) {
+	chunk := func(id uint32, data ...byte) []byte {
+		return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(data, id), uint32(len(data)))
+	}
+	image := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 1), 5000)
+	b := slices.Concat(image, chunk(7, 1, 2, 3), chunk(8), chunk(9, 4))
+	got, err := ParseChunks(b)
+	if err != nil || len(got) != 3 || got[2].ID != 7 || !bytes.Equal(got[2].Data, []byte{1, 2, 3}) || got[0].ID != 9 ||
+		len(got[1].Data) > 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := ParseChunks(b[1:]); err != nil && got != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := ParseChunks(slices.Concat([]byte{1}, image)); err == nil {
+		t.Error("a chunk is longer than what is there")
+	}
+	if _, err := ParseChunks(bytes.Repeat(chunk(1), maxChunks+1)); err == nil {
+		t.Error("any number of chunks")
+	}
+}
+
+func FuzzParseChunks(f *testing.F) {
+	f.Add([]byte{1, 2, 0, 0, 0, 7, 0, 0, 0, 2})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := ParseChunks(b)
+		n := 0
+		for _, c := range got {
+			n += len(c.Data) + 8
+		}
+		if len(got) > maxChunks || n > len(b) || err != nil && got != nil {
+			t.Fatalf("%d chunks of %d bytes in %d, %v", len(got), n, len(b), err)
 		}
 	})
 }

@@ -34,6 +34,7 @@ const (
 	ExtendedOverhead = 20 + 8 + extendedSize
 	leaderSize       = 36
 	trailerSize      = 8
+	extendedTrailer  = 16
 	// MinPacket and MaxPacket bound a packet's size at the camera.
 	MinPacket = 576
 	MaxPacket = 65535 - 3 // a multiple of 4
@@ -44,8 +45,16 @@ const (
 	packetMask  = 0xffffff
 )
 
-// PayloadImage is the payload type of a block that holds one image and nothing else.
-const PayloadImage = 1
+// Payload types of a block: one image and nothing else, chunks of which the first one is an image, and the bit of one
+// with chunks behind it.
+const (
+	PayloadImage    = 0x0001
+	PayloadChunks   = 0x0004
+	PayloadExtended = 0x4000
+)
+
+// chunksLeader is how long the leader of PayloadChunks is.
+const chunksLeader = 12
 
 // Statuses of packets. An error says that a packet that was asked for again can't be sent.
 const (
@@ -118,8 +127,11 @@ type Leader struct {
 	PadX, PadY       uint16
 }
 
-// ParseLeader reads the data of a leader of an image.
+// ParseLeader reads the data of a leader of an image; that of chunks has a time and nothing else.
 func ParseLeader(b []byte) (l Leader, err error) {
+	if len(b) >= chunksLeader && binary.BigEndian.Uint16(b[2:]) == PayloadChunks {
+		return Leader{PayloadType: PayloadChunks, Timestamp: binary.BigEndian.Uint64(b[4:])}, nil
+	}
 	if len(b) < leaderSize {
 		return l, fmt.Errorf("gvsp: leader of %d bytes: an image's has %d", len(b), leaderSize)
 	}
@@ -143,10 +155,12 @@ func (l Leader) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint16(dst, l.PadY)
 }
 
-// Trailer ends a block. Height is how many lines it has, which may be less than its leader said.
+// Trailer ends a block. Height is how many lines it has, which may be less than its leader said, and Payload how many
+// bytes one with PayloadExtended has, chunks and all; 0 where it doesn't say.
 type Trailer struct {
 	PayloadType uint16
 	Height      uint32
+	Payload     uint32
 }
 
 // ParseTrailer reads the data of a trailer.
@@ -154,12 +168,51 @@ func ParseTrailer(b []byte) (t Trailer, err error) {
 	if len(b) < trailerSize {
 		return t, fmt.Errorf("gvsp: trailer of %d bytes: an image's has %d", len(b), trailerSize)
 	}
-	return Trailer{binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint32(b[4:])}, nil
+	t = Trailer{PayloadType: binary.BigEndian.Uint16(b[2:]), Height: binary.BigEndian.Uint32(b[4:])}
+	if t.PayloadType&PayloadExtended != 0 && len(b) >= extendedTrailer {
+		t.Payload = binary.BigEndian.Uint32(b[trailerSize:])
+	}
+	return t, nil
 }
 
 // Append adds the trailer's data to dst.
 func (t Trailer) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, 0)
 	dst = binary.BigEndian.AppendUint16(dst, t.PayloadType)
-	return binary.BigEndian.AppendUint32(dst, t.Height)
+	dst = binary.BigEndian.AppendUint32(dst, t.Height)
+	if t.PayloadType&PayloadExtended != 0 {
+		dst = binary.BigEndian.AppendUint32(dst, t.Payload)
+		dst = append(dst, 0, 0, 0, 0) // the layout of the chunks
+	}
+	return dst
+}
+
+// Chunk is data that a camera sends behind an image, such as a counter. What an id means its description says.
+type Chunk struct {
+	ID   uint32
+	Data []byte
+}
+
+// maxChunks bounds those of a block.
+const maxChunks = 256
+
+// ParseChunks reads the chunks behind an image, of [Block.Chunks]: data, then an id and the data's length, from the end
+// on. The one that holds the image ends them; of it only the id and length are there.
+func ParseChunks(b []byte) (out []Chunk, err error) {
+	for len(b) >= 8 && len(out) < maxChunks {
+		id, n := binary.BigEndian.Uint32(b[len(b)-8:]), int64(binary.BigEndian.Uint32(b[len(b)-4:]))
+		b = b[:len(b)-8]
+		if n > int64(len(b)) {
+			if len(b) > 0 {
+				return nil, fmt.Errorf("gvsp: chunk %#x of %d bytes, where %d are left", id, n, len(b))
+			}
+			return out, nil // the image
+		}
+		out = append(out, Chunk{id, b[len(b)-int(n):]})
+		b = b[:len(b)-int(n)]
+	}
+	if len(b) > 0 && len(out) == maxChunks {
+		return nil, fmt.Errorf("gvsp: more than %d chunks", maxChunks)
+	}
+	return out, nil
 }

@@ -93,6 +93,13 @@ func (r *Receiver) Stats() Stats {
 	return s
 }
 
+// Open is how many blocks are being assembled.
+func (r *Receiver) Open() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.asm.open)
+}
+
 // idle is how long a read waits where nothing is due.
 const idle = 100 * time.Millisecond
 

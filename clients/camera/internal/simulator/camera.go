@@ -31,6 +31,7 @@ type Config struct {
 	Lines         bool
 	Width, Height int
 	Format        gvsp.PixelFormat
+	Pad           int     // bytes behind each line
 	Rate          float64 // blocks a second
 	// Draw fills a block of the whole sensor; blocks count from 0 with each start.
 	Draw func(block uint64, pixels []byte)
@@ -80,6 +81,7 @@ type Camera struct {
 	unplugged bool
 	kept      []kept
 	stats     Stats
+	events    uint16 // number of the last one
 	dice      *rand.Rand
 }
 
@@ -93,7 +95,7 @@ type kept struct {
 
 // Start starts one.
 func Start(cfg Config) (*Camera, error) {
-	g := gvsp.Geometry{Format: cfg.Format, Width: cfg.Width, Height: cfg.Height, Unit: gvsp.MinPacket}
+	g := gvsp.Geometry{Format: cfg.Format, Width: cfg.Width, Height: cfg.Height, Unit: gvsp.MinPacket, Pad: cfg.Pad}
 	if err := g.Check(); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
@@ -183,7 +185,7 @@ func (c *Camera) serve(conn *net.UDPConn) {
 func (c *Camera) command(from netip.AddrPort, p gvcp.Packet, err error) *gvcp.Packet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unplugged {
+	if c.unplugged || p.Command == gvcp.EventAck {
 		return nil
 	}
 	if err != nil {
@@ -276,6 +278,7 @@ func (c *Camera) release() {
 	c.regs.set(regAcquisition, 0)
 	c.regs.set(regLocked, 0)
 	c.regs.set(gvcp.RegStreamPort, 0)
+	c.regs.set(gvcp.RegMessagePort, 0)
 }
 
 func (c *Camera) read(addr, n uint32) ([]byte, gvcp.Status) {
@@ -389,8 +392,8 @@ func (k *kept) packet(id uint32, extended bool) (p gvsp.Packet, ok bool) {
 	case id == 0:
 		p.Kind, p.Data = gvsp.KindLeader, k.leader.Append(nil)
 	case id == n-1:
-		p.Kind, p.Data = gvsp.KindTrailer, gvsp.Trailer{PayloadType: gvsp.PayloadImage,
-			Height: k.leader.Height}.Append(nil)
+		p.Kind, p.Data = gvsp.KindTrailer, gvsp.Trailer{PayloadType: k.leader.PayloadType,
+			Height: k.leader.Height, Payload: uint32(len(k.pixels))}.Append(nil)
 	case id < n:
 		from := int(id-1) * k.unit
 		p.Kind, p.Data = gvsp.KindPayload, k.pixels[from:min(from+k.unit, len(k.pixels))]
@@ -488,7 +491,12 @@ func (c *Camera) keep(n uint64, whole []byte, clock time.Duration) *kept {
 	l, _ := c.cfg.Format.Layout()
 	r := &c.regs
 	w, h, x, y := int(r.get(regWidth)), int(r.get(regHeight)), int(r.get(regOffsetX)), int(r.get(regOffsetY))
-	size := w * h * l.Bytes
+	row := (w*l.PixelBits + 7) / 8
+	stride := row + c.cfg.Pad
+	size := stride * h
+	if r.get(regChunkMode) != 0 {
+		size += chunkBytes
+	}
 	most := max(2, min(maxKept, keptBytes/size))
 	var k kept
 	if len(c.kept) == most {
@@ -498,8 +506,8 @@ func (c *Camera) keep(n uint64, whole []byte, clock time.Duration) *kept {
 		k.pixels = make([]byte, size)
 	}
 	for i := range h {
-		from := ((y+i)*c.cfg.Width + x) * l.Bytes
-		copy(k.pixels[i*w*l.Bytes:(i+1)*w*l.Bytes], whole[from:])
+		from := ((y+i)*c.cfg.Width + x) * l.PixelBits / 8
+		copy(k.pixels[i*stride:i*stride+row], whole[from:])
 	}
 	k.id = n + 1
 	overhead := gvsp.Overhead
@@ -510,10 +518,56 @@ func (c *Camera) keep(n uint64, whole []byte, clock time.Duration) *kept {
 	}
 	k.unit = int(r.get(gvcp.RegPacketSize)&0xffff) - overhead
 	k.leader = gvsp.Leader{PayloadType: gvsp.PayloadImage, Timestamp: uint64(clock), Format: c.cfg.Format,
-		Width: uint32(w), Height: uint32(h), OffsetX: uint32(x), OffsetY: uint32(y)}
+		Width: uint32(w), Height: uint32(h), OffsetX: uint32(x), OffsetY: uint32(y), PadX: uint16(c.cfg.Pad)}
+	if r.get(regChunkMode) != 0 {
+		k.leader.PayloadType |= gvsp.PayloadExtended
+		appendChunks(k.pixels[:stride*h], k.id, uint64(clock), n*uint64(h))
+	}
+	if r.get(regEvents) != 0 {
+		c.tell(gvcp.Event{ID: frameStart, Block: k.id, Timestamp: uint64(clock)})
+	}
 	c.kept = append(c.kept, k)
 	c.stats.Blocks++
 	return &k
+}
+
+// chunkBytes is what chunks take: the image's, and two of counters, with an id and a length each.
+const chunkBytes = 8 + 16 + 8 + 12 + 8
+
+// linePulses is how far the encoder goes in a line.
+const linePulses = 4
+
+// appendChunks adds chunks behind an image, as description.xml says.
+func appendChunks(b []byte, id, clock, line uint64) {
+	end := func(chunk, n uint32) {
+		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, chunk), n)
+	}
+	end(1, uint32(len(b)))
+	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, id), clock)
+	end(0x1001, 16)
+	b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(b, line), uint32(line*linePulses))
+	end(0x1002, 12)
+}
+
+// frameStart is the id of the event of a block's start.
+const frameStart = 0x9001
+
+// tell sends an event. c.mu is held.
+func (c *Camera) tell(e gvcp.Event) {
+	port := c.regs.get(gvcp.RegMessagePort)
+	if port == 0 || c.unplugged {
+		return
+	}
+	to := netip.AddrPortFrom(netip.AddrFrom4([4]byte(c.regs.at(gvcp.RegMessageAddress))), uint16(port))
+	if c.events++; c.events == 0 {
+		c.events = 1
+	}
+	p := gvcp.Packet{Flags: gvcp.FlagAck, Command: gvcp.EventCmd, ID: c.events}
+	if c.cfg.Extended {
+		p.Flags |= gvcp.FlagExtended
+	}
+	p.Data = gvcp.AppendEvent(nil, e, c.cfg.Extended)
+	_, _ = c.control.WriteToUDPAddrPort(p.Append(nil), to) // nobody may listen
 }
 
 // sendBatch is how many packets go out with one system call.

@@ -35,6 +35,10 @@ const (
 	regExposure      = 0x803c
 	regGain          = 0x8040
 	regLocked        = 0x8044
+	regChunkMode     = 0x8048
+	regPad           = 0x804c
+	regEventSelect   = 0x8050
+	regEvents        = 0x8054
 
 	bootstrapSize = 0x1000
 	ownFirst      = regScanType
@@ -93,9 +97,9 @@ func (r *registers) write(addr, v uint32) gvcp.Status {
 	switch addr {
 	case gvcp.RegHeartbeat:
 		return within(500, 600_000)
-	case gvcp.RegStreamPort:
+	case gvcp.RegStreamPort, gvcp.RegMessagePort:
 		return within(0, 1<<16-1)
-	case gvcp.RegStreamAddress, gvcp.RegPacketDelay:
+	case gvcp.RegStreamAddress, gvcp.RegMessageAddress, gvcp.RegPacketDelay:
 		return within(0, math.MaxUint32)
 	case gvcp.RegPacketSize:
 		size := v & 0xffff
@@ -111,9 +115,11 @@ func (r *registers) write(addr, v uint32) gvcp.Status {
 		return locked(func() gvcp.Status { return within(0, r.get(regSensorWidth)-r.get(regWidth)) })
 	case regOffsetY:
 		return locked(func() gvcp.Status { return within(0, r.get(regSensorHeight)-r.get(regHeight)) })
-	case regMode, regTriggerMode, regLocked, regAcquisition:
+	case regChunkMode:
+		return locked(func() gvcp.Status { return within(0, 1) })
+	case regMode, regTriggerMode, regLocked, regAcquisition, regEvents:
 		return within(0, 1)
-	case regTriggerSelect, regTriggerSource:
+	case regTriggerSelect, regTriggerSource, regEventSelect:
 		return within(0, 0)
 	case regTrigger:
 		return within(1, 1)
@@ -154,6 +160,7 @@ func (r *registers) fill(cfg *Config, local netip.Addr) {
 	text(gvcp.RegUserName, 16, cfg.Name)
 	text(gvcp.RegXMLURL, 512, fmt.Sprintf("Local:polyscan-simulator.xml;%x;%x", xmlAddress, len(description)))
 	r.set(gvcp.RegInterfaces, 1)
+	r.set(gvcp.RegMessageChannels, 1)
 	r.set(gvcp.RegStreamChannels, 1)
 	capability := uint32(1<<31 | 1<<30 | gvcp.CapabilityWriteMem)
 	if !cfg.NoResend {
@@ -171,6 +178,7 @@ func (r *registers) fill(cfg *Config, local netip.Addr) {
 	r.set(regWidth, uint32(cfg.Width))
 	r.set(regHeight, uint32(cfg.Height))
 	r.set(regFormat, uint32(cfg.Format))
+	r.set(regPad, uint32(cfg.Pad))
 	r.set(regRate, math.Float32bits(float32(cfg.Rate)))
 	r.set(regExposure, math.Float32bits(1000))
 }

@@ -1,0 +1,177 @@
+package main
+
+// A folder that fills: each picture is a block, once it is closed or renamed into it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
+)
+
+// pictures are the ends of names of files that are pictures.
+var pictures = map[string]bool{".png": true, ".jpg": true, ".jpeg": true}
+
+// folder is one.
+type folder struct {
+	*feed
+	path  string
+	watch *watcher
+	first string // a file that has come before the stream began
+}
+
+// errOverflow is of a watcher that was too slow for the kernel's queue: files were missed.
+var errOverflow = errors.New("more files came than the kernel keeps in mind")
+
+func (f *folder) open(ctx context.Context) (_ about, err error) {
+	if f.watch, err = watchFolder(f.path); err != nil {
+		return about{}, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.watch.close())
+		}
+	}()
+	if f.geo = f.want; f.geo.Width == 0 {
+		f.notify("the first picture in %s is waited for", f.path)
+	}
+	for f.geo.Width == 0 {
+		if f.first, err = f.file(ctx); err != nil {
+			return about{}, err
+		}
+		if f.geo, err = pictureLayout(filepath.Join(f.path, f.first)); err != nil {
+			f.geo = gvsp.Geometry{}
+			f.notify("%s: %v", f.first, err)
+		}
+	}
+	return about{name: f.name, title: fmt.Sprintf("%s: pictures of %d x %d %v", f.path, f.geo.Width, f.geo.Height, f.geo.Format),
+		geo: f.geo}, nil
+}
+
+func (f *folder) close() error { return f.watch.close() }
+
+// file waits for the next picture.
+func (f *folder) file(ctx context.Context) (string, error) {
+	for {
+		name, err := f.watch.next(ctx)
+		switch {
+		case err != nil:
+			return "", err
+		case strings.HasPrefix(name, "."): // of programs that rename what they have written
+		case !pictures[strings.ToLower(filepath.Ext(name))]:
+			f.notify("%s is no picture (.png, .jpg): it is left alone", name)
+			f.mu.Lock()
+			f.st.Malformed++
+			f.mu.Unlock()
+		default:
+			return name, nil
+		}
+	}
+}
+
+func (f *folder) keep(ctx context.Context, to *sink) error {
+	f.connected(true)
+	for {
+		name, err := f.first, error(nil)
+		if f.first = ""; name == "" {
+			name, err = f.file(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			f.connected(false)
+			return f.watch.close()
+		case errors.Is(err, errOverflow):
+			f.notify("%s: %v: some were missed", f.path, err)
+			f.jump(to, err.Error())
+			continue
+		case err != nil: // the folder has gone, or the disk below it
+			f.connected(false)
+			err = errors.Join(err, f.watch.close())
+			if f.longest == 0 {
+				return err
+			}
+			f.notify("%v", err)
+			f.jump(to, err.Error())
+			if err := f.retry(ctx, func() (err error) {
+				f.watch, err = watchFolder(f.path)
+				return err
+			}); err != nil || ctx.Err() != nil {
+				return err
+			}
+			f.notify("%s is there again", f.path)
+			f.connected(true)
+			continue
+		}
+		// Its name is kept with the part.
+		err = f.block(ctx, to, []gvsp.Datum{{Name: "file", Value: name}}, func(pixels []byte) (int, string) {
+			if err := f.decode(filepath.Join(f.path, name), pixels); err != nil {
+				return 0, fmt.Sprintf("%s: %v", name, err)
+			}
+			return f.geo.Height, ""
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// decode writes a picture's pixels.
+func (f *folder) decode(name string, pixels []byte) error {
+	g, img, err := loadPicture(name, func(g gvsp.Geometry) error {
+		if g.Width != f.geo.Width || g.Height != f.geo.Height {
+			return fmt.Errorf("it is %d x %d: those before it are %d x %d", g.Width, g.Height, f.geo.Width, f.geo.Height)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if g.Format != f.geo.Format {
+		return fmt.Errorf("it is %v: those before it are %v", g.Format, f.geo.Format)
+	}
+	appendPixels(pixels[:0], img)
+	return nil
+}
+
+// pictureLayout is what a picture is.
+func pictureLayout(name string) (gvsp.Geometry, error) {
+	g, _, err := loadPicture(name, func(gvsp.Geometry) error { return nil })
+	return g, err
+}
+
+// loadPicture reads a file that is small enough, and that fits.
+func loadPicture(name string, fits func(gvsp.Geometry) error) (g gvsp.Geometry, _ image.Image, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return g, nil, err
+	}
+	defer f.Close()
+	cfg, _, err := image.DecodeConfig(f)
+	if err != nil {
+		return g, nil, err
+	}
+	// Before its pixels are decoded it has three bytes for each.
+	g = gvsp.Geometry{Format: gvsp.RGB8, Width: cfg.Width, Height: cfg.Height, Unit: gvsp.MinPacket}
+	if err := errors.Join(g.Check(), fits(g)); err != nil {
+		return g, nil, err
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		return g, nil, err
+	}
+	img, _, err := image.Decode(f)
+	if err != nil {
+		return g, nil, err
+	}
+	switch img.(type) {
+	case *image.Gray:
+		g.Format = gvsp.Mono8
+	case *image.Gray16:
+		g.Format = gvsp.Mono16
+	}
+	return g, img, nil
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/polyscan/polyscan/clients/camera/internal/simulator"
+)
+
+// Mistakes of a file are told with file, line and key.
+func TestLineMistakes(t *testing.T) {
+	for _, x := range []struct{ text, want string }{
+		{"", "line.yaml:1: want cameras"},
+		{"- a", "line.yaml:1: want cameras"},
+		{"cameras: []", "line.yaml:1: cameras: want a list of 1 to 256"},
+		{"defaults: {addr: x}", "line.yaml:1: cameras is missing"},
+		{"cameras:\n- name: a\n", "line.yaml:2: source is missing"},
+		{"cameras:\n- source: a\n", "line.yaml:2: name is missing"},
+		{"port: 3\ncameras:\n- source: a\n", `line.yaml:1: "port" is not a setting`},
+		{"cameras:\n- a\n", "line.yaml:2: want a mapping"},
+		{"cameras:\n- name: a\n  source: a\n  adr: x", `line.yaml:4: "adr" is not a setting`},
+		{"cameras:\n- name: a\n  source: a\n  json: true", `line.yaml:4: "json" is not a setting`},
+		{"cameras:\n- name: a\n  source: a\n  limit: mean > 3", "line.yaml:2: camera a: missing flags: --addr=ADDR"},
+		{"cameras:\n- name: a\n  source: a\n  addr: x:1", "line.yaml:2: camera a: give one of --regions FILE"},
+		{"defaults: {addr: 'x:1', limit: mean > 3}\ncameras:\n- name: a\n  source: a\n\n  every: -1",
+			"line.yaml:6: camera a: --every -1"},
+		{"defaults: {addr: 'x:1', limit: mean > 3, every: -1}\ncameras:\n- name: a\n  source: a",
+			"line.yaml:1: camera a: --every -1"},
+		{"cameras:\n- name: a\n  source: a\n  every: x", "line.yaml:4: every: expected a valid 64 bit int"},
+		{"cameras:\n- name: a\n  source: a\n  every: 1\n  every: 2",
+			"line.yaml:5: every is set a second time, first in line 4"},
+		{"cameras:\n- name: a\n  source: a\n  set: [[1]]", "line.yaml:4: set: item 1 is not a plain value"},
+		{"cameras:\n- name: a\n  source: a\n  silence:", "line.yaml:4: silence: the value is missing"},
+		{"cameras:\n- name: a\n  source: '-'", "line.yaml:3: source: want one camera"},
+		{"defaults: {name: a}\ncameras:\n- source: a", "line.yaml:1: name: each camera has its own"},
+		{"defaults: {addr: 'x:1', limit: mean > 3}\ncameras:\n- name: a\n  source: a\n- name: a\n  source: b",
+			"line.yaml:5: name a is taken, by the camera in line 3"},
+		{"cameras: [", "line.yaml: yaml: line 1"},
+		{"a: 1\n---\nb: 2", "line.yaml:2: a second document"},
+	} {
+		if _, err := parseLine("line.yaml", []byte(x.text)); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%q: %v, want %s", x.text, err, x.want)
+		}
+	}
+	r := start(t, "run", filepath.Join(t.TempDir(), "none.yaml"))
+	if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), "no such file") {
+		t.Errorf("%d: %s", code, r.err)
+	}
+}
+
+// The file beside the systemd unit is one.
+func TestLineExample(t *testing.T) {
+	text, err := os.ReadFile("deploy/camera.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := parseLine("camera.yaml", text)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d cameras, %v", len(all), err)
+	}
+	if c := all[0]; len(c.Set) != 2 || c.Set[0] != "ExposureTime=500" || c.Recipe == "" || c.Addr != all[1].Addr {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Cameras of a file stream beside each other into their servers. One that isn't there yet is waited for, and a server
+// that starts anew costs what it had.
+func TestRun(t *testing.T) {
+	s, other := startInspector(t, false), startInspector(t, true)
+	one := simulate(t, func(c *simulator.Config) { c.Serial, c.Rate = "ONE", 100 })
+	l, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := l.LocalAddr().String()
+	l.Close()
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web.Close()
+	file := filepath.Join(t.TempDir(), "line.yaml")
+	text := fmt.Sprintf(`defaults:
+  addr: %s
+  reconnect: 100ms
+  regions: %s
+cameras:
+- {name: one, source: %s, set: [ExposureTime=50, Gain=3]}
+- name: two
+  source: %s
+  addr: %s
+`, s.addr, regionsFile(t, 160, 120), one.Addr(), later, other.addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, "run", file, "--json", "--http", web.Addr().String())
+	count := func(name string) func(string) bool {
+		n := strings.Count(r.out.String(), `"part":"`+name+"-")
+		return func(s string) bool { return strings.Count(s, `"part":"`+name+"-") >= n+10 }
+	}
+	r.out.await(t, "parts of one", count("one"))
+	r.err.await(t, "that two is away", func(s string) bool { return strings.Contains(s, "camera: two: ") })
+	addr, err := net.ResolveUDPAddr("udp4", later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := simulate(t, func(c *simulator.Config) { c.Addr, c.Serial, c.Rate = addr.AddrPort(), "TWO", 100 })
+	r.out.await(t, "parts of two", count("two"))
+	s.stop()
+	r.out.await(t, "parts of two without the server of one", count("two"))
+	s.start()
+	r.err.await(t, "a new session of one", func(s string) bool {
+		return strings.Contains(s,
+			"camera: one: a new session")
+	})
+	r.out.await(t, "parts of one", count("one"))
+	body := get(t, "http://"+web.Addr().String()+"/metrics")
+	for _, want := range []string{`camera_up{camera="one"} 1`, `camera_up{camera="two"} 1`,
+		`camera_verdict_seconds_count{camera="two"} `,
+		`camera_parts_total{camera="two",verdict="PASS"} `} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in\n%s", want, body)
+		}
+	}
+	r.cancel()
+	if code := r.wait(); code != exitFail {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+	rows := map[string][]row{}
+	for _, x := range r.rows(t) {
+		name, _, _ := strings.Cut(x.Part, "-")
+		rows[name] = append(rows[name], x)
+	}
+	for name, all := range rows {
+		i, m := checkRows(t, all)
+		t.Logf("%s: %d parts, %d incomplete, %d missing", name, len(all), i, m)
+	}
+	if two.Stats().Blocks == 0 {
+		t.Error("the second camera did nothing")
+	}
+}

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
+)
+
+// picture is what drawn draws, as an image.
+func picture(block uint64) *image.Gray {
+	m := image.NewGray(image.Rect(0, 0, 160, 120))
+	drawn{160, 120, 5}.draw(block, m.Pix)
+	return m
+}
+
+// A picture counts once it is closed or renamed into the folder, never before, and each has its name with its part.
+// One that is of another size, or no picture at all, is a part that is missing, with the reason.
+func TestFolder(t *testing.T) {
+	s := startInspector(t, false)
+	dir := t.TempDir()
+	r := start(t, "stream", dir+"/", "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "6", "--name",
+		"in")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	write := func(name string, img image.Image) { writePNG(t, filepath.Join(dir, name), img) }
+	var slow bytes.Buffer
+	writePNG(t, filepath.Join(t.TempDir(), "x.png"), picture(4))
+	f, err := os.Create(filepath.Join(dir, "slow.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	write(".hidden.png", picture(0))
+	write("a.png", picture(0))
+	r.out.await(t, "the first part", func(s string) bool { return lines(s) == 1 })
+	write(".b.tmp", picture(1))
+	if err := os.Rename(filepath.Join(dir, ".b.tmp"), filepath.Join(dir, "b.png")); err != nil {
+		t.Fatal(err)
+	}
+	write("notes.txt", picture(0))
+	write("small.png", image.NewGray(image.Rect(0, 0, 3, 3)))
+	if err := os.WriteFile(filepath.Join(dir, "bad.jpg"), []byte("no picture"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.out.await(t, "the fourth part", func(s string) bool { return lines(s) == 4 })
+	// Half of it is written, and read by nobody.
+	good, err := os.ReadFile(filepath.Join(dir, "a.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.Write(good)
+	f.Write(good[:len(good)/2])
+	write("c.png", picture(4))
+	r.out.await(t, "the fifth part", func(s string) bool { return lines(s) == 5 })
+	f.Write(good[len(good)/2:])
+	f.Close()
+	if code := r.wait(); code != exitFail {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+	want := []struct{ file, verdict, why string }{
+		{"a.png", "PASS", ""}, {"b.png", "PASS", ""}, {"small.png", verdictMissing, "it is 3 x 3"}, {"bad.jpg",
+			verdictMissing, "unknown format"},
+		{"c.png", "FAIL", "mean"}, {"slow.png", "PASS", ""},
+	}
+	for i, x := range r.rows(t) {
+		if w := want[i]; x.Data["file"] != w.file || x.Verdict != w.verdict || !strings.Contains(x.Why, w.why) ||
+			x.Part != fmt.Sprintf("in-%d", i) {
+			t.Errorf("row %d: %+v, want %+v", i, x, w)
+		}
+	}
+	if !strings.Contains(r.err.String(), "notes.txt is no picture") {
+		t.Errorf("%s", r.err)
+	}
+}
+
+// A folder that goes away and comes back is watched again.
+func TestFolderComesBack(t *testing.T) {
+	s := startInspector(t, false)
+	dir := filepath.Join(t.TempDir(), "in")
+	make := func() {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	make()
+	r := start(t, "stream", dir, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "2")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	put := func(name string) { writePNG(t, filepath.Join(dir, name), picture(0)) }
+	put("a.png")
+	r.out.await(t, "the first part", func(s string) bool { return lines(s) == 1 })
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	r.err.await(t, "that it is gone", func(s string) bool { return strings.Contains(s, "has gone") })
+	make()
+	r.err.await(t, "that it is back", func(s string) bool { return strings.Contains(s, "there again") })
+	put("b.png")
+	if code := r.wait(); code != exitOK {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+}
+
+// Pixels come from a pipe until it ends; what ends within a block is incomplete, and a named pipe's next writer begins
+// another block.
+func TestPipe(t *testing.T) {
+	s := startInspector(t, false)
+	fifo := filepath.Join(t.TempDir(), "pixels")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip(err)
+	}
+	r := start(t, "stream", fifo, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "4", "--layout",
+		"160x120:Mono8")
+	write := func(b []byte) {
+		f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	half := picture(2).Pix[:160*60+7]
+	write(bytes.Join([][]byte{picture(0).Pix, picture(4).Pix, half}, nil))
+	r.err.await(t, "that the writer has gone", func(s string) bool { return strings.Contains(s, "has gone") })
+	write(picture(0).Pix)
+	if code := r.wait(); code != exitFail {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+	rows := r.rows(t)
+	for i, want := range []string{"PASS", "FAIL", verdictIncomplete, "PASS"} {
+		x := rows[i]
+		if x.Verdict != want || x.Part != fmt.Sprintf("pixels-%d", i) ||
+			(x.MissingLines == 60) != (want == verdictIncomplete) {
+			t.Errorf("%+v, want %s", x, want)
+		}
+	}
+}
+
+func TestStdin(t *testing.T) {
+	s := startInspector(t, true)
+	var in bytes.Buffer
+	for i := range 50 {
+		in.Write(picture(uint64(i)).Pix)
+	}
+	in.Write(make([]byte, 160*3))
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"stream", "-", "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--layout",
+		"160x120:Mono8"},
+		&in, &out, &errs)
+	if code != exitFail || !strings.Contains(out.String(), "51 parts in") || !strings.Contains(out.String(),
+		"40 PASS, 10 FAIL, 1 INCOMPLETE") ||
+		!strings.Contains(out.String(), "standard input: 160 x 120 Mono8, ") {
+		t.Fatalf("%d: %s%s", code, &out, &errs)
+	}
+	// One that says nothing is left when the stream ends.
+	silent, w := io.Pipe()
+	defer w.Close()
+	if code := run(t.Context(), []string{"stream", "-", "--addr", s.addr, "--limit", "mean > 3", "--layout",
+		"160x120:Mono8", "--duration",
+		"20ms"}, silent, &out, &errs); code != exitVoid {
+		t.Errorf("%d: %s", code, &errs)
+	}
+}
+
+// fakeFFmpeg puts scripts in the place of ffmpeg and ffprobe. The one that plays is given its arguments in $ARGS.
+func fakeFFmpeg(t *testing.T, probe, play string) (args string) {
+	t.Helper()
+	dir := t.TempDir()
+	args = filepath.Join(dir, "args")
+	for name, text := range map[string]string{"ffprobe": probe, "ffmpeg": "echo \"$@\" >>" + args + "\n" + play} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return args
+}
+
+const probed = `echo '{"streams":[{"codec_name":"rawvideo","width":160,"height":120,"pix_fmt":"gray"}]}'`
+
+// What ffmpeg says and how it ends is told; a frame that it didn't finish is incomplete.
+func TestFFmpegEnds(t *testing.T) {
+	s := startInspector(t, false)
+	frames := filepath.Join(t.TempDir(), "frames")
+	if err := os.WriteFile(frames, append(picture(0).Pix, picture(0).Pix[:3000]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	video := filepath.Join(t.TempDir(), "belt.mkv")
+	if err := os.WriteFile(video, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name, probe, play string
+		code              int
+		want              []string
+	}{
+		{"whole", probed, "head -c 19200 " + frames, exitOK, []string{"1 parts in", "1 PASS",
+			"belt.mkv: rawvideo, 160 x 120 Mono8"}},
+		{"error", probed, "cat " + frames + "; echo decoding went wrong >&2; exit 7", exitLost,
+			[]string{"camera: ffmpeg: decoding went wrong", "ffmpeg: exit status 7: decoding went wrong", "INCOMPLETE"}},
+		{"early", probed, "cat " + frames, exitLost, []string{"it ended within a frame", "belt-1                INCOMPLETE"}},
+		{"talk", probed, "i=0; while [ $i -lt 90 ]; do echo line $i >&2; i=$((i+1)); done; head -c 19200 " + frames, exitOK,
+			[]string{"ffmpeg: line 19\n", "ffmpeg: 70 more lines"}},
+		{"no video", `echo '{"streams":[]}'`, "", exitUsage, []string{"there is no video"}},
+		{"no probe", "echo it is broken >&2; exit 3", "", exitUsage, []string{"ffprobe: exit status 3: it is broken"}},
+		{"huge", `echo '{"streams":[{"width":70000,"height":1,"pix_fmt":"gray"}]}'`, "", exitUsage, []string{"width 70000"}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			args := fakeFFmpeg(t, x.probe, x.play)
+			var out bytes.Buffer
+			code := run(t.Context(), []string{"stream", video, "--addr", s.addr, "-r", regionsFile(t, 160, 120)}, nil, &out,
+				&out)
+			if code != x.code {
+				t.Fatalf("%d, want %d\n%s", code, x.code, &out)
+			}
+			for _, want := range x.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is not in\n%s", want, &out)
+				}
+			}
+			if x.play != "" {
+				said, _ := os.ReadFile(args)
+				if want := "-protocol_whitelist file -i file:" + video + " -map 0:v:0"; !strings.Contains(string(said), want) ||
+					!strings.HasSuffix(string(said), "-f rawvideo -pix_fmt gray pipe:1\n") {
+					t.Errorf("%s", said)
+				}
+			}
+		})
+	}
+}
+
+// A live source is read anew when it ends, and its process is killed with the stream.
+func TestFFmpegLive(t *testing.T) {
+	s := startInspector(t, false)
+	frame := filepath.Join(t.TempDir(), "frame")
+	if err := os.WriteFile(frame, picture(0).Pix, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		source string
+		args   []string
+		want   string
+	}{
+		{"rtsp://camera.example/1", nil, "-protocol_whitelist rtsp,rtsps,rtp,srtp,tcp,udp,tls,crypto " +
+			"-rtsp_transport tcp -i rtsp://camera.example/1 "},
+		// /dev/null is a device, too, and nothing else of one is here.
+		{"/dev/null", []string{"--layout", "160x120:Mono8"}, "-f v4l2 -video_size 160x120 -i /dev/null "},
+	} {
+		pid := filepath.Join(t.TempDir(), "pid")
+		args := fakeFFmpeg(t, probed, "echo $$ >"+pid+"; cat "+frame+" "+frame+
+			"; [ $(wc -l <$(dirname $0)/args) -gt 1 ] && exec sleep 1000; echo it broke >&2; exit 1")
+		r := start(t, append([]string{"stream", x.source, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json"},
+			x.args...)...)
+		r.out.await(t, "parts of the second process", func(s string) bool { return lines(s) == 4 })
+		r.cancel()
+		if code := r.wait(); code != exitOK || !strings.Contains(r.err.String(), "ffmpeg: exit status 1: it broke") {
+			t.Fatalf("%d: %s", code, r.err)
+		}
+		if said, _ := os.ReadFile(args); strings.Count(string(said), x.want) != 2 {
+			t.Errorf("%s", said)
+		}
+		b, _ := os.ReadFile(pid)
+		if err := exec.Command("kill", "-0", strings.TrimSpace(string(b))).Run(); err == nil {
+			t.Errorf("process %s is still there", b)
+		}
+		for i, o := range r.rows(t) {
+			if o.Verdict != "PASS" || o.Number != uint64(i) {
+				t.Errorf("%+v", o)
+			}
+		}
+	}
+}
+
+// Real ones, where they are installed; stage camera of .ci/run has them.
+func TestFFmpegReal(t *testing.T) {
+	if _, err := exec.LookPath("ffmpeg"); err != nil {
+		if os.Getenv("CAMERA_ARAVIS") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("not installed; stage camera of .ci/run installs it")
+	}
+	s := startInspector(t, false)
+	raw := exec.Command("ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "gray", "-s", "160x120", "-i", "-", "-c:v",
+		"ffv1",
+		filepath.Join(t.TempDir(), "belt.mkv"))
+	for i := range 20 {
+		if raw.Stdin == nil {
+			raw.Stdin = &bytes.Buffer{}
+		}
+		raw.Stdin.(*bytes.Buffer).Write(picture(uint64(i)).Pix)
+	}
+	if out, err := raw.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	video := raw.Args[len(raw.Args)-1]
+	r := start(t, "stream", video, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json")
+	if code := r.wait(); code != exitFail {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+	rows := r.rows(t)
+	if i, m := checkRows(t, rows); len(rows) != 20 || i+m > 0 {
+		t.Errorf("%d parts, %d incomplete, %d missing", len(rows), i, m)
+	}
+	for _, args := range [][]string{
+		{"stream", video, "--layout", "160x121:Mono8"}, {"stream", "/dev/null"}, {"stream", "rtsp://127.0.0.1:1/x"},
+	} {
+		r := start(t, append(args, "--addr", s.addr, "--limit", "mean > 1")...)
+		if code := r.wait(); code != exitLost && code != exitUsage || r.err.String() == "" {
+			t.Errorf("%q: %d: %s", args, code, r.err)
+		} else {
+			t.Logf("%q: %d: %s", args[1:], code, strings.TrimSpace(r.err.String()))
+		}
+	}
+}
+
+func TestSourceRefused(t *testing.T) {
+	dir := t.TempDir()
+	png := filepath.Join(dir, "a.png")
+	writePNG(t, png, picture(0))
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip(err)
+	}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-"}, "--layout has to say"},
+		{[]string{fifo}, "--layout has to say"},
+		{[]string{"./none"}, "no such file"},
+		{[]string{"http://x/y"}, "want rtsp://"},
+		{[]string{png}, "a picture is no stream"},
+		{[]string{dir, "--set", "Width=3"}, "--set: only cameras have it"},
+		{[]string{dir, "--no-resend"}, "--no-resend: only cameras have it"},
+		{[]string{"-", "--layout", "3x3"}, "want WIDTHxHEIGHT:FORMAT"},
+		{[]string{"-", "--layout", "3x3:Gray"}, `pixel format "Gray": want one of Mono8`},
+		{[]string{"-", "--layout", "3x99999:Mono8"}, "height 99999: must be 1 to 65536"},
+		{[]string{"CAM1", "--layout", "3x3:Mono8"}, "a camera says itself"},
+		{[]string{"CAM1", "--reconnect=-1s"}, "--reconnect -1s"},
+	} {
+		r := start(t, append([]string{"stream", "--addr", "localhost:1", "--limit", "mean > 1"}, x.args...)...)
+		if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), x.want) {
+			t.Errorf("%q: %d, %s; want %s", x.args, code, r.err, x.want)
+		}
+	}
+}
+
+// Formats have one name for ffmpeg each, and come back by it.
+func TestRawFormats(t *testing.T) {
+	for f, name := range rawFormats {
+		if got := formatOf(name); got != f {
+			if l, _ := f.Layout(); !l.Colours || got != gvsp.RGB8 && got != f {
+				t.Errorf("%s is %v, want %v", name, got, f)
+			}
+		}
+	}
+	for name, want := range map[string]gvsp.PixelFormat{"gray12be": gvsp.Mono12, "yuv420p": gvsp.RGB8, "": gvsp.RGB8} {
+		if got := formatOf(name); got != want {
+			t.Errorf("%s is %v", name, got)
+		}
+	}
+}
