@@ -6,11 +6,13 @@ import pytest
 import polyscan
 from conftest import amount
 from polyscan import _columns, _results
-from polyscan.v1 import columns_pb2, inspection_pb2, inspection_pb2_grpc
+from polyscan.v1 import columns_pb2, inspection_pb2, inspection_pb2_grpc, region_pb2
 from test_exact import FORMATS, named, random_frame, random_regions
 
 NAMES = ["index", "count", "area", "coverage", "bounds", "centroid", *_results._CHANNEL, *_results._PLACES, "histogram",
-         "below", "above", "percentiles", "verdicts", *_columns.TEXTURES]  # fmt: skip
+         "below", "above", "percentiles", "verdicts", *_columns.TEXTURES, "covered_count", *_columns.COVERED,
+         *_columns.COVERED_BINS]  # fmt: skip
+EVERYTHING = [n.lower().removeprefix("statistic_") for n in region_pb2.Statistic.keys()[1:]] + ["covered_histogram"]
 
 
 def as_rows(client, frame, what):
@@ -80,7 +82,7 @@ def test_chosen(client, rng):
     corners = [(i % 8 * 10, i // 8 * 10) for i in range(48)]
     regions = {f"R{i}": [(x, y), (x + 9, y), (x + 9, y + 9), (x, y + 9)] for i, (x, y) in enumerate(corners)}
     found = client.regions(regions, limits={f"R{i}": "mean < 127" for i in range(0, 48, 2)}).with_scale(0.1)
-    asked = dict(statistics="all", histogram=True, percentiles=[5, 50], texture=polyscan.Texture(counts=True))
+    asked = dict(statistics=EVERYTHING, histogram=True, percentiles=[5, 50], texture=polyscan.Texture(counts=True))
     all = client.reduce(a, found, results="all", **asked)
     want = np.flatnonzero(all.verdicts == polyscan.Verdict.FAIL)
     assert 0 < len(want) < 24
@@ -93,7 +95,8 @@ def test_chosen(client, rng):
 
     fields = {"count": ["count"], "area": ["area"], "coverage": ["coverage"], "bounds": ["bounds"],
               "centroid": ["centroid"], "channels": ["count", *_results._CHANNEL, *_results._PLACES, "histogram",
-                                                     "below", "above", "percentiles", *_columns.TEXTURES]}  # fmt: skip
+                                                     "below", "above", "percentiles", *_columns.TEXTURES,
+                                                     "covered_count", *_columns.COVERED, *_columns.COVERED_BINS]}  # fmt: skip
     for field, columns in {**fields, "verdict": [], "name": [], "limits": []}.items():
         r = client.reduce(a, found, fields=[field], **asked)
         for name in NAMES:
@@ -121,7 +124,7 @@ def test_chosen(client, rng):
 def test_none_failed(client):
     a = np.zeros((30, 40), np.uint8)
     found = client.regions({"all": [(0, 0), (40, 0), (40, 30)]}, limits="mean < 1").with_scale(0.1)
-    r = client.reduce(a, found, results="failed", statistics="all", histogram=True, percentiles=[5, 50],
+    r = client.reduce(a, found, results="failed", statistics=EVERYTHING, histogram=True, percentiles=[5, 50],
                       texture=polyscan.Texture(counts=True))  # fmt: skip
     assert (len(r), r.passed, r.names, r.failed) == (0, True, [], [])
     for name in NAMES:

@@ -279,6 +279,32 @@ def test_over_parts(client):
     assert alone.verdict == polyscan.Verdict.FAIL and "a frame alone" in alone["a"].limits[0].reason
 
 
+def test_covered(client):
+    """Pixels weigh what shapely says that a region covers of them, within the rounding of weights."""
+    shapely = pytest.importorskip("shapely.geometry")
+    rng = np.random.default_rng(19)
+    for n in range(amount(4, 20)):
+        a = rng.integers(0, 256, (7, 9)).astype(np.uint8)
+        ring = [(int(x) / 256, int(y) / 256) for x, y in rng.integers(0, 1792, (3, 2))]
+        got = client.reduce(a, {"a": ring}, statistics=["covered_histogram"])
+        shape = shapely.Polygon(ring)
+        shares = np.array([[shape.intersection(shapely.box(x, y, x + 1, y + 1)).area for x in range(9)] for y in range(7)])
+        bound = 0.5 / 65536 + 1e-9
+        assert abs(got.covered_count[0] - shares.sum()) <= 63 * bound
+        assert abs(got.covered_sum[0] - (shares * a).sum()) <= 63 * 255 * bound
+        histogram = np.bincount(a.ravel(), shares.ravel(), 256)
+        np.testing.assert_allclose(got.covered_histogram[0], histogram, atol=63 * bound)
+        assert got.covered_histogram[0].sum() == got.covered_count[0] and got.covered_below[0] == got.covered_above[0] == 0
+        weights = got.covered_histogram[0]
+        mean = (weights * np.arange(256)).sum() / weights.sum()
+        assert got.covered_mean[0] == pytest.approx(mean, rel=1e-12)
+        variance = (weights * (np.arange(256) - mean) ** 2).sum() / weights.sum()
+        assert got.covered_variance[0] == pytest.approx(variance, rel=1e-9, abs=1e-9)
+        assert got.covered_stddev[0] == np.sqrt(got.covered_variance[0]) and "covered_mean" in got.to_dict()
+    with pytest.raises(AttributeError, match=r'covered_mean was not asked for: call with statistics=\["covered"\]'):
+        client.reduce(a, {"a": ring}).covered_mean
+
+
 def test_textures(client):
     """Textures are those of NumPy, as columns and as rows."""
     rng = np.random.default_rng(18)
@@ -323,3 +349,59 @@ def test_textures(client):
     assert found.texture_offsets == [(1, 0), (1, 1), (0, 1), (-1, 1)] and found.texture_levels == 64
     with pytest.raises(AttributeError, match=r"Texture\(counts=True\)"):
         found.cooccurrence
+
+
+def test_correlations(client):
+    """Correlations are those of NumPy, as columns and as rows, with a golden frame and between channels."""
+    rng = np.random.default_rng(19)
+    for n in range(amount(4, 30)):
+        format = FORMATS[n % len(FORMATS)]
+        a, bits, samples = random_frame(rng, format)
+        regions = random_regions(rng, a.shape)
+        wanted = ["autocorrelation(1,0)", "autocorrelation(-2,3)", 'ncc of "golden" at (1, 1)', "channels", "radial(2)"]
+        b = a[::-1].copy()
+        flipped = samples[::-1]
+        with client.put_frame(b, format=named(format), bits=bits) as golden:
+            result = client.reduce(a, regions, format=named(format), bits=bits, correlate=wanted, golden=golden)
+            rows = client.reduce(a, regions, format=named(format), bits=bits, correlate=wanted, golden={"golden": golden.name})
+        channels = samples.shape[2]
+        assert result.correlations == rows.correlations and len(result.correlations) == 6 + channels
+        rings = [[(dx, dy) for dy in range(-4, 5) for dx in range(-4, 5) if round(np.hypot(dx, dy)) == r] for r in range(3)]
+        for i, (name, xy) in enumerate(regions.items()):
+            (inside,) = masks_of(client, {name: xy}, a.shape)
+
+            def pairs(first, second, offsets):
+                found = []
+                for dx, dy in offsets:
+                    y, x = np.nonzero(inside)
+                    there = (x + dx >= 0) & (x + dx < a.shape[1]) & (y + dy >= 0) & (y + dy < a.shape[0])
+                    y, x = y[there], x[there]
+                    both = inside[y + dy, x + dx]
+                    y, x = y[both], x[both]
+                    found.append(np.stack([first[y, x], second[y + dy, x + dx]]).astype(np.float64))
+                return np.concatenate(found, axis=1)
+
+            for c in range(channels):
+                own = samples[:, :, c]
+                cases = [(own, [(1, 0)], 1), (own, [(-2, 3)], 1), (flipped[:, :, c], [(1, 1)], 1)]
+                cases += [(samples[:, :, k], [(0, 0)], 1) for k in range(channels)]
+                cases += [(own, offsets, 2 if r else 1) for r, offsets in enumerate(rings)]
+                for k, (second, offsets, orders) in enumerate(cases):
+                    at = (i, c, k) if channels > 1 else (i, k)
+                    v = pairs(own, second, offsets)
+                    assert result.correlation_pairs[at] * orders == v.shape[1]
+                    if v.shape[1] == 0:
+                        assert np.isnan(result.covariance[at]) and np.isnan(result.coefficient[at])
+                        continue
+                    scale = max(v.max(), 1) ** 2
+                    np.testing.assert_allclose(result.mean_product[at], (v[0] * v[1]).mean(), rtol=1e-12)
+                    covariance = np.cov(v, bias=True)
+                    np.testing.assert_allclose(result.covariance[at], covariance[0, 1], rtol=1e-9, atol=1e-12 * scale)
+                    if covariance[0, 0] and covariance[1, 1]:
+                        want = np.corrcoef(v)[0, 1]
+                        np.testing.assert_allclose(result.coefficient[at], want, rtol=1e-9, atol=1e-9)
+        assert result[0].coefficient.shape == result.coefficient.shape[1:]
+    with pytest.raises(AttributeError, match="correlate="):
+        client.reduce(a, regions, format=named(format), bits=bits).coefficient
+    with pytest.raises(ValueError, match="want autocorrelation"):
+        client.reduce(a, regions, format=named(format), bits=bits, correlate="mean")

@@ -116,10 +116,13 @@ class Base:
         if shared is None:
             return encoded
         np.copyto(shared, a)
+        again: Any = shared
         if isinstance(frame, _frames.Frame):
-            format, bits = format or frame.format, bits or frame.bits
-            id, part_id = id or frame.id, part_id or frame.part_id
-        out = _frames.encode(shared, self._memory.place, format=format, bits=bits, id=id, part_id=part_id)
+            again = _frames.Frame(
+                shared, format=frame.format, bits=frame.bits, id=frame.id, part_id=frame.part_id, size=frame.size,
+                demosaic=frame.demosaic,
+            )  # fmt: skip
+        out = _frames.encode(again, self._memory.place, format=format, bits=bits, id=id, part_id=part_id)
         out.original, out.kept = encoded.original, shared
         return out
 
@@ -143,6 +146,8 @@ class Base:
         fields: Any = None,
         texture: Any = False,
         colors: Any = None,
+        correlate: Any = (),
+        golden: Any = None,
     ) -> _regions.What:
         if limits is not None:
             if regions is None:
@@ -151,12 +156,13 @@ class Base:
         return _regions.inspection(
             regions,
             recipe,
-            reductions=_regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors),
+            reductions=_regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate),
             method=method,
             priority=priority,
             name=self.name,
             results=results,
             fields=fields,
+            golden=golden,
         )
 
     def _regions_of(

@@ -107,6 +107,7 @@ def put_recipe(
     description: str,
     reductions: region_pb2.Reductions | None,
     expected_version: int | None,
+    frames: dict[str, str],
 ) -> Call[recipe_pb2.Recipe]:
     if not any(r.limits for r in regions.message.regions):
         warnings.warn(f"recipe {name}: no region has limits: it gives no verdict", _errors.InputWarning, stacklevel=3)
@@ -116,7 +117,8 @@ def put_recipe(
         )
     request = recipe_pb2.PutRecipeRequest(
         recipe=recipe_pb2.Recipe(
-            name=name, description=description, region_set=regions.message, reductions=reductions
+            name=name, description=description, region_set=regions.message, reductions=reductions,
+            frames=frames,
         ),
         expected_version=expected_version,
     )

@@ -24,6 +24,14 @@ TEXTURES = {
     "texture_pairs": "pairs", "contrast": "contrast", "homogeneity": "homogeneity", "energy": "energy",
     "correlation": "correlation", "texture_entropy": "entropy", "cooccurrence": "counts",
 }  # fmt: skip
+# Columns of pixels weighted by coverage, and their fields in CoveredColumns and Covered.
+COVERED = {"covered_sum": "sum", "covered_mean": "mean", "covered_variance": "variance", "covered_stddev": "stddev"}
+# Those of their histograms.
+COVERED_BINS = {"covered_histogram": "counts", "covered_below": "below", "covered_above": "above"}
+# Columns of correlations, and their fields in CorrelationColumns and Correlation.
+CORRELATIONS = {
+    "correlation_pairs": "pairs", "mean_product": "product", "covariance": "covariance", "coefficient": "correlation",
+}  # fmt: skip
 _EXACT = 1 << 53  # below it a float holds each integer, and dividing two of them rounds once
 
 
@@ -117,6 +125,20 @@ class Columns:
             if key == "counts":
                 return self._read(name, data, "<u4", n, c, len(t.offsets), t.levels, t.levels) if data or not n else None
             return self._read(name, data, "<u4" if key == "pairs" else "<f8", n, c, len(t.offsets))
+        if name == "covered_count" and m.HasField("covered"):
+            return self._read(name, m.covered.count, "<f8", n)
+        if name in COVERED and m.HasField("covered"):
+            if name == "covered_stddev":
+                return np.sqrt(self._read("covered_variance", m.covered.variance, "<f8", n, c))
+            return self._read(name, getattr(m.covered, COVERED[name]), "<f8", n, c)
+        if name in COVERED_BINS and m.covered.HasField("histogram"):
+            h = m.covered.histogram
+            shape = (n, c, h.bins) if name == "covered_histogram" else (n, c)
+            return self._read(name, getattr(h, COVERED_BINS[name]), "<f8", *shape)
+        if name in CORRELATIONS and m.HasField("correlations"):
+            found = m.correlations
+            key = CORRELATIONS[name]
+            return self._read(name, getattr(found, key), "<u8" if key == "pairs" else "<f8", n, c, len(found.terms))
         if name == "percentiles" and m.percentiles:
             if m.percentile:
                 return self._read(name, m.percentile, "<f8", n, c, len(m.percentiles))
@@ -236,6 +258,9 @@ class Columns:
     def pairs(self) -> tuple[list[tuple[int, int]], int] | None:
         t = self.message.textures
         return ([(o.dx, o.dy) for o in t.offsets], t.levels) if self.message.HasField("textures") else None
+
+    def correlations(self) -> list[region_pb2.CorrelationTerm] | None:
+        return list(self.message.correlations.terms) if self.message.HasField("correlations") else None
 
     def percentiles(self) -> list[float]:
         return list(self.message.percentiles)

@@ -34,6 +34,22 @@ _FORMATS: dict[str, int] = {
 }  # fmt: skip
 _BITS = (8, 10, 12, 14, 16)
 
+
+def _pixel_bits(number: int) -> int:
+    """How many bits of a row a pixel takes that a camera sends, in one number or packed; 0 for other formats."""
+    name = frame_pb2.PixelFormat.Name(number)  # type: ignore[arg-type]
+    if name.startswith("PIXEL_FORMAT_YUV422"):
+        return 16
+    if not name.startswith(("PIXEL_FORMAT_BAYER_", "PIXEL_FORMAT_MONO")):
+        return 0
+    return next(bits for end, bits in (("16LE", 16), ("10P", 10), ("12P", 12), ("8", 8)) if name.endswith(end))
+
+
+def _wide(number: int) -> bool:
+    """Whether samples are of 16 bits of which fewer may be used."""
+    return number == GRAY16LE or CHANNELS.get(number) is None and frame_pb2.PixelFormat.Name(number).endswith("16LE")  # type: ignore[arg-type]
+
+
 Place = Callable[[Array], "tuple[int, int] | None"]
 """Finds the lease and the offset of an array's first byte in shared memory; None where it lies elsewhere."""
 
@@ -71,14 +87,16 @@ class Resident:
 class Frame:
     """A frame, and what its pixels alone don't say.
 
-    format is "rgb" (the default) or "bgr" for three samples a pixel. bits is how many of the low bits of a uint16 are
-    used: 10, 12, 14 or 16, the default. id is the caller's own name of the frame, and comes back in the result, as does
+    format is "rgb" (the default) or "bgr" for three samples a pixel; "bayer_rg8" and its like for arrays of uint8, and
+    "bayer_rg16le" for those of uint16, whose pixels have one colour each. The others, packed and YUV, are raw bytes.
+    demosaic says how colours of Bayer are interpolated: "bilinear" (the default) or "malvar_he_cutler". bits is how many
+    of the low bits of a uint16 are used: 10, 12, 14 or 16, the default. id is the caller's own name of the frame, and comes back in the result, as does
     part_id, the serial number of the part that it shows, which others see. size,
     (width, height), and format, with stride where rows are longer than their pixels, say what raw bytes are; bytes
     without a size are an image file.
     """
 
-    __slots__ = ("bits", "format", "id", "part_id", "size", "source", "stride", "__weakref__")
+    __slots__ = ("bits", "demosaic", "format", "id", "part_id", "size", "source", "stride", "__weakref__")
 
     def __init__(
         self,
@@ -90,6 +108,7 @@ class Frame:
         part_id: str = "",
         size: tuple[int, int] | None = None,
         stride: int = 0,
+        demosaic: str | None = None,
     ) -> None:
         if isinstance(source, (Frame, frame_pb2.Frame)):
             raise TypeError(f"Frame of a {type(source).__name__}: it says its format itself")
@@ -100,6 +119,7 @@ class Frame:
         self.part_id = part_id
         self.size = size
         self.stride = stride
+        self.demosaic = demosaic
         if stride and not size:
             raise ValueError(f"stride {stride}: only raw bytes with a size have one; arrays have strides of their own")
 
@@ -135,6 +155,14 @@ def encode(
     part_id: str = "",
 ) -> Encoded:
     """Make a frame what the server takes. place finds memory that the server maps."""
+    if isinstance(frame, Frame) and frame.demosaic:
+        plain = Frame(frame.source, format=frame.format, bits=frame.bits, id=frame.id, part_id=frame.part_id,
+                      size=frame.size, stride=frame.stride)  # fmt: skip
+        encoded = encode(plain, place, format=format, bits=bits, id=id, part_id=part_id)
+        head = frame_pb2.Frame.FromString(encoded.head)
+        head.layout.demosaic = enum_value(frame_pb2.Demosaic, "DEMOSAIC_", frame.demosaic, "demosaic")
+        encoded.head = head.SerializeToString()
+        return encoded
     original: Any = frame
     source: Any = frame
     size, stride = None, 0
@@ -170,8 +198,9 @@ def encode(
 
 
 def _layout(width: int, height: int, number: Any, stride: int, bits: int | None) -> frame_pb2.FrameLayout:
-    if bits is not None and (bits not in _BITS or (bits == 8) != (number != GRAY16LE)):
-        raise ValueError(f"bits {bits}: want 10, 12, 14 or 16 for uint16, and 8 for others")
+    own = _pixel_bits(number)
+    if bits is not None and (bits not in _BITS or (bits == 8) != (not _wide(number))) and bits != own:
+        raise ValueError(f"bits {bits}: want 10, 12, 14 or 16 for uint16, and {own or 8} for others")
     return frame_pb2.FrameLayout(
         width=width, height=height, pixel_format=number, stride=stride, significant_bits=bits or 0
     )
@@ -200,8 +229,9 @@ def _raw_bytes(
     if format is None:
         raise ValueError("raw bytes: format is missing, such as \"gray\"")
     number = _number(format)
-    sample = 2 if number == GRAY16LE else 1
-    row = width * CHANNELS[number] * sample
+    sample = 2 if _wide(number) else 1
+    coded = number not in CHANNELS
+    row = (width * _pixel_bits(number) + 7) // 8 if coded else width * CHANNELS[number] * sample
     stride = stride or row
     if width < 1 or height < 1 or stride < row:
         raise ValueError(f"raw bytes: {width}x{height} with a stride of {stride}: a row takes {row}")
@@ -209,6 +239,9 @@ def _raw_bytes(
     need = stride * (height - 1) + row
     if data.size not in (need, stride * height):
         raise ValueError(f"raw bytes: {data.size} of them: {width}x{height} with a stride of {stride} takes {need}")
+    if coded:
+        rows: Array = np.lib.stride_tricks.as_strided(data, shape=(height, row), strides=(stride, 1))
+        return _rows(rows, width, number, bits, ids, original, place)
     shape = (height, width, CHANNELS[number]) if CHANNELS[number] > 1 else (height, width)
     strides = (stride, CHANNELS[number] * sample, sample)[: len(shape)]
     array: Array = np.lib.stride_tricks.as_strided(data.view(), shape=shape, strides=strides) if sample == 1 else (
@@ -228,11 +261,17 @@ def _array(
         raise ValueError(f"a frame of {width}x{height} pixels")
     if a.dtype == np.dtype(">u2"):
         a = a.astype("<u2")
+    return _rows(a, width, number, bits, ids, original, place)
+
+
+def _rows(a: Array, width: int, number: int, bits: int | None, ids: Ids, original: Any, place: Place | None) -> Encoded:
+    """An array whose rows are those of a frame: samples, or bytes of what cameras send."""
+    height = a.shape[0]
     found = place(a) if place else None
     if found and row_strides(a):
         lease, offset = found
         stride = a.strides[0] if height > 1 else 0
-        row = width * CHANNELS[number] * a.itemsize
+        row = int(np.prod(a.shape[1:])) * a.itemsize
         m = frame_pb2.Frame(
             encoding=frame_pb2.ENCODING_RAW,
             **ids,
@@ -255,13 +294,13 @@ def array_format(a: Array, format: str | None) -> int:
     channels = 1 if a.ndim == 2 else a.shape[2] if a.ndim == 3 else 0
     if a.dtype == np.uint8 and channels in (1, 3, 4):
         number = number or {1: GRAY8, 3: RGB8, 4: RGBA8}[channels]
-        if number == GRAY16LE or CHANNELS[number] != channels:
+        if _wide(number) or CHANNELS.get(number, _pixel_bits(number) // 8) != channels or _pixel_bits(number) > 8:
             raise ValueError(f"{what}: it has {channels} samples a pixel, which is no {format}")
         return number
     if a.dtype in (np.dtype("<u2"), np.dtype(">u2")) and channels == 1:
-        if number not in (0, GRAY16LE):
+        if number and not _wide(number):
             raise ValueError(f"{what}: it is gray of 16 bits, which is no {format}")
-        return GRAY16LE
+        return number or GRAY16LE
     raise TypeError(
         f"{what}: a frame is height x width, or height x width x 3 or 4, of uint8, or height x width of uint16; convert"
         " it first, so that you decide how values are scaled"

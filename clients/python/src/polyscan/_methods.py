@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Callable, Iterable, Sequence, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Iterator, Callable, Iterable, Mapping, Sequence, TypeVar, cast
 
 import grpc
 import numpy as np
@@ -116,6 +116,8 @@ class Methods(Base):
         histogram: bool | int | tuple[int, float, float] = False,
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         colors: _regions.Colors = None,
+        correlate: str | Iterable[str] = (),
+        golden: str | _frames.Resident | Mapping[str, str | _frames.Resident] | None = None,
         results: str | None = None,
         fields: Iterable[str] | None = None,
         method: str | None = None,
@@ -134,6 +136,9 @@ class Methods(Base):
         offsets (dx, dy) of the second from the first, True for four neighbours, or polyscan.Texture for levels and counts.
         colors are channels to derive from colours: "gray" (BT.601), "gray709", "hsv", "lab", a matrix of 3 x 3 that red,
         green and blue are multiplied by, or several of these.
+        correlate asks for correlation_pairs, mean_product, covariance and coefficient of pairs of pixels, as limits spell
+        them: "autocorrelation(8,0)", "radial(32)" for all distances up to 32, 'ncc of "golden" at (0,0)' for a frame that the
+        server keeps, which golden says, "ncc of the frame before" in streams, "channels".
         format is "bgr" for arrays of OpenCV; bits says how many of the bits of a uint16 are used.
 
         results="failed" brings back the regions that failed, and no others. fields are what comes back of each: name,
@@ -142,7 +147,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields, texture, colors,
+            priority, results, fields, texture, colors, correlate, golden,
         )  # fmt: skip
         return self._call(_calls.reduce(self._encode(frame, format, bits, id, part_id), what), timeout)
 
@@ -174,6 +179,8 @@ class Methods(Base):
         histogram: bool | int | tuple[int, float, float] = False,
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         colors: _regions.Colors = None,
+        correlate: str | Iterable[str] = (),
+        golden: str | _frames.Resident | Mapping[str, str | _frames.Resident] | None = None,
         results: str | None = None,
         fields: Iterable[str] | None = None,
         method: str | None = None,
@@ -191,7 +198,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields, texture, colors,
+            priority, results, fields, texture, colors, correlate, golden,
         )  # fmt: skip
         kind = _streams.reducing(what)
         return self._exchange(kind, frames, format, bits, window, timeout)
@@ -239,11 +246,11 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            None, results, fields, colors,
+            None, results, fields, False, colors,
         )  # fmt: skip
         shape = _scan.strip_shape(strip_lines, width, format, dtype)
         opening = _scan.opening(
-            what, shape, dtype, format, bits, part_lines, every_lines, marked, line_rate, latency_budget,
+            what, shape, width, dtype, format, bits, part_lines, every_lines, marked, line_rate, latency_budget,
             reorder_strips, name,
         )  # fmt: skip
         return self._open_scan(
@@ -316,14 +323,17 @@ class Methods(Base):
         histogram: bool | int | tuple[int, float, float] = False,
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         colors: _regions.Colors = None,
+        correlate: str | Iterable[str] = (),
+        golden: str | _frames.Resident | Mapping[str, str | _frames.Resident] | None = None,
         expected_version: int | None = None,
         timeout: float | None = None,
     ) -> recipe_pb2.Recipe:
         """Store a new version of a recipe, and return it without its regions. With expected_version the latest version
         must be that one (0: the name is new), or it is Aborted."""
         found = self._regions_of(regions, limits)
-        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors)
-        return self._call(_calls.put_recipe(name, found, description, wanted, expected_version), timeout)
+        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
+        frames = _regions.golden_frames(golden)
+        return self._call(_calls.put_recipe(name, found, description, wanted, expected_version, frames), timeout)
 
     def get_recipe(self, recipe: str, *, timeout: float | None = None) -> recipe_pb2.Recipe:
         """A recipe by NAME, its latest version, or NAME@VERSION."""

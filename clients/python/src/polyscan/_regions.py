@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable as IterableABC
 from functools import cached_property
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
@@ -395,6 +396,39 @@ def _numbers(a: Any) -> bool:
     )  # fmt: skip
 
 
+_PAIR = r"\(\s*([+-]?\d+)\s*,\s*([+-]?\d+)\s*\)"
+_LAG = re.compile(rf"autocorrelation\s*{_PAIR}", re.I)
+_RADIAL = re.compile(r"radial\s*\(\s*(\d+)\s*\)", re.I)
+_FRAME = re.compile(rf'ncc\s+of\s+(?:"([^"]+)"|the\s+frame\s+before)(?:\s+at\s*{_PAIR})?', re.I)
+
+
+def correlation(text: str) -> region_pb2.CorrelationTerm:
+    """A correlation as limits spell it: "autocorrelation(8,0)", "radial(32)", 'ncc of "golden" at (0,0)' and "ncc of the
+    frame before"; or "channels" for all pairs of channels."""
+    text = text.strip()
+    if m := _LAG.fullmatch(text):
+        offset = region_pb2.PixelOffset(dx=int(m[1]), dy=int(m[2]))
+        return region_pb2.CorrelationTerm(kind=region_pb2.CORRELATION_KIND_LAG, offset=offset)
+    if m := _RADIAL.fullmatch(text):
+        return region_pb2.CorrelationTerm(kind=region_pb2.CORRELATION_KIND_RADIAL, radius=int(m[1]))
+    if m := _FRAME.fullmatch(text):
+        offset = region_pb2.PixelOffset(dx=int(m[2] or 0), dy=int(m[3] or 0))
+        return region_pb2.CorrelationTerm(kind=region_pb2.CORRELATION_KIND_FRAME, frame=m[1] or "", offset=offset)
+    if text.lower() == "channels":
+        return region_pb2.CorrelationTerm(kind=region_pb2.CORRELATION_KIND_CHANNEL)
+    raise ValueError(
+        f'correlate {text!r}: want autocorrelation(8,0), radial(32), ncc of "golden" at (0,0), ncc of the frame before or channels'
+    )
+
+
+def golden_frames(golden: Any) -> dict[str, str]:
+    """Names of resident frames by the names that correlations and limits have for them; a frame alone is "golden"."""
+    if golden is None:
+        return {}
+    of = golden if isinstance(golden, Mapping) else {"golden": golden}
+    return {name: frame if isinstance(frame, str) else frame.name for name, frame in of.items()}
+
+
 def reductions(
     statistics: str | Iterable[str] | None,
     percentiles: Sequence[float] | None,
@@ -402,18 +436,20 @@ def reductions(
     histogram: bool | int | tuple[int, float, float],
     texture: bool | Sequence[tuple[int, int]] | Texture = False,
     colors: Colors = None,
+    correlate: str | Iterable[str] = (),
 ) -> region_pb2.Reductions | None:
     """What to compute; None for the recipe's, or the server's default."""
     names: list[str]
+    correlations = [correlation(c) for c in ([correlate] if isinstance(correlate, str) else correlate)]
     if statistics is None:
-        if percentiles is None and not histogram and not texture and colors is None:
+        if percentiles is None and not histogram and not texture and not correlations and colors is None:
             return None
         names = list(_DEFAULT)
     elif isinstance(statistics, str):
         names = list(_wire.names(region_pb2.Statistic, "STATISTIC_")) if statistics == "all" else [statistics]
     else:
         names = list(statistics)
-        if not names and percentiles is None and not histogram and not texture and colors is None:
+        if not names and percentiles is None and not histogram and not texture and not correlations and colors is None:
             raise ValueError("statistics: none is given")
     out = region_pb2.Reductions()
     _colors(colors, out)
@@ -433,6 +469,12 @@ def reductions(
         out.cooccurrence.levels, out.cooccurrence.counts = wanted.levels, wanted.counts
         for dx, dy in wanted.offsets:
             out.cooccurrence.offsets.add(dx=dx, dy=dy)
+    for name in ("covered", "covered_histogram"):
+        if name in names:
+            out.covered.histogram |= name == "covered_histogram"
+            out.covered.SetInParent()
+            names = [n for n in names if n != name]
+    out.correlations.extend(correlations)
     numbers = [
         {"min_at": 7, "max_at": 8}.get(n) or _wire.enum_value(region_pb2.Statistic, "STATISTIC_", n, "statistic")
         for n in names
@@ -464,6 +506,7 @@ def inspection(
     name: str = "",
     results: str | None = None,
     fields: Iterable[str] | None = None,
+    golden: Any = None,
 ) -> What:
     if (regions is None) == (recipe is None):
         raise TypeError("want either regions or a recipe")
@@ -473,6 +516,7 @@ def inspection(
         work_class=work_class(priority),
         name=name,
         result=result_options(results, fields),
+        frames=golden_frames(golden),
     )
     if recipe is not None:
         rest.recipe.CopyFrom(recipe_ref(recipe))

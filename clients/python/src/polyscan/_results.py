@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyscan import _wire
-from polyscan._columns import MILLIMETRES, TEXTURES, Columns, values_of
+from polyscan._columns import CORRELATIONS, COVERED, COVERED_BINS, MILLIMETRES, TEXTURES, Columns, values_of
 from polyscan._errors import Error, from_status
 from polyscan.v1 import frame_pb2, inspection_pb2, region_pb2, scan_pb2
 
@@ -131,8 +131,29 @@ class Rows:
             return np.array([
                 (r.centroid_mm.x, r.centroid_mm.y) if r.HasField(name) else (np.nan, np.nan) for r in rows
             ], np.float64).reshape(n, 2)  # fmt: skip
+        if name == "covered_count":
+            if not any(r.HasField(name) for r in rows):
+                return None
+            return np.fromiter((r.covered_count for r in rows), np.float64, n)
         if not c:
             return None
+        if name in COVERED:
+            if not any(s.HasField("covered") for r in rows for s in r.channels):
+                return None
+            key = COVERED[name]  # the sum is there where the rest is not
+            return np.array([
+                getattr(s.covered, key) if s.HasField("covered") and (key == "sum" or s.covered.HasField(key)) else np.nan
+                for r in rows for s in r.channels
+            ], np.float64).reshape(n, c)  # fmt: skip
+        if name in COVERED_BINS:
+            histograms = [s.covered.histogram for r in rows for s in r.channels if s.covered.HasField("histogram")]
+            if not histograms:
+                return None
+            key, bins = COVERED_BINS[name], len(histograms[0].counts)
+            nothing: Any = [0.0] * bins if key == "counts" else 0.0  # of channels derived from colours
+            return np.array([
+                getattr(s.covered.histogram, key) if s.covered.HasField("histogram") else nothing for r in rows for s in r.channels
+            ], np.float64).reshape((n, c, bins) if key == "counts" else (n, c))  # fmt: skip
         if name in _CHANNEL:
             key, kind, empty = _CHANNEL[name]
             if not self._asked(key):
@@ -175,6 +196,14 @@ class Rows:
                 return None
             number: Any = np.uint32 if key in ("pairs", "counts") else np.float64
             return np.array(all_of, number).reshape((n, c, len(asked[0])) + ((asked[1], asked[1]) if key == "counts" else ()))
+        if name in CORRELATIONS:
+            key = CORRELATIONS[name]
+            terms = self.correlations()
+            if terms is None:
+                return None
+            every = [getattr(t, key) if key == "pairs" or t.HasField(key) else np.nan
+                     for r in rows for s in r.channels for t in s.correlations]  # fmt: skip
+            return np.array(every, np.uint64 if key == "pairs" else np.float64).reshape(n, c, len(terms))
         if name == "percentiles":
             at = self.percentiles()
             if not at:
@@ -198,6 +227,13 @@ class Rows:
             for s in r.channels:
                 if s.textures:
                     return [(t.offset.dx, t.offset.dy) for t in s.textures], s.textures[0].levels
+        return None
+
+    def correlations(self) -> list[region_pb2.CorrelationTerm] | None:
+        for r in self.rows:
+            for s in r.channels:
+                if s.correlations:
+                    return [t.of for t in s.correlations]
         return None
 
     def percentiles(self) -> list[float]:
@@ -471,6 +507,45 @@ class RegionTable:
         return found
 
     @property
+    def covered_count(self) -> Array:
+        """The area that each region covers of the frame, in pixels: the sum of the weights of its pixels."""
+        return self._column("covered_count")
+
+    @property
+    def covered_sum(self) -> Array:
+        """Of samples, weighted by the share of each pixel that the region covers; as all that follow."""
+        return self._column("covered_sum")
+
+    @property
+    def covered_mean(self) -> Array:
+        """NaN where a region covers nothing, and of channels derived from colours."""
+        return self._column("covered_mean")
+
+    @property
+    def covered_variance(self) -> Array:
+        """Of the population."""
+        return self._column("covered_variance")
+
+    @property
+    def covered_stddev(self) -> Array:
+        return self._column("covered_stddev")
+
+    @property
+    def covered_histogram(self) -> Array:
+        """Pixels in fractions, for each bin in the last axis."""
+        return self._column("covered_histogram")
+
+    @property
+    def covered_below(self) -> Array:
+        """Pixels of samples below the bins of covered_histogram."""
+        return self._column("covered_below")
+
+    @property
+    def covered_above(self) -> Array:
+        """Pixels of samples at or above the end of the bins of covered_histogram."""
+        return self._column("covered_above")
+
+    @property
     def texture_pairs(self) -> Array:
         """uint32: how many pairs of pixels there are, with the offsets in the last axis."""
         return self._column("texture_pairs")
@@ -504,6 +579,34 @@ class RegionTable:
     def cooccurrence(self) -> Array:
         """uint32: counts of pairs by the level of the first and of the second pixel, in the last two axes."""
         return self._column("cooccurrence")
+
+    @property
+    def correlations(self) -> list[str]:
+        """What is in the last axis of coefficient and the other correlations, as limits spell it."""
+        found = self._store.correlations()
+        if found is None:
+            raise AttributeError(_not_asked_for("coefficient"))
+        return [_spelled(t) for t in found]
+
+    @property
+    def correlation_pairs(self) -> Array:
+        """uint64: how many pairs of pixels there are, with the correlations in the last axis."""
+        return self._column("correlation_pairs")
+
+    @property
+    def mean_product(self) -> Array:
+        """float64, with the correlations in the last axis, as the two below: mean of a * b. NaN without pairs."""
+        return self._column("mean_product")
+
+    @property
+    def covariance(self) -> Array:
+        """Mean of a * b less the product of the means."""
+        return self._column("covariance")
+
+    @property
+    def coefficient(self) -> Array:
+        """The covariance over the root of both variances, -1 to 1; NaN where one is 0."""
+        return self._column("coefficient")
 
     @property
     def histogram_range(self) -> tuple[float, float]:
@@ -573,8 +676,8 @@ class RegionTable:
         index of each region where names were not asked for."""
         out: dict[str, Any] = {"index": self.index} if self._store.names() is None else {"name": self.names}
         out["verdict"] = [Verdict(v).name for v in self.verdicts]
-        out.update(self._available(("count", "area", "coverage", "count_mm2", "area_mm2")))
-        for name, a in self._available(tuple(_CHANNEL)):
+        out.update(self._available(("count", "area", "coverage", "covered_count", "count_mm2", "area_mm2")))
+        for name, a in self._available((*_CHANNEL, *COVERED)):
             if a.ndim == 1:
                 out[name] = a
             else:
@@ -619,6 +722,17 @@ class RegionTable:
 _FIELDS = ("name", "count", "area", "coverage", "bounds", "limits")  # that all results have, where no fields are chosen
 
 
+def _spelled(t: region_pb2.CorrelationTerm) -> str:
+    at = f"({t.offset.dx},{t.offset.dy})"
+    if t.kind == region_pb2.CORRELATION_KIND_RADIAL:
+        return f"radial({t.radius})"
+    if t.kind == region_pb2.CORRELATION_KIND_FRAME:
+        return f'ncc of "{t.frame}" at {at}' if t.frame else f"ncc of the frame before at {at}"
+    if t.kind == region_pb2.CORRELATION_KIND_CHANNEL:
+        return f"correlation({channel_name(getattr(t, 'with'))})"
+    return f"autocorrelation{at}"
+
+
 def _not_asked_for(name: str) -> str:
     if name in MILLIMETRES:
         return f'{name} needs regions with a scale, Regions.with_scale(mm), and {MILLIMETRES[name]}'
@@ -626,10 +740,13 @@ def _not_asked_for(name: str) -> str:
         return f'{name} was not asked for: call with fields=[..., "{name}"]'
     asked = {"histogram": "histogram=True", "below": "histogram=True", "above": "histogram=True",
              "percentiles": "percentiles=[...]", **dict.fromkeys(TEXTURES, "texture=True"),
+             **dict.fromkeys(CORRELATIONS, "correlate=[...]"),
              "cooccurrence": "texture=polyscan.Texture(counts=True)",
+             **dict.fromkeys(("covered_count", *COVERED), 'statistics=["covered"]'),
+             **dict.fromkeys(COVERED_BINS, 'statistics=["covered_histogram"]'),
              **dict.fromkeys(("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"),
                              'statistics=["distances"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
-    if name not in TEXTURES:
+    if name not in TEXTURES and name not in CORRELATIONS and not name.startswith("covered_"):
         asked += ', or statistics="all"'
     field = "centroid" if name == "centroid" else "channels"
     return f'{name} was not asked for: call with {asked}; fields, if any, must have "{field}"'
@@ -682,7 +799,7 @@ class Region:
 
 _REGION_COLUMNS = {
     "index", "count", "area", "coverage", "bounds", "centroid", *MILLIMETRES, *_CHANNEL, *_PLACES, "histogram", "cumulative", "below", "above",
-    "percentiles", *TEXTURES,
+    "percentiles", *TEXTURES, *CORRELATIONS,
 }  # fmt: skip
 
 

@@ -97,13 +97,17 @@ class Stats:
 
 
 def strip_shape(lines: int, width: int, format: str | None, dtype: Any) -> tuple[int, ...]:
-    channels = _frames.CHANNELS[_frames._number(format)] if format else 1
+    number = _frames._number(format) if format else _frames.GRAY8
+    if number not in _frames.CHANNELS:  # rows of bytes
+        return (lines, (width * _frames._pixel_bits(number) + 7) // 8)
+    channels = _frames.CHANNELS[number]
     return (lines, width, channels) if channels > 1 else (lines, width)
 
 
 def opening(
     what: _regions.What,
     shape: tuple[int, ...],
+    width: int,
     dtype: Any,
     format: str | None,
     bits: int | None,
@@ -117,12 +121,14 @@ def opening(
 ) -> scan_pb2.ScanOpen:
     if marked and every_lines:
         raise TypeError("want either every_lines or marked")
-    number = _frames.array_format(np.empty(shape, dtype), format)
-    if shape[0] < 1 or shape[1] < 1:
-        raise ValueError(f"strip_lines {shape[0]}, width {shape[1]}: must be 1 or more")
+    number = _frames._number(format) if format else 0
+    if number in _frames.CHANNELS or not number:
+        number = _frames.array_format(np.empty(shape, dtype), format)
+    if shape[0] < 1 or width < 1:
+        raise ValueError(f"strip_lines {shape[0]}, width {width}: must be 1 or more")
     out = scan_pb2.ScanOpen(
         inspection=what.message(),
-        layout=_frames._layout(shape[1], shape[0], number, 0, bits),
+        layout=_frames._layout(width, shape[0], number, 0, bits),
         line_rate=line_rate,
         part_lines=part_lines,
         latency_budget=_wire.duration(latency_budget),

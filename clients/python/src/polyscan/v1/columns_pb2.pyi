@@ -25,6 +25,50 @@ RESULT_FORM_COLUMNS: ResultForm
 RESULT_FORM_ROWS: ResultForm
 RESULT_FORM_UNSPECIFIED: ResultForm
 
+class CorrelationColumns(_message.Message):
+    __slots__ = ["correlation", "covariance", "pairs", "product", "terms"]
+    CORRELATION_FIELD_NUMBER: _ClassVar[int]
+    COVARIANCE_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCT_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    correlation: bytes
+    covariance: bytes
+    pairs: bytes
+    product: bytes
+    terms: _containers.RepeatedCompositeFieldContainer[_region_pb2.CorrelationTerm]
+    def __init__(self, terms: _Optional[_Iterable[_Union[_region_pb2.CorrelationTerm, _Mapping]]] = ..., pairs: _Optional[bytes] = ..., product: _Optional[bytes] = ..., covariance: _Optional[bytes] = ..., correlation: _Optional[bytes] = ...) -> None: ...
+
+class CoveredColumns(_message.Message):
+    __slots__ = ["count", "histogram", "mean", "sum", "variance"]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    SUM_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    count: bytes
+    histogram: CoveredHistogramColumns
+    mean: bytes
+    sum: bytes
+    variance: bytes
+    def __init__(self, count: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., mean: _Optional[bytes] = ..., variance: _Optional[bytes] = ..., histogram: _Optional[_Union[CoveredHistogramColumns, _Mapping]] = ...) -> None: ...
+
+class CoveredHistogramColumns(_message.Message):
+    __slots__ = ["above", "below", "bins", "counts", "lower", "upper"]
+    ABOVE_FIELD_NUMBER: _ClassVar[int]
+    BELOW_FIELD_NUMBER: _ClassVar[int]
+    BINS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    LOWER_FIELD_NUMBER: _ClassVar[int]
+    UPPER_FIELD_NUMBER: _ClassVar[int]
+    above: bytes
+    below: bytes
+    bins: int
+    counts: bytes
+    lower: float
+    upper: float
+    def __init__(self, bins: _Optional[int] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., counts: _Optional[bytes] = ..., below: _Optional[bytes] = ..., above: _Optional[bytes] = ...) -> None: ...
+
 class HistogramColumns(_message.Message):
     __slots__ = ["above", "below", "bins", "counts", "full", "lower", "upper"]
     ABOVE_FIELD_NUMBER: _ClassVar[int]
@@ -62,14 +106,20 @@ class LimitColumns(_message.Message):
     def __init__(self, ends: _Optional[bytes] = ..., expression: _Optional[_Union[TextColumn, _Mapping]] = ..., verdict: _Optional[bytes] = ..., value: _Optional[bytes] = ..., channel: _Optional[bytes] = ..., reason: _Optional[_Union[TextColumn, _Mapping]] = ..., parts: _Optional[bytes] = ...) -> None: ...
 
 class RegionColumns(_message.Message):
-    __slots__ = ["area", "bounds", "centroid", "channels", "chi_square", "count", "coverage", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "scale", "skewness", "statistics", "stddev", "steps", "sum", "sum_of_squares", "textures", "variance", "verdict", "wasserstein", "weighted_centroid", "zeros"]
+    __slots__ = ["area", "blob_area", "blobs_found", "blobs_kept", "blobs_seen", "bounds", "centroid", "channels", "chi_square", "correlations", "count", "coverage", "covered", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "regions", "rows", "scale", "skewness", "statistics", "stddev", "steps", "sum", "sum_of_squares", "textures", "variance", "verdict", "wasserstein", "weighted_centroid", "zeros"]
     AREA_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_FOUND_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_KEPT_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    BLOB_AREA_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_FIELD_NUMBER: _ClassVar[int]
     CENTROID_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_FIELD_NUMBER: _ClassVar[int]
     CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    CORRELATIONS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    COVERED_FIELD_NUMBER: _ClassVar[int]
     DISTINCT_FIELD_NUMBER: _ClassVar[int]
     ENTROPY_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
@@ -107,12 +157,18 @@ class RegionColumns(_message.Message):
     WEIGHTED_CENTROID_FIELD_NUMBER: _ClassVar[int]
     ZEROS_FIELD_NUMBER: _ClassVar[int]
     area: bytes
+    blob_area: bytes
+    blobs_found: bytes
+    blobs_kept: bytes
+    blobs_seen: bytes
     bounds: bytes
     centroid: bytes
     channels: _containers.RepeatedScalarFieldContainer[_frame_pb2.Channel]
     chi_square: bytes
+    correlations: CorrelationColumns
     count: bytes
     coverage: bytes
+    covered: CoveredColumns
     distinct: bytes
     entropy: bytes
     histogram: HistogramColumns
@@ -149,7 +205,7 @@ class RegionColumns(_message.Message):
     wasserstein: bytes
     weighted_centroid: bytes
     zeros: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ..., textures: _Optional[_Union[TextureColumns, _Mapping]] = ..., steps: _Optional[_Iterable[float]] = ..., zeros: _Optional[_Iterable[int]] = ..., mean: _Optional[bytes] = ..., variance: _Optional[bytes] = ..., stddev: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ..., textures: _Optional[_Union[TextureColumns, _Mapping]] = ..., correlations: _Optional[_Union[CorrelationColumns, _Mapping]] = ..., covered: _Optional[_Union[CoveredColumns, _Mapping]] = ..., blobs_found: _Optional[bytes] = ..., blobs_kept: _Optional[bytes] = ..., blobs_seen: _Optional[bytes] = ..., blob_area: _Optional[bytes] = ..., steps: _Optional[_Iterable[float]] = ..., zeros: _Optional[_Iterable[int]] = ..., mean: _Optional[bytes] = ..., variance: _Optional[bytes] = ..., stddev: _Optional[bytes] = ...) -> None: ...
 
 class ResultOptions(_message.Message):
     __slots__ = ["fields", "form", "regions"]

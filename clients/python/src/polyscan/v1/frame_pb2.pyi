@@ -20,6 +20,9 @@ CHANNEL_RED: Channel
 CHANNEL_SATURATION: Channel
 CHANNEL_UNSPECIFIED: Channel
 CHANNEL_VALUE: Channel
+DEMOSAIC_BILINEAR: Demosaic
+DEMOSAIC_MALVAR_HE_CUTLER: Demosaic
+DEMOSAIC_UNSPECIFIED: Demosaic
 DESCRIPTOR: _descriptor.FileDescriptor
 ENCODING_AUTO: Encoding
 ENCODING_BMP: Encoding
@@ -28,12 +31,32 @@ ENCODING_PNG: Encoding
 ENCODING_RAW: Encoding
 ENCODING_TIFF: Encoding
 ENCODING_UNSPECIFIED: Encoding
+PIXEL_FORMAT_BAYER_BG10P: PixelFormat
+PIXEL_FORMAT_BAYER_BG12P: PixelFormat
+PIXEL_FORMAT_BAYER_BG16LE: PixelFormat
+PIXEL_FORMAT_BAYER_BG8: PixelFormat
+PIXEL_FORMAT_BAYER_GB10P: PixelFormat
+PIXEL_FORMAT_BAYER_GB12P: PixelFormat
+PIXEL_FORMAT_BAYER_GB16LE: PixelFormat
+PIXEL_FORMAT_BAYER_GB8: PixelFormat
+PIXEL_FORMAT_BAYER_GR10P: PixelFormat
+PIXEL_FORMAT_BAYER_GR12P: PixelFormat
+PIXEL_FORMAT_BAYER_GR16LE: PixelFormat
+PIXEL_FORMAT_BAYER_GR8: PixelFormat
+PIXEL_FORMAT_BAYER_RG10P: PixelFormat
+PIXEL_FORMAT_BAYER_RG12P: PixelFormat
+PIXEL_FORMAT_BAYER_RG16LE: PixelFormat
+PIXEL_FORMAT_BAYER_RG8: PixelFormat
 PIXEL_FORMAT_BGR8: PixelFormat
 PIXEL_FORMAT_GRAY16LE: PixelFormat
 PIXEL_FORMAT_GRAY8: PixelFormat
+PIXEL_FORMAT_MONO10P: PixelFormat
+PIXEL_FORMAT_MONO12P: PixelFormat
 PIXEL_FORMAT_RGB8: PixelFormat
 PIXEL_FORMAT_RGBA8: PixelFormat
 PIXEL_FORMAT_UNSPECIFIED: PixelFormat
+PIXEL_FORMAT_YUV422_UYVY: PixelFormat
+PIXEL_FORMAT_YUV422_YUYV: PixelFormat
 
 class Frame(_message.Message):
     __slots__ = ["data", "encoding", "frame_id", "layout", "part_id", "resident", "shared"]
@@ -54,18 +77,20 @@ class Frame(_message.Message):
     def __init__(self, layout: _Optional[_Union[FrameLayout, _Mapping]] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., frame_id: _Optional[str] = ..., part_id: _Optional[str] = ..., data: _Optional[bytes] = ..., shared: _Optional[_Union[SharedPixels, _Mapping]] = ..., resident: _Optional[str] = ...) -> None: ...
 
 class FrameLayout(_message.Message):
-    __slots__ = ["height", "pixel_format", "significant_bits", "stride", "width"]
+    __slots__ = ["demosaic", "height", "pixel_format", "significant_bits", "stride", "width"]
+    DEMOSAIC_FIELD_NUMBER: _ClassVar[int]
     HEIGHT_FIELD_NUMBER: _ClassVar[int]
     PIXEL_FORMAT_FIELD_NUMBER: _ClassVar[int]
     SIGNIFICANT_BITS_FIELD_NUMBER: _ClassVar[int]
     STRIDE_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
+    demosaic: Demosaic
     height: int
     pixel_format: PixelFormat
     significant_bits: int
     stride: int
     width: int
-    def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., pixel_format: _Optional[_Union[PixelFormat, str]] = ..., stride: _Optional[int] = ..., significant_bits: _Optional[int] = ...) -> None: ...
+    def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., pixel_format: _Optional[_Union[PixelFormat, str]] = ..., stride: _Optional[int] = ..., significant_bits: _Optional[int] = ..., demosaic: _Optional[_Union[Demosaic, str]] = ...) -> None: ...
 
 class PixelPosition(_message.Message):
     __slots__ = ["x", "y"]
@@ -106,6 +131,9 @@ class SharedPixels(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class PixelFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class Demosaic(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class Channel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

@@ -181,7 +181,7 @@ class StreamEvent(_message.Message):
     def __init__(self, stream_id: _Optional[int] = ..., name: _Optional[str] = ..., scan: _Optional[_Union[_scan_pb2.ScanEvent, _Mapping]] = ..., late: _Optional[_Union[LatePart, _Mapping]] = ...) -> None: ...
 
 class StreamState(_message.Message):
-    __slots__ = ["error", "errors", "failed", "gaps", "incomplete", "late", "layout", "method", "name", "opened_at", "part_lines", "passed", "recipe", "recipe_version", "regions", "stream_id", "unjudged"]
+    __slots__ = ["error", "errors", "failed", "gaps", "incomplete", "late", "layout", "method", "name", "opened_at", "part_lines", "passed", "recipe", "recipe_version", "regions", "source", "stream_id", "unjudged"]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
@@ -197,6 +197,7 @@ class StreamState(_message.Message):
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     RECIPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     UNJUDGED_FIELD_NUMBER: _ClassVar[int]
     error: _status_pb2.Status
@@ -214,9 +215,10 @@ class StreamState(_message.Message):
     recipe: str
     recipe_version: int
     regions: int
+    source: str
     stream_id: int
     unjudged: int
-    def __init__(self, stream_id: _Optional[int] = ..., method: _Optional[_Union[StreamMethod, str]] = ..., name: _Optional[str] = ..., recipe: _Optional[str] = ..., recipe_version: _Optional[int] = ..., regions: _Optional[int] = ..., opened_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., part_lines: _Optional[int] = ..., passed: _Optional[int] = ..., failed: _Optional[int] = ..., unjudged: _Optional[int] = ..., errors: _Optional[int] = ..., late: _Optional[int] = ..., incomplete: _Optional[int] = ..., gaps: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
+    def __init__(self, stream_id: _Optional[int] = ..., method: _Optional[_Union[StreamMethod, str]] = ..., name: _Optional[str] = ..., recipe: _Optional[str] = ..., recipe_version: _Optional[int] = ..., regions: _Optional[int] = ..., opened_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., part_lines: _Optional[int] = ..., passed: _Optional[int] = ..., failed: _Optional[int] = ..., unjudged: _Optional[int] = ..., errors: _Optional[int] = ..., late: _Optional[int] = ..., incomplete: _Optional[int] = ..., gaps: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., source: _Optional[str] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ["heartbeat", "kinds", "names", "numbers", "preview", "recipes", "resume", "verdict_rate"]

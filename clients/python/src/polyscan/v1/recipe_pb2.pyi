@@ -67,9 +67,17 @@ class PutRecipeResponse(_message.Message):
     def __init__(self, recipe: _Optional[_Union[Recipe, _Mapping]] = ...) -> None: ...
 
 class Recipe(_message.Message):
-    __slots__ = ["created_at", "description", "name", "reductions", "region_set", "tenant", "version"]
+    __slots__ = ["created_at", "description", "frames", "name", "reductions", "region_set", "tenant", "version"]
+    class FramesEntry(_message.Message):
+        __slots__ = ["key", "value"]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REDUCTIONS_FIELD_NUMBER: _ClassVar[int]
     REGION_SET_FIELD_NUMBER: _ClassVar[int]
@@ -77,12 +85,13 @@ class Recipe(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     created_at: _timestamp_pb2.Timestamp
     description: str
+    frames: _containers.ScalarMap[str, str]
     name: str
     reductions: _region_pb2.Reductions
     region_set: _region_pb2.RegionSet
     tenant: str
     version: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., description: _Optional[str] = ..., region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., reductions: _Optional[_Union[_region_pb2.Reductions, _Mapping]] = ..., created_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., tenant: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., description: _Optional[str] = ..., region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., reductions: _Optional[_Union[_region_pb2.Reductions, _Mapping]] = ..., created_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., tenant: _Optional[str] = ..., frames: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RecipeRef(_message.Message):
     __slots__ = ["name", "version"]

@@ -6,12 +6,24 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
+BLOB_ORDER_AREA: BlobOrder
+BLOB_ORDER_PLACE: BlobOrder
+BLOB_ORDER_UNSPECIFIED: BlobOrder
+BLOB_THRESHOLD_DEVIATIONS: BlobThreshold
+BLOB_THRESHOLD_PERCENTILES: BlobThreshold
+BLOB_THRESHOLD_UNSPECIFIED: BlobThreshold
+BLOB_THRESHOLD_VALUES: BlobThreshold
 COLOR_SPACE_GRAY: ColorSpace
 COLOR_SPACE_GRAY_709: ColorSpace
 COLOR_SPACE_HSV: ColorSpace
 COLOR_SPACE_LAB: ColorSpace
 COLOR_SPACE_MATRIX: ColorSpace
 COLOR_SPACE_UNSPECIFIED: ColorSpace
+CORRELATION_KIND_CHANNEL: CorrelationKind
+CORRELATION_KIND_FRAME: CorrelationKind
+CORRELATION_KIND_LAG: CorrelationKind
+CORRELATION_KIND_RADIAL: CorrelationKind
+CORRELATION_KIND_UNSPECIFIED: CorrelationKind
 DESCRIPTOR: _descriptor.FileDescriptor
 FILL_RULE_EVEN_ODD: FillRule
 FILL_RULE_NON_ZERO: FillRule
@@ -22,6 +34,11 @@ MASK_METHOD_ROW_SPANS: MaskMethod
 MASK_METHOD_TILED: MaskMethod
 MASK_METHOD_TILED_EDGE_FILTERED: MaskMethod
 MASK_METHOD_UNSPECIFIED: MaskMethod
+MORPH_KIND_CLOSE: MorphKind
+MORPH_KIND_DILATE: MorphKind
+MORPH_KIND_ERODE: MorphKind
+MORPH_KIND_OPEN: MorphKind
+MORPH_KIND_UNSPECIFIED: MorphKind
 PERCENTILE_METHOD_LINEAR: PercentileMethod
 PERCENTILE_METHOD_NEAREST_RANK: PercentileMethod
 PERCENTILE_METHOD_UNSPECIFIED: PercentileMethod
@@ -51,11 +68,89 @@ VERDICT_FAIL: Verdict
 VERDICT_PASS: Verdict
 VERDICT_UNSPECIFIED: Verdict
 
+class Blob(_message.Message):
+    __slots__ = ["angle", "area", "area_mm2", "bounds", "breadth", "breadth_mm", "centroid", "centroid_mm", "contour", "first", "holes", "length", "length_mm", "max", "mean", "min", "perimeter", "perimeter_mm", "roundness", "sides", "stddev", "sum"]
+    ANGLE_FIELD_NUMBER: _ClassVar[int]
+    AREA_FIELD_NUMBER: _ClassVar[int]
+    AREA_MM2_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    BREADTH_FIELD_NUMBER: _ClassVar[int]
+    BREADTH_MM_FIELD_NUMBER: _ClassVar[int]
+    CENTROID_FIELD_NUMBER: _ClassVar[int]
+    CENTROID_MM_FIELD_NUMBER: _ClassVar[int]
+    CONTOUR_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    HOLES_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_MM_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    PERIMETER_FIELD_NUMBER: _ClassVar[int]
+    PERIMETER_MM_FIELD_NUMBER: _ClassVar[int]
+    ROUNDNESS_FIELD_NUMBER: _ClassVar[int]
+    SIDES_FIELD_NUMBER: _ClassVar[int]
+    STDDEV_FIELD_NUMBER: _ClassVar[int]
+    SUM_FIELD_NUMBER: _ClassVar[int]
+    angle: float
+    area: int
+    area_mm2: float
+    bounds: _frame_pb2.PixelRect
+    breadth: float
+    breadth_mm: float
+    centroid: _frame_pb2.Point
+    centroid_mm: _frame_pb2.Point
+    contour: _containers.RepeatedCompositeFieldContainer[Ring]
+    first: _frame_pb2.PixelPosition
+    holes: int
+    length: float
+    length_mm: float
+    max: int
+    mean: float
+    min: int
+    perimeter: float
+    perimeter_mm: float
+    roundness: float
+    sides: int
+    stddev: float
+    sum: int
+    def __init__(self, first: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., area: _Optional[int] = ..., bounds: _Optional[_Union[_frame_pb2.PixelRect, _Mapping]] = ..., centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., length: _Optional[float] = ..., breadth: _Optional[float] = ..., angle: _Optional[float] = ..., sides: _Optional[int] = ..., perimeter: _Optional[float] = ..., roundness: _Optional[float] = ..., holes: _Optional[int] = ..., sum: _Optional[int] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., mean: _Optional[float] = ..., stddev: _Optional[float] = ..., contour: _Optional[_Iterable[_Union[Ring, _Mapping]]] = ..., area_mm2: _Optional[float] = ..., centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., length_mm: _Optional[float] = ..., breadth_mm: _Optional[float] = ..., perimeter_mm: _Optional[float] = ...) -> None: ...
+
+class BlobSpec(_message.Message):
+    __slots__ = ["channel", "contours", "four_connected", "lower", "max_blobs", "min_area", "order", "steps", "strong_lower", "strong_upper", "threshold", "upper"]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    CONTOURS_FIELD_NUMBER: _ClassVar[int]
+    FOUR_CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    LOWER_FIELD_NUMBER: _ClassVar[int]
+    MAX_BLOBS_FIELD_NUMBER: _ClassVar[int]
+    MIN_AREA_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    STRONG_LOWER_FIELD_NUMBER: _ClassVar[int]
+    STRONG_UPPER_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    UPPER_FIELD_NUMBER: _ClassVar[int]
+    channel: _frame_pb2.Channel
+    contours: bool
+    four_connected: bool
+    lower: float
+    max_blobs: int
+    min_area: int
+    order: BlobOrder
+    steps: _containers.RepeatedCompositeFieldContainer[Morph]
+    strong_lower: float
+    strong_upper: float
+    threshold: BlobThreshold
+    upper: float
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., threshold: _Optional[_Union[BlobThreshold, str]] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., strong_lower: _Optional[float] = ..., strong_upper: _Optional[float] = ..., four_connected: bool = ..., steps: _Optional[_Iterable[_Union[Morph, _Mapping]]] = ..., min_area: _Optional[int] = ..., max_blobs: _Optional[int] = ..., order: _Optional[_Union[BlobOrder, str]] = ..., contours: bool = ...) -> None: ...
+
 class ChannelStatistics(_message.Message):
-    __slots__ = ["channel", "chi_square", "count", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "step", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm", "zero"]
+    __slots__ = ["channel", "chi_square", "correlations", "count", "covered", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "step", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm", "zero"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    CORRELATIONS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    COVERED_FIELD_NUMBER: _ClassVar[int]
     CUMULATIVE_FIELD_NUMBER: _ClassVar[int]
     DISTINCT_FIELD_NUMBER: _ClassVar[int]
     ENTROPY_FIELD_NUMBER: _ClassVar[int]
@@ -88,7 +183,9 @@ class ChannelStatistics(_message.Message):
     ZERO_FIELD_NUMBER: _ClassVar[int]
     channel: _frame_pb2.Channel
     chi_square: float
+    correlations: _containers.RepeatedCompositeFieldContainer[Correlation]
     count: int
+    covered: Covered
     cumulative: _containers.RepeatedScalarFieldContainer[int]
     distinct: int
     entropy: float
@@ -119,7 +216,7 @@ class ChannelStatistics(_message.Message):
     weighted_centroid: _frame_pb2.Point
     weighted_centroid_mm: _frame_pb2.Point
     zero: int
-    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ..., step: _Optional[float] = ..., zero: _Optional[int] = ...) -> None: ...
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ..., correlations: _Optional[_Iterable[_Union[Correlation, _Mapping]]] = ..., step: _Optional[float] = ..., zero: _Optional[int] = ..., covered: _Optional[_Union[Covered, _Mapping]] = ...) -> None: ...
 
 class CooccurrenceSpec(_message.Message):
     __slots__ = ["counts", "levels", "offsets"]
@@ -130,6 +227,67 @@ class CooccurrenceSpec(_message.Message):
     levels: int
     offsets: _containers.RepeatedCompositeFieldContainer[PixelOffset]
     def __init__(self, levels: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[PixelOffset, _Mapping]]] = ..., counts: bool = ...) -> None: ...
+
+class Correlation(_message.Message):
+    __slots__ = ["correlation", "covariance", "of", "pairs", "product"]
+    CORRELATION_FIELD_NUMBER: _ClassVar[int]
+    COVARIANCE_FIELD_NUMBER: _ClassVar[int]
+    OF_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCT_FIELD_NUMBER: _ClassVar[int]
+    correlation: float
+    covariance: float
+    of: CorrelationTerm
+    pairs: int
+    product: float
+    def __init__(self, of: _Optional[_Union[CorrelationTerm, _Mapping]] = ..., pairs: _Optional[int] = ..., product: _Optional[float] = ..., covariance: _Optional[float] = ..., correlation: _Optional[float] = ...) -> None: ...
+
+class CorrelationTerm(_message.Message):
+    __slots__ = ["frame", "kind", "offset", "radius"]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RADIUS_FIELD_NUMBER: _ClassVar[int]
+    WITH_FIELD_NUMBER: _ClassVar[int]
+    frame: str
+    kind: CorrelationKind
+    offset: PixelOffset
+    radius: int
+    def __init__(self, kind: _Optional[_Union[CorrelationKind, str]] = ..., offset: _Optional[_Union[PixelOffset, _Mapping]] = ..., radius: _Optional[int] = ..., frame: _Optional[str] = ..., **kwargs) -> None: ...
+
+class Covered(_message.Message):
+    __slots__ = ["histogram", "mean", "stddev", "sum", "variance"]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    STDDEV_FIELD_NUMBER: _ClassVar[int]
+    SUM_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    histogram: CoveredHistogram
+    mean: float
+    stddev: float
+    sum: float
+    variance: float
+    def __init__(self, sum: _Optional[float] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., histogram: _Optional[_Union[CoveredHistogram, _Mapping]] = ...) -> None: ...
+
+class CoveredHistogram(_message.Message):
+    __slots__ = ["above", "below", "counts", "lower", "upper"]
+    ABOVE_FIELD_NUMBER: _ClassVar[int]
+    BELOW_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    LOWER_FIELD_NUMBER: _ClassVar[int]
+    UPPER_FIELD_NUMBER: _ClassVar[int]
+    above: float
+    below: float
+    counts: _containers.RepeatedScalarFieldContainer[float]
+    lower: float
+    upper: float
+    def __init__(self, lower: _Optional[float] = ..., upper: _Optional[float] = ..., counts: _Optional[_Iterable[float]] = ..., below: _Optional[float] = ..., above: _Optional[float] = ...) -> None: ...
+
+class CoveredSpec(_message.Message):
+    __slots__ = ["histogram"]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    histogram: bool
+    def __init__(self, histogram: bool = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ["above", "below", "counts", "lower", "upper"]
@@ -189,6 +347,18 @@ class MillimetreRect(_message.Message):
     y1: float
     def __init__(self, x0: _Optional[float] = ..., y0: _Optional[float] = ..., x1: _Optional[float] = ..., y1: _Optional[float] = ...) -> None: ...
 
+class Morph(_message.Message):
+    __slots__ = ["height", "kind", "radius", "width"]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    RADIUS_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    height: int
+    kind: MorphKind
+    radius: int
+    width: int
+    def __init__(self, kind: _Optional[_Union[MorphKind, str]] = ..., width: _Optional[int] = ..., height: _Optional[int] = ..., radius: _Optional[int] = ...) -> None: ...
+
 class PercentileValue(_message.Message):
     __slots__ = ["percentile", "value"]
     PERCENTILE_FIELD_NUMBER: _ClassVar[int]
@@ -206,22 +376,28 @@ class PixelOffset(_message.Message):
     def __init__(self, dx: _Optional[int] = ..., dy: _Optional[int] = ...) -> None: ...
 
 class Reductions(_message.Message):
-    __slots__ = ["color_matrix", "colors", "cooccurrence", "histogram", "percentile_method", "percentiles", "statistics"]
+    __slots__ = ["blobs", "color_matrix", "colors", "cooccurrence", "correlations", "covered", "histogram", "percentile_method", "percentiles", "statistics"]
+    BLOBS_FIELD_NUMBER: _ClassVar[int]
     COLORS_FIELD_NUMBER: _ClassVar[int]
     COLOR_MATRIX_FIELD_NUMBER: _ClassVar[int]
     COOCCURRENCE_FIELD_NUMBER: _ClassVar[int]
+    CORRELATIONS_FIELD_NUMBER: _ClassVar[int]
+    COVERED_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
     PERCENTILE_METHOD_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    blobs: BlobSpec
     color_matrix: _containers.RepeatedScalarFieldContainer[float]
     colors: _containers.RepeatedScalarFieldContainer[ColorSpace]
     cooccurrence: CooccurrenceSpec
+    correlations: _containers.RepeatedCompositeFieldContainer[CorrelationTerm]
+    covered: CoveredSpec
     histogram: HistogramSpec
     percentile_method: PercentileMethod
     percentiles: _containers.RepeatedScalarFieldContainer[float]
     statistics: _containers.RepeatedScalarFieldContainer[Statistic]
-    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ..., colors: _Optional[_Iterable[_Union[ColorSpace, str]]] = ..., color_matrix: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ..., correlations: _Optional[_Iterable[_Union[CorrelationTerm, _Mapping]]] = ..., covered: _Optional[_Union[CoveredSpec, _Mapping]] = ..., blobs: _Optional[_Union[BlobSpec, _Mapping]] = ..., colors: _Optional[_Iterable[_Union[ColorSpace, str]]] = ..., color_matrix: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Reference(_message.Message):
     __slots__ = ["counts", "region"]
@@ -255,10 +431,27 @@ class Region(_message.Message):
     shape: str
     def __init__(self, name: _Optional[str] = ..., rings: _Optional[_Iterable[_Union[Ring, _Mapping]]] = ..., fill_rule: _Optional[_Union[FillRule, str]] = ..., limits: _Optional[_Iterable[str]] = ..., reference: _Optional[_Union[Reference, _Mapping]] = ..., mask: _Optional[_Union[Mask, _Mapping]] = ..., shape: _Optional[str] = ...) -> None: ...
 
-class RegionResult(_message.Message):
-    __slots__ = ["area", "area_mm2", "bounds", "bounds_mm", "centroid", "centroid_mm", "channels", "count", "count_mm2", "coverage", "index", "limits", "name", "verdict"]
+class RegionBlobs(_message.Message):
+    __slots__ = ["area", "area_mm2", "blobs", "found", "kept", "too_many"]
     AREA_FIELD_NUMBER: _ClassVar[int]
     AREA_MM2_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    TOO_MANY_FIELD_NUMBER: _ClassVar[int]
+    area: int
+    area_mm2: float
+    blobs: _containers.RepeatedCompositeFieldContainer[Blob]
+    found: int
+    kept: int
+    too_many: bool
+    def __init__(self, found: _Optional[int] = ..., kept: _Optional[int] = ..., area: _Optional[int] = ..., too_many: bool = ..., blobs: _Optional[_Iterable[_Union[Blob, _Mapping]]] = ..., area_mm2: _Optional[float] = ...) -> None: ...
+
+class RegionResult(_message.Message):
+    __slots__ = ["area", "area_mm2", "blobs", "bounds", "bounds_mm", "centroid", "centroid_mm", "channels", "count", "count_mm2", "coverage", "covered_count", "index", "limits", "name", "verdict"]
+    AREA_FIELD_NUMBER: _ClassVar[int]
+    AREA_MM2_FIELD_NUMBER: _ClassVar[int]
+    BLOBS_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_FIELD_NUMBER: _ClassVar[int]
     BOUNDS_MM_FIELD_NUMBER: _ClassVar[int]
     CENTROID_FIELD_NUMBER: _ClassVar[int]
@@ -267,12 +460,14 @@ class RegionResult(_message.Message):
     COUNT_FIELD_NUMBER: _ClassVar[int]
     COUNT_MM2_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    COVERED_COUNT_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     area: float
     area_mm2: float
+    blobs: RegionBlobs
     bounds: _frame_pb2.PixelRect
     bounds_mm: MillimetreRect
     centroid: _frame_pb2.Point
@@ -281,11 +476,12 @@ class RegionResult(_message.Message):
     count: int
     count_mm2: float
     coverage: float
+    covered_count: float
     index: int
     limits: _containers.RepeatedCompositeFieldContainer[LimitResult]
     name: str
     verdict: Verdict
-    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., count: _Optional[int] = ..., area: _Optional[float] = ..., coverage: _Optional[float] = ..., bounds: _Optional[_Union[_frame_pb2.PixelRect, _Mapping]] = ..., centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., channels: _Optional[_Iterable[_Union[ChannelStatistics, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., limits: _Optional[_Iterable[_Union[LimitResult, _Mapping]]] = ..., area_mm2: _Optional[float] = ..., count_mm2: _Optional[float] = ..., bounds_mm: _Optional[_Union[MillimetreRect, _Mapping]] = ..., centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., count: _Optional[int] = ..., area: _Optional[float] = ..., coverage: _Optional[float] = ..., bounds: _Optional[_Union[_frame_pb2.PixelRect, _Mapping]] = ..., centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., channels: _Optional[_Iterable[_Union[ChannelStatistics, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., limits: _Optional[_Iterable[_Union[LimitResult, _Mapping]]] = ..., area_mm2: _Optional[float] = ..., count_mm2: _Optional[float] = ..., bounds_mm: _Optional[_Union[MillimetreRect, _Mapping]] = ..., centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., covered_count: _Optional[float] = ..., blobs: _Optional[_Union[RegionBlobs, _Mapping]] = ...) -> None: ...
 
 class RegionSet(_message.Message):
     __slots__ = ["regions", "scale"]
@@ -343,6 +539,18 @@ class Statistic(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class PercentileMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class BlobThreshold(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class MorphKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class BlobOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class CorrelationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class ColorSpace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

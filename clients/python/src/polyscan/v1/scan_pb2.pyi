@@ -119,7 +119,7 @@ class ScanLinesResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[ScanOpened, _Mapping]] = ..., ack: _Optional[_Union[ScanAck, _Mapping]] = ..., part: _Optional[_Union[PartResult, _Mapping]] = ..., event: _Optional[_Union[ScanEvent, _Mapping]] = ...) -> None: ...
 
 class ScanOpen(_message.Message):
-    __slots__ = ["camera_id", "every_lines", "inspection", "latency_budget", "layout", "line_rate", "marked", "part_lines", "reorder_strips"]
+    __slots__ = ["camera_id", "every_lines", "inspection", "latency_budget", "layout", "line_rate", "marked", "part_lines", "reorder_strips", "source", "whole_parts"]
     CAMERA_ID_FIELD_NUMBER: _ClassVar[int]
     EVERY_LINES_FIELD_NUMBER: _ClassVar[int]
     INSPECTION_FIELD_NUMBER: _ClassVar[int]
@@ -129,6 +129,8 @@ class ScanOpen(_message.Message):
     MARKED_FIELD_NUMBER: _ClassVar[int]
     PART_LINES_FIELD_NUMBER: _ClassVar[int]
     REORDER_STRIPS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_PARTS_FIELD_NUMBER: _ClassVar[int]
     camera_id: str
     every_lines: int
     inspection: _inspection_pb2.Inspection
@@ -138,7 +140,9 @@ class ScanOpen(_message.Message):
     marked: MarkedTrigger
     part_lines: int
     reorder_strips: int
-    def __init__(self, inspection: _Optional[_Union[_inspection_pb2.Inspection, _Mapping]] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., line_rate: _Optional[float] = ..., part_lines: _Optional[int] = ..., every_lines: _Optional[int] = ..., marked: _Optional[_Union[MarkedTrigger, _Mapping]] = ..., latency_budget: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., reorder_strips: _Optional[int] = ..., camera_id: _Optional[str] = ...) -> None: ...
+    source: str
+    whole_parts: bool
+    def __init__(self, inspection: _Optional[_Union[_inspection_pb2.Inspection, _Mapping]] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., line_rate: _Optional[float] = ..., part_lines: _Optional[int] = ..., every_lines: _Optional[int] = ..., marked: _Optional[_Union[MarkedTrigger, _Mapping]] = ..., latency_budget: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., reorder_strips: _Optional[int] = ..., camera_id: _Optional[str] = ..., whole_parts: bool = ..., source: _Optional[str] = ...) -> None: ...
 
 class ScanOpened(_message.Message):
     __slots__ = ["backend", "credit_line", "next_line", "next_sequence", "resume_window", "session_token"]
@@ -165,10 +169,11 @@ class ScanResume(_message.Message):
     def __init__(self, session_token: _Optional[bytes] = ..., next_result: _Optional[int] = ...) -> None: ...
 
 class Strip(_message.Message):
-    __slots__ = ["captured_at", "first_line", "frame", "next_result", "part_ids", "part_starts", "sequence"]
+    __slots__ = ["captured_at", "first_line", "frame", "lost_part_ids", "next_result", "part_ids", "part_starts", "sequence"]
     CAPTURED_AT_FIELD_NUMBER: _ClassVar[int]
     FIRST_LINE_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
+    LOST_PART_IDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_RESULT_FIELD_NUMBER: _ClassVar[int]
     PART_IDS_FIELD_NUMBER: _ClassVar[int]
     PART_STARTS_FIELD_NUMBER: _ClassVar[int]
@@ -176,11 +181,12 @@ class Strip(_message.Message):
     captured_at: _timestamp_pb2.Timestamp
     first_line: int
     frame: _frame_pb2.Frame
+    lost_part_ids: _containers.RepeatedScalarFieldContainer[str]
     next_result: int
     part_ids: _containers.RepeatedScalarFieldContainer[str]
     part_starts: _containers.RepeatedScalarFieldContainer[int]
     sequence: int
-    def __init__(self, sequence: _Optional[int] = ..., first_line: _Optional[int] = ..., part_starts: _Optional[_Iterable[int]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., next_result: _Optional[int] = ..., part_ids: _Optional[_Iterable[str]] = ..., frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., first_line: _Optional[int] = ..., part_starts: _Optional[_Iterable[int]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., next_result: _Optional[int] = ..., part_ids: _Optional[_Iterable[str]] = ..., lost_part_ids: _Optional[_Iterable[str]] = ..., frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ...) -> None: ...
 
 class ScanEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
