@@ -200,6 +200,17 @@ func (c *Columns) check() error {
 		column("histogram.below", h.GetBelow(), !h.GetFull(), rows, each, 4)
 		column("histogram.above", h.GetAbove(), !h.GetFull(), rows, each, 4)
 	}
+	if v := m.GetCovered(); v != nil {
+		column("covered.count", v.GetCount(), true, rows, 8)
+		column("covered.sum", v.GetSum(), true, rows, each, 8)
+		column("covered.mean", v.GetMean(), true, rows, each, 8)
+		column("covered.variance", v.GetVariance(), true, rows, each, 8)
+		if h := v.GetHistogram(); h != nil {
+			column("covered.histogram.counts", h.GetCounts(), true, rows, each, uint64(h.GetBins()), 8)
+			column("covered.histogram.below", h.GetBelow(), true, rows, each, 8)
+			column("covered.histogram.above", h.GetAbove(), true, rows, each, 8)
+		}
+	}
 	if t := m.GetTextures(); t != nil {
 		offsets, cells := uint64(len(t.GetOffsets())), uint64(t.GetLevels())*uint64(t.GetLevels())
 		column("textures.pairs", t.GetPairs(), true, rows, each, offsets, 4)
@@ -209,6 +220,18 @@ func (c *Columns) check() error {
 		column("textures.correlation", t.GetCorrelation(), true, rows, each, offsets, 8)
 		column("textures.entropy", t.GetEntropy(), true, rows, each, offsets, 8)
 		column("textures.counts", t.GetCounts(), false, rows, each, offsets, cells, 4)
+	}
+	blobs := len(m.GetBlobsFound())+len(m.GetBlobsKept())+len(m.GetBlobsSeen())+len(m.GetBlobArea()) > 0
+	column("blobs_found", m.GetBlobsFound(), blobs, rows, 4)
+	column("blobs_kept", m.GetBlobsKept(), blobs, rows, 4)
+	column("blobs_seen", m.GetBlobsSeen(), blobs, rows, 4)
+	column("blob_area", m.GetBlobArea(), blobs, rows, 8)
+	if t := m.GetCorrelations(); t != nil {
+		terms := uint64(len(t.GetTerms()))
+		column("correlations.pairs", t.GetPairs(), true, rows, each, terms, 8)
+		column("correlations.product", t.GetProduct(), true, rows, each, terms, 8)
+		column("correlations.covariance", t.GetCovariance(), true, rows, each, terms, 8)
+		column("correlations.correlation", t.GetCorrelation(), true, rows, each, terms, 8)
 	}
 	if l := m.GetLimits(); l != nil {
 		n := uint64(len(l.GetVerdict()))
@@ -889,6 +912,76 @@ func (c *Columns) Textures(i, ch int) []*polyscanv1.Texture {
 	return out
 }
 
+// CoveredCount is the sum of the weights that coverage gives the pixels of row i; false where it wasn't asked for.
+func (c *Columns) CoveredCount(i int) (float64, bool) {
+	if c.list != nil {
+		return c.list[i].GetCoveredCount(), c.list[i].CoveredCount != nil
+	}
+	return atFloat(c.m.GetCovered().GetCount(), i)
+}
+
+// Covered is what the weighted pixels of a channel of row i come to; nil where that wasn't asked for, and of channels
+// that are derived from colours.
+func (c *Columns) Covered(i, ch int) *polyscanv1.Covered {
+	if c.list != nil {
+		return c.of(i, ch).GetCovered()
+	}
+	v, at := c.m.GetCovered(), c.place(i, ch)
+	sum, ok := atFloat(v.GetSum(), at)
+	if !ok {
+		return nil
+	}
+	out := &polyscanv1.Covered{Sum: sum, Mean: pointer(atFloat(v.GetMean(), at)),
+		Variance: pointer(atFloat(v.GetVariance(), at))}
+	if out.Variance != nil {
+		root := math.Sqrt(*out.Variance)
+		out.Stddev = &root
+	}
+	if h := v.GetHistogram(); h != nil {
+		bins := int(h.GetBins())
+		to := &polyscanv1.CoveredHistogram{Lower: h.GetLower(), Upper: h.GetUpper(), Counts: make([]float64, bins)}
+		for k := range to.Counts {
+			to.Counts[k], _ = atFloat(h.GetCounts(), at*bins+k)
+		}
+		to.Below, _ = atFloat(h.GetBelow(), at)
+		to.Above, _ = atFloat(h.GetAbove(), at)
+		out.Histogram = to
+	}
+	return out
+}
+
+// Blobs says how many blobs row i's region has; nil where they were not asked for. Rows have the blobs, too.
+func (c *Columns) Blobs(i int) *polyscanv1.RegionBlobs {
+	if c.list != nil {
+		return c.list[i].GetBlobs()
+	}
+	if len(c.m.GetBlobsFound()) == 0 {
+		return nil
+	}
+	kept, area := word32(c.m.GetBlobsKept(), i), word64(c.m.GetBlobArea(), i)
+	return &polyscanv1.RegionBlobs{Found: uint64(word32(c.m.GetBlobsFound(), i)), Kept: uint64(kept), Area: area,
+		TooMany: word32(c.m.GetBlobsSeen(), i) < kept, AreaMm2: pointer(c.mm2(float64(area), true))}
+}
+
+// Correlations are those of a channel of row i, one for each that was asked for, in order, all distances of a radius and
+// all channels one by one; none where none was.
+func (c *Columns) Correlations(i, ch int) []*polyscanv1.Correlation {
+	if c.list != nil {
+		return c.of(i, ch).GetCorrelations()
+	}
+	t := c.m.GetCorrelations()
+	if t == nil {
+		return nil
+	}
+	out := make([]*polyscanv1.Correlation, len(t.GetTerms()))
+	for k, of := range t.GetTerms() {
+		at := c.place(i, ch)*len(out) + k
+		out[k] = &polyscanv1.Correlation{Of: of, Pairs: word64(t.GetPairs(), at), Product: pointer(atFloat(t.GetProduct(), at)),
+			Covariance: pointer(atFloat(t.GetCovariance(), at)), Correlation: pointer(atFloat(t.GetCorrelation(), at))}
+	}
+	return out
+}
+
 // Row is row i as a message, with what was asked for and has a value.
 func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 	if c.list != nil {
@@ -914,11 +1007,14 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 		x1, y1, _ := c.Millimetres(float64(b.X1), float64(b.Y1))
 		r.BoundsMm = &polyscanv1.MillimetreRect{X0: x0, Y0: y0, X1: x1, Y1: y1}
 	}
+	r.CoveredCount = pointer(c.CoveredCount(i))
+	r.Blobs = c.Blobs(i)
 	for k := range c.Limits(i) {
 		r.Limits = append(r.Limits, c.Limit(i, k))
 	}
 	centroid := polyscanv1.Statistic_STATISTIC_CENTROID // which has a part that is of no channel
-	if len(c.m.GetWeightedCentroid()) == 0 && c.m.GetTextures() == nil && !slices.ContainsFunc(c.m.GetStatistics(),
+	if len(c.m.GetWeightedCentroid()) == 0 && c.m.GetTextures() == nil && c.m.GetCovered() == nil &&
+		c.m.GetCorrelations() == nil && !slices.ContainsFunc(c.m.GetStatistics(),
 		func(s polyscanv1.Statistic) bool { return s != centroid }) {
 		return r // no channels were asked for
 	}
@@ -930,7 +1026,8 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 
 // row is a channel of row i as a message.
 func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
-	to := &polyscanv1.ChannelStatistics{Channel: c.Channel(ch), Textures: c.Textures(i, ch)}
+	to := &polyscanv1.ChannelStatistics{Channel: c.Channel(ch), Textures: c.Textures(i, ch), Covered: c.Covered(i, ch),
+		Correlations: c.Correlations(i, ch)}
 	if c.derived() {
 		to.Step, to.Zero = c.m.GetSteps()[ch], c.m.GetZeros()[ch]
 	}

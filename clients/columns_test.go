@@ -74,6 +74,19 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 			Energy: column([]float64{0.25, 1, math.NaN(), math.NaN()}), Entropy: column([]float64{0.75, 0, math.NaN(), math.NaN()}),
 			Correlation: column([]float64{-0.5, math.NaN(), math.NaN(), math.NaN()}),
 			Counts:      column([]uint32{1, 2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0})},
+		Covered: &polyscanv1.CoveredColumns{Count: column([]float64{3.5, 0}),
+			Sum: column([]float64{7, math.NaN(), 0, math.NaN()}), Mean: column([]float64{2, math.NaN(), math.NaN(), math.NaN()}),
+			Variance: column([]float64{2.25, math.NaN(), math.NaN(), math.NaN()}),
+			Histogram: &polyscanv1.CoveredHistogramColumns{Bins: 2, Lower: 1, Upper: 3,
+				Counts: column([]float64{1.5, 1, 0, 0, 0, 0, 0, 0}), Below: column([]float64{0.25, 0, 0, 0}),
+				Above: column([]float64{0.75, 0, 0, 0})}},
+		BlobsFound: column([]uint32{9, 0}), BlobsKept: column([]uint32{7, 0}), BlobsSeen: column([]uint32{6, 0}),
+		BlobArea: column([]uint64{44, 0}),
+		Correlations: &polyscanv1.CorrelationColumns{
+			Terms: []*polyscanv1.CorrelationTerm{{Kind: polyscanv1.CorrelationKind_CORRELATION_KIND_RADIAL, Radius: 1}},
+			Pairs: column([]uint64{1 << 33, 2, 0, 0}), Product: column([]float64{6.5, 1, math.NaN(), math.NaN()}),
+			Covariance:  column([]float64{-1.5, 0, math.NaN(), math.NaN()}),
+			Correlation: column([]float64{-0.25, math.NaN(), math.NaN(), math.NaN()})},
 		PercentileMethod: polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR,
 		Statistics:       AllStatistics().GetStatistics(),
 	}
@@ -99,11 +112,14 @@ func TestColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ring := &polyscanv1.CorrelationTerm{Kind: polyscanv1.CorrelationKind_CORRELATION_KIND_RADIAL, Radius: 1}
 		want := &polyscanv1.RegionResult{
 			Index: 1, Name: "one", Count: 4, Area: 4.5, Coverage: proto.Float64(0.5), Verdict: 1,
-			Bounds:   &polyscanv1.PixelRect{X0: 1, Y0: 2, X1: 3, Y1: 4},
-			Centroid: &polyscanv1.Point{X: 2, Y: 3},
-			Limits:   []*polyscanv1.LimitResult{{Expression: "a", Verdict: 1, Channel: 1, Value: proto.Float64(2)}},
+			Blobs:        &polyscanv1.RegionBlobs{Found: 9, Kept: 7, Area: 44, TooMany: true},
+			CoveredCount: proto.Float64(3.5),
+			Bounds:       &polyscanv1.PixelRect{X0: 1, Y0: 2, X1: 3, Y1: 4},
+			Centroid:     &polyscanv1.Point{X: 2, Y: 3},
+			Limits:       []*polyscanv1.LimitResult{{Expression: "a", Verdict: 1, Channel: 1, Value: proto.Float64(2)}},
 			Channels: []*polyscanv1.ChannelStatistics{{
 				Channel: polyscanv1.Channel_CHANNEL_GRAY, Count: proto.Uint64(4), Sum: proto.Uint64(6),
 				SumOfSquares: proto.Uint64(14), Mean: proto.Float64(1.5), Variance: proto.Float64(1.25),
@@ -120,6 +136,11 @@ func TestColumns(t *testing.T) {
 				Textures: []*polyscanv1.Texture{{Offset: &polyscanv1.PixelOffset{Dx: 1}, Levels: 2, Pairs: 3,
 					Contrast: proto.Float64(1.5), Homogeneity: proto.Float64(0.5), Energy: proto.Float64(0.25),
 					Correlation: proto.Float64(-0.5), Entropy: proto.Float64(0.75), Counts: []uint32{1, 2, 0, 0}}},
+				Covered: &polyscanv1.Covered{Sum: 7, Mean: proto.Float64(2), Variance: proto.Float64(2.25),
+					Stddev: proto.Float64(1.5), Histogram: &polyscanv1.CoveredHistogram{Lower: 1, Upper: 3,
+						Counts: []float64{1.5, 1}, Below: 0.25, Above: 0.75}},
+				Correlations: []*polyscanv1.Correlation{{Of: ring, Pairs: 1 << 33, Product: proto.Float64(6.5),
+					Covariance: proto.Float64(-1.5), Correlation: proto.Float64(-0.25)}},
 			}, {
 				Channel: polyscanv1.Channel_CHANNEL_ALPHA, Count: proto.Uint64(4), Sum: proto.Uint64(4),
 				SumOfSquares: proto.Uint64(4), Mean: proto.Float64(1), Variance: proto.Float64(0),
@@ -134,6 +155,7 @@ func TestColumns(t *testing.T) {
 				Textures: []*polyscanv1.Texture{{Offset: &polyscanv1.PixelOffset{Dx: 1}, Levels: 2, Pairs: 2,
 					Contrast: proto.Float64(0), Homogeneity: proto.Float64(1), Energy: proto.Float64(1),
 					Entropy: proto.Float64(0), Counts: []uint32{0, 0, 0, 2}}},
+				Correlations: []*polyscanv1.Correlation{{Of: ring, Pairs: 2, Product: proto.Float64(1), Covariance: proto.Float64(0)}},
 			}},
 		}
 		if !full {

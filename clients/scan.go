@@ -82,6 +82,9 @@ type Strip struct {
 	// Lost is how many lines before this strip the camera has lost. They count as missing from the parts that they
 	// belong to.
 	Lost int
+	// LostPartIDs are the ids of parts that start in the lost lines before this strip: the last one is that of the last
+	// part that starts before the strip. For parts that start every so many lines.
+	LostPartIDs []string
 	// CapturedAt is when the last line was exposed; zero means now. It comes back with results.
 	CapturedAt time.Time
 }
@@ -260,7 +263,7 @@ func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOp
 		o.Stall = defaultScanStall
 	}
 	s := &Scan{
-		client: c, open: open, opts: o, height: raw.Height, stride: raw.Stride, row: raw.Width * PixelBytes(raw.Format),
+		client: c, open: open, opts: o, height: raw.Height, stride: raw.Stride, row: int(RowBytes(raw.Format, raw.Width)),
 		updates: make(chan *ScanUpdate, o.Updates), done: make(chan struct{}),
 		room: make(chan struct{}, 1), work: make(chan struct{}, 1),
 		slots: make([]scanSlot, o.Strips), start: time.Now(),
@@ -397,7 +400,7 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 		frame.Layout = &polyscanv1.FrameLayout{Height: uint32(st.Lines)}
 	}
 	slot.strip = &polyscanv1.Strip{Sequence: s.head, FirstLine: first, CapturedAt: timestamppb.New(st.CapturedAt),
-		Frame: frame, PartIds: slices.Clone(st.PartIDs)}
+		Frame: frame, PartIds: slices.Clone(st.PartIDs), LostPartIds: slices.Clone(st.LostPartIDs)}
 	for _, p := range st.PartStarts {
 		slot.strip.PartStarts = append(slot.strip.PartStarts, first+uint64(p))
 	}

@@ -252,7 +252,7 @@ func (s *Scan) nextStrip() (req *polyscanv1.ScanLinesRequest, pixels []byte, inU
 	// A message that went out before may still be read by its connection.
 	strip = &polyscanv1.Strip{
 		Sequence: strip.GetSequence(), FirstLine: strip.GetFirstLine(), PartStarts: strip.GetPartStarts(),
-		PartIds:    strip.GetPartIds(),
+		PartIds: strip.GetPartIds(), LostPartIds: strip.GetLostPartIds(),
 		CapturedAt: strip.GetCapturedAt(), NextResult: s.next,
 		Frame: &polyscanv1.Frame{Layout: strip.GetFrame().GetLayout(), Encoding: strip.GetFrame().GetEncoding()},
 	}

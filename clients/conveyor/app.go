@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc/codes"
@@ -57,7 +56,7 @@ type helpCmd struct {
 }
 
 func (c *helpCmd) Run(e *env) error {
-	if code := e.parse(append(c.Command, "--help")); code != exitOK {
+	if code := run(e.ctx, append(c.Command, "--help"), e.stdin, e.stdout, e.stderr); code != exitOK {
 		return errSaid
 	}
 	return nil
@@ -92,42 +91,24 @@ func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(fo
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := newEnv(ctx, stdin, stdout, stderr)
-	return cli.WithOutput("conveyor", stdout, stderr, exitUsage, func(out io.Writer) int { // of help, say
+	c := cli.Command{Name: "conveyor", Description: description, Devices: drivers.Names(), Sources: sources,
+		Usage: exitUsage}
+	return c.Run(&app{}, args, stdout, stderr, nil, func(k *kong.Context, out io.Writer) int {
 		e.stdout = out
-		return e.parse(args)
-	})
+		return e.run(k)
+	}, kong.ExplicitGroups([]kong.Group{
+		{Key: "parts", Title: "Parts:"},
+		{Key: "camera", Title: "Cameras:"},
+		{Key: "load", Title: "Load and faults:"},
+		{Key: "check", Title: "Checks:"},
+		{Key: "output", Title: "Output:"},
+		{Key: "server", Title: "Server:"},
+	}))
 }
 
-// parse runs what the arguments say.
-func (e *env) parse(args []string) int {
-	return command.Run(&app{}, args, e.stdout, e.stderr, nil, e.run,
-		kong.Name("conveyor"),
-		kong.Description(strings.TrimPrefix(description, "\n")),
-		kong.ExplicitGroups([]kong.Group{
-			{Key: "parts", Title: "Parts:"},
-			{Key: "camera", Title: "Cameras:"},
-			{Key: "load", Title: "Load and faults:"},
-			{Key: "check", Title: "Checks:"},
-			{Key: "output", Title: "Output:"},
-			{Key: "server", Title: "Server:"},
-		}),
-		command.Comments(sources, cli.Sources),
-		kong.WithBeforeApply(command.NotEmpty),
-		kong.Bind(e, command.VersionOf("conveyor", drivers.Names())),
-	)
-}
-
-// run runs the command that was parsed, or says why there is none.
-func (e *env) run(k *kong.Context, err error) int {
-	var lost *command.OutputError
-	if errors.As(err, &lost) {
-		return exitOK // which is not the last word: run knows of it
-	}
-	if err != nil {
-		fmt.Fprintf(e.stderr, "conveyor: %s (see conveyor --help)\n", cli.OneLine(command.Words(err)))
-		return exitUsage
-	}
-	err = k.Run(e)
+// run runs the command that was parsed.
+func (e *env) run(k *kong.Context) int {
+	err := k.Run(e)
 	code := exitCode(err)
 	switch {
 	case err == nil, errors.Is(err, errFailed), errors.Is(err, errVoid), errors.Is(err, errSaid):

@@ -36,7 +36,7 @@ type sceneFlags struct {
 	// Recipe of the server in place of --regions: NAME or NAME@VERSION.
 	Recipe string `placeholder:"NAME" group:"parts"`
 	// Number of times that the frames pass, or of synthetic parts. With 0 they go on until --duration is over.
-	Repeat int `group:"parts"`
+	Repeat int `group:"parts" zero:""`
 	// Lines of a part (default: the height of a frame; 512 for synthetic parts).
 	PartLines int `placeholder:"N" group:"parts"`
 	// Lines from the start of a part to that of the next one, with --trigger every. By default parts follow each
@@ -50,7 +50,7 @@ type sceneFlags struct {
 	RegionCount int `default:"50" group:"parts"`
 	// Lines of bare belt behind a synthetic part. With --trigger marked up to as many more lie before it, at
 	// random.
-	Gap int `placeholder:"N" group:"parts"`
+	Gap int `placeholder:"N" group:"parts" zero:""`
 	// Share of synthetic parts with a defect, 0 to 1.
 	Defects float64 `default:"0.05" group:"parts"`
 	// Seed of everything random: parts, gaps and faults.
@@ -86,7 +86,7 @@ type playFlags struct {
 	Barrier string `placeholder:"FILE" group:"output"`
 	// In the second half of the run, keep so many large batch jobs running beside the cameras, and compare
 	// latencies.
-	BatchLoad int `placeholder:"N" group:"load"`
+	BatchLoad int `placeholder:"N" group:"load" zero:""`
 	// Find the highest line rate at which nothing is late, instead of playing at one.
 	FindCapacity bool `group:"load"`
 	// Check the numbers and verdicts of every part against an oracle in this process.

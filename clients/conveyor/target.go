@@ -40,7 +40,7 @@ type serverCmd struct {
 	Listen  string `required:"" placeholder:"ADDR"`
 	Shared  string `placeholder:"PATH"` // socket of shared memory; empty: none
 	Device  string `default:"auto"`
-	Threads int
+	Threads int    `zero:""`
 }
 
 // sharedBytes is how much memory cameras may lease in all; what nobody leases isn't taken.

@@ -70,28 +70,15 @@ type env struct {
 
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.WithOutput("plcgateway", stdout, stderr, exitUsage, func(out io.Writer) int {
-		e := &env{ctx, stdin, out, stderr}
-		return command.Run(&app{}, args, out, stderr, nil, e.run,
-			kong.Name("plcgateway"),
-			kong.Description(strings.TrimPrefix(description, "\n")),
-			command.Comments(sources, cli.Sources),
-			kong.WithBeforeApply(command.NotEmpty),
-			kong.Bind(e, command.VersionOf("plcgateway", nil)),
-		)
+	c := cli.Command{Name: "plcgateway", Description: description, Sources: sources, Usage: exitUsage}
+	return c.Run(&app{}, args, stdout, stderr, nil, func(k *kong.Context, out io.Writer) int {
+		return (&env{ctx, stdin, out, stderr}).run(k)
 	})
 }
 
-func (e *env) run(k *kong.Context, err error) int {
-	var lost *command.OutputError
-	if errors.As(err, &lost) {
-		return exitOK // which is not the last word: cli.WithOutput knows of it
-	}
-	if err != nil {
-		fmt.Fprintf(e.stderr, "plcgateway: %s (see plcgateway --help)\n", cli.OneLine(command.Words(err)))
-		return exitUsage
-	}
-	err = k.Run(e)
+// run runs the command that was parsed.
+func (e *env) run(k *kong.Context) int {
+	err := k.Run(e)
 	var in *inputError
 	switch {
 	case err == nil:

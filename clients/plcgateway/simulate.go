@@ -28,7 +28,7 @@ type simulateCmd struct {
 	// Where the high word of 32 bits is: high-first or low-first.
 	WordOrder string `enum:"high-first,low-first" default:"high-first"`
 	// Recipe slot to prepare first; 0 leaves the one that is prepared.
-	Recipe uint16 `placeholder:"SLOT"`
+	Recipe uint16 `placeholder:"SLOT" zero:""`
 	// Parts to trigger (default: 10, and with --parts - all that are named).
 	Count *int `placeholder:"N"`
 	// Time from one trigger to the next.

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"os"
 
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
@@ -22,7 +22,8 @@ import (
 
 // sources are the files whose comments are the help of flags.
 //
-//go:embed app.go bench.go completion.go connect.go device.go diffuse.go extract.go fill.go frame.go frames.go help.go history.go
+//go:embed app.go bench.go blobs.go completion.go connect.go correlate.go device.go diffuse.go extract.go fill.go
+//go:embed frame.go frames.go help.go history.go
 //go:embed kept.go lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go
 //go:embed version.go watch.go
 var sources embed.FS
@@ -30,6 +31,7 @@ var sources embed.FS
 // app is the grammar; each command is in a file of its name.
 type app struct {
 	Reduce      reduceCmd      `cmd:"" help:"Measure and judge the regions of one frame."`
+	Blobs       blobsCmd       `cmd:"" help:"List what is connected, and bright or dark, in the regions of one frame."`
 	Stream      streamCmd      `cmd:"" help:"Do the same for all frames of a folder, over one stream."`
 	Mask        maskCmd        `cmd:"" help:"Draw the pixels of regions as an image."`
 	Regions     regionsCmd     `cmd:"" help:"Print a regions file of any format as polyscan's own."`
@@ -69,32 +71,24 @@ Examples:
 
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// Nothing to do is an error of usage, and the best message for it is the help. Shells that complete say what by
+	// COMP_LINE.
+	if len(args) == 0 && os.Getenv("COMP_LINE") == "" {
+		run(ctx, []string{"--help"}, stdin, stderr, stderr)
+		return exitUsage
+	}
 	e := newEnv(ctx, stdin, stdout, stderr)
-	return cli.WithOutput("polyscan", stdout, stderr, exitUsage, func(out io.Writer) int { // of help, say
-		e.stdout = out
-		return e.parse(args)
-	})
-}
-
-// parse runs what the arguments say.
-func (e *env) parse(args []string) int {
-	return command.Run(&app{}, args, e.stdout, e.stderr,
+	c := cli.Command{Name: "polyscan", Description: description, Devices: drivers.Names(), Sources: sources,
+		Usage: exitUsage}
+	return c.Run(&app{}, args, stdout, stderr,
 		func(parser *kong.Kong) {
 			kongcompletion.Register(parser, kongcompletion.WithPredictors(predictors()))
 		},
-		func(k *kong.Context, err error) int {
-			if err != nil && len(args) == 0 {
-				// Nothing to do is an error of usage, and the best message for it is the help.
-				help := *e
-				help.stdout = e.stderr
-				help.parse([]string{"--help"})
-				return exitUsage
-			}
-			return e.run(k, err)
+		func(k *kong.Context, out io.Writer) int {
+			e.stdout = out
+			return e.run(k)
 		},
 		append(daemon.Options("serve", sources, cli.Sources),
-			kong.Name("polyscan"),
-			kong.Description(strings.TrimPrefix(description, "\n")),
 			kong.Vars{"mask_methods": "auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans",
 				"solvers": "multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil"},
 			kong.ExplicitGroups([]kong.Group{
@@ -110,36 +104,12 @@ func (e *env) parse(args []string) int {
 				{Key: "server", Title: "Server:"},
 				{Key: "listen", Title: "Listening:"},
 				{Key: "limits", Title: "Limits:"},
-			}),
-			kong.WithBeforeApply(notEmpty),
-			kong.Bind(e, command.VersionOf("polyscan", drivers.Names())),
-		)...)
+			}))...)
 }
 
-// notEmpty leaves the settings of serve to polyscand's rules, in which an empty one has a meaning.
-func notEmpty(k *kong.Context) error {
-	if k.Command() == "serve" {
-		return nil
-	}
-	return command.NotEmpty(k)
-}
-
-// run runs the command that was parsed, or says why there is none.
-func (e *env) run(k *kong.Context, err error) int {
-	var lost *command.OutputError
-	if errors.As(err, &lost) {
-		return exitOK // which is not the last word: run knows of it
-	}
-	if err != nil {
-		hint := "polyscan --help"
-		var pe *kong.ParseError
-		if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {
-			hint = "polyscan " + pe.Context.Selected().Path() + " --help"
-			hint = strings.Replace(hint, "polyscan polyscan ", "polyscan ", 1)
-		}
-		fmt.Fprintf(e.stderr, "polyscan: %s (see %s)\n", cli.OneLine(command.Words(err)), hint)
-		return exitUsage
-	}
+// run runs the command that was parsed.
+func (e *env) run(k *kong.Context) int {
+	var err error
 	if device := wantedDevice(k); device != "" {
 		err = drivers.Prepare(device)
 	}

@@ -102,8 +102,13 @@ func (e *serverError) Error() string {
 }
 
 // formatWords turns pixel formats as the protocol spells them into those of the command line.
-var formatWords = strings.NewReplacer("GRAY8", "gray8", "GRAY16LE", "gray16le", "RGB8", "rgb8", "BGR8", "bgr8",
-	"RGBA8", "rgba8")
+var formatWords = func() *strings.Replacer {
+	var pairs []string
+	for _, f := range formats {
+		pairs = append(pairs, strings.ToUpper(f.name), f.name)
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // flagOf is the flags that set fields.
 var flagOf = map[string]string{

@@ -153,11 +153,15 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 	if err := c.check(); err != nil {
 		return nil, nil, err
 	}
-	if c.Mask != "" && c.Regions != "" {
+	regions := c.Regions != "" || len(c.Shape) > 0
+	if c.Mask != "" && regions {
 		return nil, nil, usage("holes: give one of --regions and --mask, or none for those that are not opaque")
 	}
 	if c.Mask == "-" && c.Frame == "-" {
 		return nil, nil, usage("the frame and --mask are both -: standard input holds one of them")
+	}
+	if err := c.checkFile(); err != nil {
+		return nil, nil, err
 	}
 	out := &holed{method: methods[c.Method]}
 	var err error
@@ -183,7 +187,7 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 			return nil, nil, bad(c.Mask, "is %dx%d; the picture is %dx%d", m.Dx(), m.Dy(), w, h)
 		}
 		out.mask = maskOf(mask)
-	case c.Regions != "":
+	case regions:
 		t, err := c.target(e, "", c.Frame)
 		if err != nil {
 			return nil, nil, err

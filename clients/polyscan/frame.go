@@ -22,19 +22,22 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/kernels"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // frameFlags say how to read a FRAME.
 type frameFlags struct {
-	// The frame is raw pixels: rows from the top, FORMAT one of gray8, gray16le, rgb8, bgr8, rgba8; STRIDE bytes
-	// from row to row.
+	// The frame is raw pixels: rows from the top, FORMAT one of gray8, gray16le, rgb8, bgr8, rgba8, mono10p, mono12p,
+	// yuv422_uyvy, yuv422_yuyv, and bayer_ with rg, gr, gb or bg and 8, 16le, 10p or 12p; STRIDE bytes from row to row.
 	Raw rawSpec `placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
 	// Significant bits of 16-bit samples: 10, 12, 14 or 16.
 	Bits int `placeholder:"N" group:"frame"`
-	// Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds; never one of less
-	// depth or fewer channels.
+	// Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds, never one of less
+	// depth or fewer channels; or take its gray for the pixels of a camera, in bayer_rg8 or bayer_rg16le and their like.
 	Format string `placeholder:"FORMAT" predictor:"format" group:"frame"`
+	// How the colours of Bayer are interpolated: bilinear, the default, or malvar (after Malvar, He and Cutler).
+	Demosaic string `default:"" enum:",bilinear,malvar" placeholder:"METHOD" group:"frame"`
 
 	filesOnly bool // the command has none of these flags
 }
@@ -52,7 +55,8 @@ type frame struct {
 	raw      *clients.Raw // nil for an image file
 	bits     int
 	conv     polyscanv1.PixelFormat
-	resident string // name of a frame that the server has; then there is nothing else
+	demosaic polyscanv1.Demosaic // of Bayer, where it isn't the default
+	resident string              // name of a frame that the server has; then there is nothing else
 }
 
 // message is the frame as the server takes it.
@@ -65,7 +69,7 @@ func (f *frame) message() *polyscanv1.Frame {
 	}
 	m := clients.Encoded(f.data)
 	if f.bits != 0 || f.conv != 0 {
-		m.Layout = &polyscanv1.FrameLayout{SignificantBits: uint32(f.bits), PixelFormat: f.conv}
+		m.Layout = &polyscanv1.FrameLayout{SignificantBits: uint32(f.bits), PixelFormat: f.conv, Demosaic: f.demosaic}
 	}
 	return m
 }
@@ -89,8 +93,15 @@ func (o *frameFlags) check() error {
 	default:
 		return usage("--bits %d: must be 10, 12, 14 or 16", o.Bits)
 	}
-	if _, err := parseFormat(o.Format); o.Format != "" && err != nil {
+	format, err := parseFormat(o.Format)
+	if o.Format != "" && err != nil {
 		return usage("--format %s: %v", cli.Printable(o.Format), err)
+	}
+	if o.Raw.set() {
+		format = o.Raw.Format
+	}
+	if o.demosaic() != 0 && !clients.IsBayer(format) {
+		return usage("--demosaic %s: it is for frames in bayer_rg8 and its like", o.Demosaic)
 	}
 	if o.Raw.set() {
 		if o.Format != "" {
@@ -99,29 +110,37 @@ func (o *frameFlags) check() error {
 		if _, err := o.Raw.Bytes(); err != nil {
 			return usage("--raw %s: %v", o.Raw, err)
 		}
-		if o.Bits > 8 && o.Raw.Format != clients.Gray16LE {
-			return usage("--bits %d: only gray16le has that many, --raw says %s", o.Bits, formatName(o.Raw.Format))
+		if o.Bits > 8 && !clients.HasBits(o.Raw.Format) {
+			return usage("--bits %d: gray16le and bayer_rg16le may have so many, --raw says %s", o.Bits, formatName(o.Raw.Format))
 		}
 	}
 	return nil
 }
 
+// demosaic is the flag where it isn't the default.
+func (o *frameFlags) demosaic() polyscanv1.Demosaic {
+	if o.Demosaic == "malvar" {
+		return polyscanv1.Demosaic_DEMOSAIC_MALVAR_HE_CUTLER
+	}
+	return 0
+}
+
 // frame makes a frame of the content of a file, after check.
 func (o *frameFlags) frame(name string, data []byte) (*frame, error) {
-	f := &frame{name: name, data: data, bits: o.Bits}
+	f := &frame{name: name, data: data, bits: o.Bits, demosaic: o.demosaic()}
 	if len(data) == 0 {
 		return nil, bad(name, "the file is empty")
 	}
 	if o.Raw.set() {
 		raw := clients.Raw(o.Raw)
-		raw.Bits = o.Bits
+		raw.Bits, raw.Demosaic = o.Bits, o.demosaic()
 		need, err := raw.Bytes()
 		if err != nil {
 			return nil, usage("--raw %s: %v", o.Raw, err)
 		}
 		stride := int64(raw.Stride)
 		if stride == 0 {
-			stride = int64(raw.Width) * int64(clients.PixelBytes(raw.Format))
+			stride = clients.RowBytes(raw.Format, raw.Width)
 		}
 		// The last row may come with its padding or without.
 		if n := int64(len(data)); n != need && n != stride*int64(raw.Height) {
@@ -329,16 +348,20 @@ func positive(s string) (int, error) {
 	return int(v), nil
 }
 
-var formats = []struct {
+// formats are those of the protocol, whose names are in small letters here.
+var formats = func() (list []struct {
 	name   string
 	format polyscanv1.PixelFormat
-}{
-	{"gray8", clients.Gray8},
-	{"gray16le", clients.Gray16LE},
-	{"rgb8", clients.RGB8},
-	{"bgr8", clients.BGR8},
-	{"rgba8", clients.RGBA8},
-}
+}) {
+	for f := clients.Gray8; clients.PixelBits(f) > 0; f++ { // their numbers follow each other
+		name := strings.ToLower(strings.TrimPrefix(f.String(), "PIXEL_FORMAT_"))
+		list = append(list, struct {
+			name   string
+			format polyscanv1.PixelFormat
+		}{name, f})
+	}
+	return list
+}()
 
 func parseFormat(s string) (polyscanv1.PixelFormat, error) {
 	low := strings.ToLower(s)
@@ -347,7 +370,42 @@ func parseFormat(s string) (polyscanv1.PixelFormat, error) {
 			return f.format, nil
 		}
 	}
-	return 0, fmt.Errorf("format %q: want gray8, gray16le, rgb8, bgr8 or rgba8", s)
+	return 0, fmt.Errorf("format %q: want gray8, gray16le, rgb8, bgr8, rgba8, mono10p, mono12p, yuv422_uyvy, "+
+		"yuv422_yuyv, or bayer_rg8, bayer_rg16le, bayer_rg10p, bayer_rg12p and their like", s)
+}
+
+// coding is how the pixels of a format of cameras stand for those that are shown; the zero value for others.
+func coding(f polyscanv1.PixelFormat, bits int, d polyscanv1.Demosaic) kernels.Coding {
+	if bits == 0 || !clients.HasBits(f) {
+		bits = clients.PixelBits(f)
+	}
+	c := kernels.Coding{Bits: uint8(bits), Packed: bits == 10 || bits == 12}
+	switch {
+	case f == clients.Mono10P, f == clients.Mono12P:
+		c.Kind = kernels.Mono
+	case f == clients.YUV422UYVY:
+		c.Kind, c.Bits = kernels.UYVY, 8
+	case f == clients.YUV422YUYV:
+		c.Kind, c.Bits = kernels.YUYV, 8
+	case clients.IsBayer(f):
+		c.Kind, c.Phase, c.Packed = kernels.Bayer, uint8(f-clients.BayerRG8)%4, f >= clients.BayerRG10P
+		if d == polyscanv1.Demosaic_DEMOSAIC_MALVAR_HE_CUTLER {
+			c.Demosaic = kernels.MalvarHeCutler
+		}
+	default:
+		return kernels.Coding{}
+	}
+	return c
+}
+
+// developed is the picture of what a camera sent, gray of more than 8 bits stretched.
+func developed(w, h, stride int, c kernels.Coding, data []byte) image.Image {
+	p := kernels.Picture{Width: w, Height: h, Stride: stride, Format: c.Format(), Coding: c, Data: [][]byte{data}}
+	im := p.Image()
+	if g, ok := im.(*image.Gray16); ok {
+		return stretch(w, h, func(x, y int) uint16 { return g.Gray16At(x, y).Y })
+	}
+	return im
 }
 
 func formatName(f polyscanv1.PixelFormat) string {
@@ -368,6 +426,12 @@ func (f *frame) picture() (image.Image, error) {
 	img, err := f.decode()
 	if err != nil {
 		return nil, err
+	}
+	if c := coding(f.conv, f.bits, f.demosaic); c != (kernels.Coding{}) {
+		p := kernels.PictureOf(img)
+		if p.Format.Channels == 1 {
+			return developed(p.Width, p.Height, p.Stride, c, p.Bytes()), nil
+		}
 	}
 	if g, ok := img.(*image.Gray16); ok {
 		b := g.Bounds()
@@ -399,6 +463,9 @@ func (f *frame) decode() (img image.Image, err error) {
 
 func (f *frame) rawPicture() (image.Image, error) {
 	w, h, stride := f.raw.Width, f.raw.Height, f.raw.Stride
+	if c := coding(f.raw.Format, f.raw.Bits, f.raw.Demosaic); c != (kernels.Coding{}) {
+		return developed(w, h, stride, c, f.data), nil
+	}
 	n := clients.PixelBytes(f.raw.Format)
 	if stride == 0 {
 		stride = w * n

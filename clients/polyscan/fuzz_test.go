@@ -37,7 +37,8 @@ func FuzzRaw(f *testing.F) {
 func FuzzReductions(f *testing.F) {
 	for _, s := range []string{"mean", "all", "basic|median", "percentiles(1, 99.5, linear)", "histogram(16, -8, 248)",
 		"histogram(8)", "percentiles()", "mean(1)", "histogram(1,2)", "percentiles(linear)",
-		"texture|mean", "texture(1,0; -2,3; 32 levels; counts)"} {
+		"texture|mean", "texture(1,0; -2,3; 32 levels; counts)",
+		`radial(3)|channels|ncc of "golden" at (1,-2)`, "correlation(g)"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

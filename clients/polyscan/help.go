@@ -8,7 +8,7 @@ type helpCmd struct {
 }
 
 func (c *helpCmd) Run(e *env) error {
-	if code := e.parse(append(c.Command, "--help")); code != exitOK {
+	if code := run(e.ctx, append(c.Command, "--help"), e.stdin, e.stdout, e.stderr); code != exitOK {
 		return errSaid
 	}
 	return nil

@@ -29,7 +29,7 @@ type lowpolyCmd struct {
 	// one row, there are fewer, and a warning says so.
 	Points int `default:"2500" placeholder:"N" group:"triangles"`
 	// Seed of the random choice of vertices. The same seed gives the same picture.
-	Seed uint64 `placeholder:"S" group:"triangles"`
+	Seed uint64 `placeholder:"S" group:"triangles" zero:""`
 	// Weight of places without edges, 1 to 65536; the strongest edge has 8160. Large weights spread vertices
 	// evenly.
 	Floor int `default:"16" placeholder:"N" group:"triangles"`

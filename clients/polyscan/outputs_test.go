@@ -65,6 +65,7 @@ func TestKindsOfOutputs(t *testing.T) {
 	args := map[string]string{
 		"reduce --overlay": "reduce gone.png -r gone.json --overlay F",
 		"reduce --plot":    "reduce gone.png -r gone.json --plot F",
+		"blobs --overlay":  "blobs gone.png --find >=1 --overlay F",
 		"stream --csv":     "stream gone -r gone.json --csv F", "mask --output": "mask --size 9x9 -r gone.json -o F",
 		"regions --output": "regions gone.json -o F", "recipe get --output": "recipe get r -o F --recipes gone",
 		"teach --output": "teach gone -r gone.json -o F", "lowpoly --output": "lowpoly gone.png -o F",

@@ -23,6 +23,7 @@ type overlayRegion struct {
 	rings   [][][2]float64 // in pixels of the frame
 	evenOdd bool
 	verdict polyscanv1.Verdict
+	blob    bool // of a region: drawn over all regions
 }
 
 // overlay is a picture to make.
@@ -55,6 +56,10 @@ var (
 	noneColours = palette{
 		line: color.NRGBA{0x5c, 0xc8, 0xff, 0xff}, fill: color.NRGBA{0x3d, 0xb4, 0xff, 0x30},
 		pill: color.NRGBA{0x0c, 0x1a, 0x2b, 0xd8}, ink: color.NRGBA{0xdc, 0xf1, 0xff, 0xff},
+	}
+	blobColours = palette{
+		line: color.NRGBA{0xff, 0xc4, 0x2e, 0xff}, fill: color.NRGBA{0xff, 0xa8, 0x00, 0x70},
+		pill: color.NRGBA{0x2b, 0x1d, 0x03, 0xe0}, ink: color.NRGBA{0xff, 0xe7, 0xae, 0xff},
 	}
 	haloColour   = color.NRGBA{0x05, 0x0a, 0x10, 0xb4}
 	footerColour = color.NRGBA{0x12, 0x17, 0x1f, 0xff}
@@ -146,7 +151,7 @@ func sizesOf(w, h int, regions []overlayRegion, s float64) sizes {
 	spans := make([]float64, 0, len(regions))
 	for _, r := range regions {
 		x0, y0, x1, y1 := extent(r.rings)
-		if x1 >= x0 {
+		if x1 >= x0 && !r.blob {
 			spans = append(spans, math.Sqrt((x1-x0)*(y1-y0))*s)
 		}
 	}
@@ -190,6 +195,9 @@ func (o *overlay) shapes(s float64, w, h int, z sizes) []*shape {
 	for i := range o.regions {
 		r := &o.regions[i]
 		sh := &shape{overlayRegion: r, colour: coloursOf(r.verdict)}
+		if r.blob {
+			sh.colour = blobColours
+		}
 		for _, ring := range r.rings {
 			scaled := make([][2]float64, len(ring))
 			for k, p := range ring {
@@ -209,11 +217,18 @@ func (o *overlay) shapes(s float64, w, h int, z sizes) []*shape {
 			out = append(out, sh)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *shape) int { return rank(a.verdict) - rank(b.verdict) })
+	slices.SortStableFunc(out, func(a, b *shape) int { return a.rank() - b.rank() })
 	return out
 }
 
 // rank orders what is drawn: the important last.
+func (r *overlayRegion) rank() int {
+	if r.blob {
+		return 3
+	}
+	return rank(r.verdict)
+}
+
 func rank(v polyscanv1.Verdict) int {
 	switch v {
 	case polyscanv1.Verdict_VERDICT_FAIL:
@@ -310,8 +325,13 @@ type legendItem struct {
 func newFooter(o *overlay, w int, z sizes) (*footer, error) {
 	f := &footer{o: o, font: min(max(13*z.unit, 12), 120)}
 	counts := map[polyscanv1.Verdict]int{}
+	blobs := 0
 	for _, r := range o.regions {
-		counts[r.verdict]++
+		if r.blob {
+			blobs++
+		} else {
+			counts[r.verdict]++
+		}
 	}
 	for _, k := range []struct {
 		verdict polyscanv1.Verdict
@@ -324,6 +344,9 @@ func newFooter(o *overlay, w int, z sizes) (*footer, error) {
 		if n := counts[k.verdict]; n > 0 {
 			f.items = append(f.items, legendItem{coloursOf(k.verdict), fmt.Sprintf("%d %s", n, k.text)})
 		}
+	}
+	if blobs > 0 {
+		f.items = append(f.items, legendItem{blobColours, fmt.Sprintf("%d blobs", blobs)})
 	}
 	b := o.frame.Bounds()
 	f.title = fmt.Sprintf("%s   %d × %d", shorten(cli.Printable(o.title), 48), b.Dx(), b.Dy())

@@ -42,12 +42,12 @@ func testOverlay() *overlay {
 		img.Pix[i] = 100
 	}
 	return &overlay{frame: img, title: "test.png", verdict: fail, regions: []overlayRegion{
-		{"passed", [][][2]float64{square(100, 100, 300, 300)}, false, pass},
-		{"failed", [][][2]float64{square(400, 100, 600, 300)}, false, fail},
-		{"free", [][][2]float64{square(700, 100, 900, 300)}, false, none},
-		{"hole", [][][2]float64{square(100, 450, 300, 650), reverse(square(150, 500, 250, 600))}, false, fail},
-		{"no hole", [][][2]float64{square(400, 450, 600, 650), square(450, 500, 550, 600)}, false, fail},
-		{"even-odd", [][][2]float64{square(700, 450, 900, 650), square(750, 500, 850, 600)}, true, fail},
+		{"passed", [][][2]float64{square(100, 100, 300, 300)}, false, pass, false},
+		{"failed", [][][2]float64{square(400, 100, 600, 300)}, false, fail, false},
+		{"free", [][][2]float64{square(700, 100, 900, 300)}, false, none, false},
+		{"hole", [][][2]float64{square(100, 450, 300, 650), reverse(square(150, 500, 250, 600))}, false, fail, false},
+		{"no hole", [][][2]float64{square(400, 450, 600, 650), square(450, 500, 550, 600)}, false, fail, false},
+		{"even-odd", [][][2]float64{square(700, 450, 900, 650), square(750, 500, 850, 600)}, true, fail, false},
 	}}
 }
 
@@ -161,7 +161,7 @@ func TestOverlayScale(t *testing.T) {
 	} {
 		o := &overlay{frame: image.NewGray(image.Rect(0, 0, tt.w, tt.h)), title: "a rather long title.png",
 			verdict: pass, size: tt.size, regions: []overlayRegion{
-				{"a", [][][2]float64{square(0, 0, float64(tt.w), float64(tt.h))}, false, pass}}}
+				{"a", [][][2]float64{square(0, 0, float64(tt.w), float64(tt.h))}, false, pass, false}}}
 		img, err := o.draw()
 		if err != nil {
 			t.Fatal(err)
@@ -185,13 +185,13 @@ func TestOverlayOdd(t *testing.T) {
 	far := 4194303.0
 	o := testOverlay()
 	o.regions = []overlayRegion{
-		{"far", [][][2]float64{{{-far, -far}, {far, -far}, {far, far}}}, false, pass},
-		{"outside", [][][2]float64{square(5000, 5000, 6000, 6000)}, false, fail},
-		{"line", [][][2]float64{{{10, 10}, {500, 500}, {10, 10}}}, false, pass},
-		{"point", [][][2]float64{{{10, 10}, {10, 10}, {10, 10}}}, false, pass},
-		{strings.Repeat("long name ", 30), [][][2]float64{square(1, 1, 2, 2)}, false, fail},
-		{"\x1b[31mescape\x00", [][][2]float64{square(100, 1, 200, 2)}, false, none},
-		{"", [][][2]float64{square(100, 10, 200, 20)}, true, none},
+		{"far", [][][2]float64{{{-far, -far}, {far, -far}, {far, far}}}, false, pass, false},
+		{"outside", [][][2]float64{square(5000, 5000, 6000, 6000)}, false, fail, false},
+		{"line", [][][2]float64{{{10, 10}, {500, 500}, {10, 10}}}, false, pass, false},
+		{"point", [][][2]float64{{{10, 10}, {10, 10}, {10, 10}}}, false, pass, false},
+		{strings.Repeat("long name ", 30), [][][2]float64{square(1, 1, 2, 2)}, false, fail, false},
+		{"\x1b[31mescape\x00", [][][2]float64{square(100, 1, 200, 2)}, false, none, false},
+		{"", [][][2]float64{square(100, 10, 200, 20)}, true, none, false},
 	}
 	img, err := o.draw()
 	if err != nil {
@@ -264,7 +264,7 @@ func TestLabels(t *testing.T) {
 			v = fail
 		}
 		o.regions = append(o.regions, overlayRegion{fmt.Sprintf("region %d", i),
-			[][][2]float64{square(x, y, x+20+rng.Float64()*60, y+20+rng.Float64()*40)}, false, v})
+			[][][2]float64{square(x, y, x+20+rng.Float64()*60, y+20+rng.Float64()*40)}, false, v, false})
 	}
 	z := sizesOf(1200, 900, o.regions, 1)
 	shapes := o.shapes(1, 1200, 900, z)

@@ -75,7 +75,7 @@ type recipePutCmd struct {
 	Expect *uint64 `placeholder:"N"`
 	// Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON, SVG or PNG masks;
 	// - is standard input.
-	Regions string `short:"r" required:"" placeholder:"FILE" predictor:"file"`
+	Regions string `short:"r" placeholder:"FILE" predictor:"file"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
 	Fill string `enum:"nonzero,evenodd" default:"nonzero"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
@@ -87,6 +87,8 @@ type recipePutCmd struct {
 	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
 	Scale string `placeholder:"X[,Y][@LEFT,TOP]"`
 	reductionFlags
+	// A frame that limits and --correlate speak of, and the name that the server keeps it by, as frames put printed it.
+	Golden []string `placeholder:"NAME=RESIDENT" sep:"none" group:"numbers"`
 	recipeFlags
 }
 
@@ -102,6 +104,9 @@ Examples:
 func (c *recipePutCmd) Run(e *env) error {
 	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict, Limit: c.Limit, Shape: c.Shape,
 		Scale: c.Scale}
+	if c.Regions == "" && len(c.Shape) == 0 {
+		return usage("--regions FILE or --shape 'NAME: SHAPE' is missing")
+	}
 	rs, err := o.load(e, "")
 	if err != nil {
 		return err
@@ -115,6 +120,17 @@ func (c *recipePutCmd) Run(e *env) error {
 	}
 	if r.Description == "" {
 		r.Description = rs.file.Description
+	}
+	r.Frames = rs.file.Frames
+	for _, text := range c.Golden {
+		name, resident, ok := strings.Cut(text, "=")
+		if !ok || name == "" || resident == "" {
+			return usage("--golden %s: want NAME=RESIDENT", cli.Printable(text))
+		}
+		if r.Frames == nil {
+			r.Frames = map[string]string{}
+		}
+		r.Frames[name] = resident
 	}
 	if c.reductionFlags.set() {
 		if r.Reductions, err = c.reductionFlags.message(nil); err != nil {
@@ -295,13 +311,17 @@ func (c *recipeDeleteCmd) Run(e *env) error {
 // recipeJSON writes a recipe as a regions file.
 func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
 	f := fromRecipe(r).file
-	return regionsJSON(append([]jsonField{
+	fields := []jsonField{
 		{"name", r.GetName()},
 		{"version", r.GetVersion()},
 		{"created_at", r.GetCreatedAt().AsTime().UTC().Format(time.RFC3339Nano)},
 		{"description", r.GetDescription()},
 		{"reductions", formatReductions(r.GetReductions())},
-	}, scaleField(f)...), f.Regions)
+	}
+	if len(r.GetFrames()) > 0 {
+		fields = append(fields, jsonField{"frames", r.GetFrames()})
+	}
+	return regionsJSON(append(fields, scaleField(f)...), f.Regions)
 }
 
 type jsonField struct {
@@ -370,6 +390,9 @@ func formatReductions(r *polyscanv1.Reductions) []string {
 		}
 		out = append(out, text)
 	}
+	if c := r.GetCovered(); c != nil {
+		out = append(out, map[bool]string{false: covered, true: coveredHistogram}[c.GetHistogram()])
+	}
 	if c := r.GetCooccurrence(); c != nil {
 		var args []string
 		for _, o := range c.GetOffsets() {
@@ -386,6 +409,12 @@ func formatReductions(r *polyscanv1.Reductions) []string {
 			text += "(" + strings.Join(args, "; ") + ")"
 		}
 		out = append(out, text)
+	}
+	if b := r.GetBlobs(); b != nil {
+		out = append(out, "blobs("+formatBlobs(b)+")")
+	}
+	for _, t := range r.GetCorrelations() {
+		out = append(out, formatTerm(t))
 	}
 	return out
 }
@@ -404,16 +433,22 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 	}
 	r := &polyscanv1.Reductions{}
 	for _, s := range list {
+		if t, err := parseTerm(s); err == nil {
+			r.Correlations = append(r.Correlations, t)
+			continue
+		}
 		name, rest, bracketed := strings.Cut(s, "(")
 		name = strings.ToLower(strings.TrimSpace(name))
 		if name == "texture" && !bracketed {
 			r.Cooccurrence = &polyscanv1.CooccurrenceSpec{}
 			continue
 		}
-		if err := addStatistic(r, name); err != nil && name != "texture" {
+		if err := addStatistic(r, name); err != nil && name != "texture" && name != "blobs" {
 			return nil, fmt.Errorf("%q is none of the statistics", s)
 		}
-		if !bracketed {
+		if !bracketed && name == "blobs" {
+			return nil, fmt.Errorf("%q: %s", s, wantBlobs)
+		} else if !bracketed {
 			continue
 		}
 		inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
@@ -424,6 +459,13 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 			var err error
 			if r.Cooccurrence, err = textureArgs(strings.Split(inner, ";")); err != nil {
 				return nil, fmt.Errorf("%q: %v", s, err)
+			}
+			continue
+		}
+		if name == "blobs" {
+			var err error
+			if r.Blobs, err = parseBlobs(inner); err != nil {
+				return nil, fmt.Errorf("blobs: %v", err)
 			}
 			continue
 		}

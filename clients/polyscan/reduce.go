@@ -30,6 +30,7 @@ type reduceCmd struct {
 	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
 	frameFlags
 	reductionFlags
+	goldenFlags
 	nameFlags
 	// Id of the part that the frame shows, such as B-2041-17: it comes back in the JSON, and watchers see it.
 	Part string `placeholder:"ID" group:"server"`
@@ -40,7 +41,8 @@ type reduceCmd struct {
 	Overlay string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Longest side of the frame in the overlay, in pixels; small frames are enlarged by default.
 	OverlaySize int `placeholder:"PX" group:"output"`
-	// Draw the histograms into this PNG or JPEG, or with --texture how many pairs there are of each two levels.
+	// Draw the histograms into this PNG or JPEG, or with --texture how many pairs there are of each two levels, or with
+	// --correlate how far pixels vary together by their distance.
 	Plot string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Exit with 1 if the verdict is FAIL; at least one region must have limits.
 	FailOnReject bool `group:"output"`
@@ -59,6 +61,8 @@ Examples:
     polyscan reduce board.png -r labelme.json --json | jq '.regions[0].channels[0].mean'
     polyscan reduce board.png -r board.svg --overlay board-overlay.png --plot board-plot.png
     polyscan reduce plank.png -r plank.regions.json --texture 1,0 --texture 0,1 --plot pairs.png
+    polyscan reduce metal.png -r metal.regions.json --correlate 'radial(32)' --plot correlogram.png
+    polyscan reduce board.png -r board.regions.json --golden good.png --limit 'U1: ncc of "golden" >= 0.95'
     polyscan reduce line.raw --raw 4096x1024:gray16le --bits 12 -r zones.json --percentiles 1,50,99.9
     polyscan reduce board.png --recipe board@3 --addr inspector:7465 --fail-on-reject
     polyscan reduce --frame NAME --recipe board --addr inspector:7465
@@ -118,6 +122,11 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	start := time.Now()
 	in, m := t.inspection(r), f.message()
 	in.Name, m.PartId = c.Name, c.Part
+	release, err := c.goldenFlags.put(e, conn, &c.frameFlags, in)
+	if err != nil {
+		return err
+	}
+	defer release()
 	res, err := conn.Reduce(conn.ctx, in, m)
 	if err != nil {
 		return conn.fail(err, f.name, t.regions)
@@ -135,7 +144,8 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.JSON {
 		err = writeJSON(e.stdout, reportOf(f.name, res, askedPercentiles(r)))
 	} else {
-		if err = errors.Join(writeTable(e, e.stdout, res), writeTextures(e, e.stdout, res)); err == nil {
+		if err = errors.Join(writeTable(e, e.stdout, res), writeTextures(e, e.stdout, res),
+			writeCorrelations(e, e.stdout, res), writeBlobs(e, e.stdout, res, "\n")); err == nil {
 			err = writeSummary(e, e.stdout, f.name, res, total)
 		}
 	}
@@ -185,6 +195,7 @@ func (c *reduceCmd) reductions(t *target) (*polyscanv1.Reductions, error) {
 	switch {
 	case c.Plot != "" && len(c.Texture) > 0:
 		r.Cooccurrence.Counts = true
+	case c.Plot != "" && len(c.Correlate) > 0:
 	case c.Plot != "":
 		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
 	}
@@ -205,7 +216,8 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 		}
 		for _, g := range res.GetRegions() {
 			r := regions.file.Regions[g.GetIndex()]
-			o.regions = append(o.regions, overlayRegion{r.Name, outlines[g.GetIndex()], regions.evenOdd(r), g.GetVerdict()})
+			o.regions = append(o.regions, overlayRegion{name: r.Name,
+				rings: outlines[g.GetIndex()], evenOdd: regions.evenOdd(r), verdict: g.GetVerdict()})
 		}
 		out, err := o.draw()
 		if err != nil {
@@ -219,6 +231,8 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 		draw := plotHistograms
 		if len(c.Texture) > 0 {
 			draw = plotTextures
+		} else if len(c.Correlate) > 0 {
+			draw = plotCorrelations
 		}
 		out, err := draw(filepath.Base(f.name), res)
 		if err != nil {

@@ -16,7 +16,8 @@ import (
 type reductionFlags struct {
 	// What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram,
 	// percentiles, median, mode, distinct, centroid, skewness, kurtosis, entropy, mad, iqr, cumulative, distances; or
-	// basic, or all. The default for --json is all up to centroid, and otherwise what the table shows; a recipe decides
+	// basic, or all. And covered, which is not among all: pixels weighted by the share of them that a region covers;
+	// with covered_histogram. The default for --json is all up to centroid, and otherwise what the table shows; a recipe decides
 	// for itself.
 	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
 	// Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99).
@@ -34,6 +35,11 @@ type reductionFlags struct {
 	TextureLevels uint32 `placeholder:"N" group:"numbers"`
 	// The counts of pairs, too, for --json.
 	TextureCounts bool `group:"numbers"`
+	// What blobs are, for limits on blobs, the table and --json, such as '>= 128, min area 12': see polyscan blobs.
+	Blobs string `placeholder:"SPEC" group:"numbers"`
+	// Pairs of pixels and how much they vary together: autocorrelation(DX,DY), radial(R) for distances up to R,
+	// 'ncc of "golden" at (DX,DY)' for the frame of --golden, channels for the frame's own. May be repeated.
+	Correlate []string `placeholder:"WHAT" sep:"none" group:"numbers"`
 	// Channels to derive from colours, separated by commas: gray (BT.601), gray709 (BT.709), hsv, lab. What limits name
 	// is derived anyway.
 	Color []string `placeholder:"SPACE" predictor:"colors" group:"numbers"`
@@ -68,6 +74,9 @@ var statistics = []struct {
 	{"distances", polyscanv1.Statistic_STATISTIC_DISTANCES},
 }
 
+// What is asked for beside the statistics, by names like theirs.
+const covered, coveredHistogram = "covered", "covered_histogram"
+
 // basicStatistics is how many of the first statistics "basic" stands for, the protocol's default, and jsonStatistics
 // how many the JSON report has where nobody says otherwise.
 const basicStatistics, jsonStatistics = 8, 14
@@ -84,7 +93,8 @@ func statisticName(s polyscanv1.Statistic) string {
 // set reports whether any flag asks for particular numbers.
 func (o *reductionFlags) set() bool {
 	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != "" || len(o.Texture) > 0 ||
-		o.TextureLevels != 0 || o.TextureCounts || len(o.Color) > 0 || o.ColorMatrix != ""
+		o.TextureLevels != 0 || o.TextureCounts || o.Blobs != "" || len(o.Correlate) > 0 || len(o.Color) > 0 ||
+		o.ColorMatrix != ""
 }
 
 // message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and
@@ -98,8 +108,21 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 	if err := o.textures(r); err != nil {
 		return nil, err
 	}
+	for _, text := range o.Correlate {
+		t, err := parseTerm(text)
+		if err != nil {
+			return nil, usage("--correlate: %v", err)
+		}
+		r.Correlations = append(r.Correlations, t)
+	}
 	if err := o.colors(r); err != nil {
 		return nil, err
+	}
+	if o.Blobs != "" {
+		var err error
+		if r.Blobs, err = parseBlobs(o.Blobs); err != nil {
+			return nil, usage("--blobs: %v", err)
+		}
 	}
 	if len(o.Stats) > 0 {
 		r.Statistics, r.Percentiles = nil, nil
@@ -256,6 +279,16 @@ func addStatistic(r *polyscanv1.Reductions, name string) error {
 		low = "stddev"
 	case "sum_of_squares":
 		low = "sum_sq"
+	}
+	switch low {
+	case covered:
+		if r.Covered == nil {
+			r.Covered = &polyscanv1.CoveredSpec{}
+		}
+		return nil
+	case coveredHistogram:
+		r.Covered = &polyscanv1.CoveredSpec{Histogram: true}
+		return nil
 	}
 	for _, k := range statistics {
 		if k.name == low {

@@ -92,6 +92,9 @@ func (c *regionsCmd) Run(e *env) error {
 	}
 	o := regionFlags{Regions: c.File, Image: c.Image, Tolerance: c.Tolerance, NoViewBox: c.NoViewBox, Strict: c.Strict,
 		Limit: c.Limit, Shape: c.Shape, Scale: c.Scale}
+	if err := o.checkFile(); err != nil {
+		return err
+	}
 	r, err := o.load(e, c.Frame)
 	if err != nil {
 		return err
@@ -119,6 +122,9 @@ func (c *regionsCmd) Run(e *env) error {
 	if len(f.Reductions) > 0 {
 		fields = append(fields, jsonField{"reductions", f.Reductions})
 	}
+	if len(f.Frames) > 0 {
+		fields = append(fields, jsonField{"frames", f.Frames})
+	}
 	if f.Image != "" || f.ImageWidth > 0 {
 		fields = append(fields, jsonField{"drawn_on", map[string]any{"name": f.Image, "width": f.ImageWidth,
 			"height": f.ImageHeight}})
@@ -144,6 +150,9 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 	name := inputName(o.Regions)
 	var file *regionfile.File
 	var err error
+	if o.Regions == "" { // shapes alone
+		return o.complete(e, "--shape", &regionfile.File{})
+	}
 	if o.Regions == "-" {
 		var data []byte
 		if data, err = readInput(e, "-", regionfile.DefaultMaxBytes); err != nil {
@@ -160,6 +169,36 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 		}
 		return nil, &inputError{err.Error()}
 	}
+	return o.complete(e, name, file)
+}
+
+// checkFile refuses flags that say how a regions file is read where there is none: whoever gives them misses something.
+func (o *regionFlags) checkFile() error {
+	if o.Tolerance == 0 { // which would be the default
+		return usage("--tolerance 0: must be from %v to %v px", regionfile.MinTolerance, regionfile.MaxTolerance)
+	}
+	if o.Regions != "" {
+		return nil
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"--image", o.Image != ""},
+		{"--tolerance", o.Tolerance != regionfile.DefaultTolerance},
+		{"--ignore-viewbox", o.NoViewBox},
+		{"--fill", o.Fill == "evenodd"},
+	} {
+		if f.given {
+			return usage("%s: it says how the file of --regions is read, and there is none", f.name)
+		}
+	}
+	return nil
+}
+
+// complete adds what the flags say to a file.
+func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*regions, error) {
+	var err error
 	r := &regions{name: name, file: file, fill: o.Fill, strict: o.Strict}
 	for _, w := range file.Warnings {
 		if err := r.warn(e, "%s", w); err != nil {
@@ -186,7 +225,7 @@ func (r *regions) addShapes(shapes []string) error {
 			return usage("--shape %q: want NAME: SHAPE, such as 'rim: band of \"U7\" inwards 4 px'", text)
 		}
 		if slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool { return g.Name == name }) {
-			return usage("--shape %q: %s has a region of that name", text, r.name)
+			return usage("--shape %q: there is a region of that name already", text)
 		}
 		r.file.Regions = append(r.file.Regions, regionfile.Region{Name: name, Shape: shape})
 	}
@@ -224,7 +263,11 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 			list[i].Rings = append(list[i].Rings, to)
 		}
 	}
-	set, err := polygon.NewSet(list, polygon.Bounds{})
+	var scale *polygon.Scale // of shapes in mm
+	if f := r.file.Scale; f != nil {
+		scale = &polygon.Scale{X: f.MMPerPixel[0], Y: f.MMPerPixel[1], Origin: polygon.Point{X: f.Origin[0], Y: f.Origin[1]}}
+	}
+	set, err := polygon.NewSetInPieces(list, scale, polygon.Bounds{}, nil)
 	if err != nil {
 		return nil, bad(r.name, "%v", err)
 	}
@@ -475,6 +518,9 @@ func (t *target) connect(e *env, s *serverFlags, d *deviceFlags, recipeDir strin
 // target decides between --regions and --recipe.
 func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) {
 	t := &target{method: methods[o.Method]}
+	if err := o.checkFile(); err != nil {
+		return nil, err
+	}
 	switch {
 	case recipe != "" && o.Regions != "":
 		return nil, usage("--regions and --recipe: give one of them")
@@ -490,8 +536,8 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 			return nil, usage("--recipe: %v", err)
 		}
 		t.recipe = ref
-	case o.Regions == "":
-		return nil, usage("--regions FILE or --recipe NAME is missing")
+	case o.Regions == "" && len(o.Shape) == 0:
+		return nil, usage("--regions FILE, --shape 'NAME: SHAPE' or --recipe NAME is missing")
 	case o.Regions == "-" && frameName == "-":
 		return nil, usage("the frame and --regions are both -: standard input holds one of them")
 	default:

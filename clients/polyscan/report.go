@@ -52,8 +52,11 @@ type regionReport struct {
 
 	AreaMM2    *float64    `json:"area_mm2,omitempty"` // and those behind it where the regions have a scale
 	CountMM2   *float64    `json:"count_mm2,omitempty"`
+	Covered    *float64    `json:"covered_count,omitempty"`
 	BoundsMM   *[4]float64 `json:"bounds_mm,omitempty"`
 	CentroidMM *[2]float64 `json:"centroid_mm,omitempty"`
+
+	Blobs *blobsReport `json:"blobs,omitempty"`
 }
 
 type channelReport struct {
@@ -92,7 +95,9 @@ type channelReport struct {
 	JensenShannon      *float64 `json:"js,omitempty"`
 	ChiSquare          *float64 `json:"chisquare,omitempty"`
 
-	Textures []textureReport `json:"textures,omitempty"`
+	Textures     []textureReport     `json:"textures,omitempty"`
+	Covered      *coveredReport      `json:"covered,omitempty"`
+	Correlations []correlationReport `json:"correlations,omitempty"`
 
 	MinAtMM    *[2]float64 `json:"min_at_mm,omitempty"` // centres of the pixels
 	MaxAtMM    *[2]float64 `json:"max_at_mm,omitempty"`
@@ -106,6 +111,35 @@ type rangeReport struct {
 	Above uint64  `json:"above"`
 }
 
+// coveredReport is of pixels that are weighted by coverage.
+type coveredReport struct {
+	Sum       float64             `json:"sum"`
+	Mean      *float64            `json:"mean"`
+	Variance  *float64            `json:"variance"`
+	StdDev    *float64            `json:"stddev"`
+	Histogram []float64           `json:"histogram,omitempty"`
+	Range     *coveredRangeReport `json:"histogram_range,omitempty"`
+}
+
+type coveredRangeReport struct {
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+	Below float64 `json:"below"`
+	Above float64 `json:"above"`
+}
+
+func coveredOf(v *polyscanv1.Covered) *coveredReport {
+	if v == nil {
+		return nil
+	}
+	out := &coveredReport{Sum: v.GetSum(), Mean: v.Mean, Variance: v.Variance, StdDev: v.Stddev}
+	if h := v.GetHistogram(); h != nil {
+		out.Histogram = h.GetCounts()
+		out.Range = &coveredRangeReport{h.GetLower(), h.GetUpper(), h.GetBelow(), h.GetAbove()}
+	}
+	return out
+}
+
 // textureReport is what the pairs at one offset come to. Counts has a row for each level of the first pixel.
 type textureReport struct {
 	Offset      [2]int32   `json:"offset"`
@@ -117,6 +151,15 @@ type textureReport struct {
 	Correlation *float64   `json:"correlation"`
 	Entropy     *float64   `json:"entropy"`
 	Counts      [][]uint32 `json:"counts,omitempty"`
+}
+
+// correlationReport is what the pairs of a correlation come to. Of is as limits spell it.
+type correlationReport struct {
+	Of          string   `json:"of"`
+	Pairs       uint64   `json:"pairs"`
+	Product     *float64 `json:"product"`
+	Covariance  *float64 `json:"covariance"`
+	Correlation *float64 `json:"correlation"`
 }
 
 func textureOf(t *polyscanv1.Texture) textureReport {
@@ -202,6 +245,7 @@ func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameR
 
 			AreaMM2:    g.AreaMm2,
 			CountMM2:   g.CountMm2,
+			Covered:    g.CoveredCount,
 			CentroidMM: point(g.GetCentroidMm()),
 		}
 		if b := g.GetBoundsMm(); b != nil {
@@ -210,7 +254,7 @@ func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameR
 		if b := g.GetBounds(); b != nil {
 			out.Bounds = &[4]uint32{b.GetX0(), b.GetY0(), b.GetX1(), b.GetY1()}
 		}
-		out.Centroid = point(g.GetCentroid())
+		out.Centroid, out.Blobs = point(g.GetCentroid()), blobsOf(g.GetBlobs())
 		for j, c := range g.GetChannels() {
 			out.Channels[j] = channelOf(c, asked)
 		}
@@ -255,8 +299,13 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		MaxAtMM:    point(c.GetMaxAtMm()),
 		CentroidMM: point(c.GetWeightedCentroidMm()),
 	}
+	out.Covered = coveredOf(c.GetCovered())
 	for _, t := range c.GetTextures() {
 		out.Textures = append(out.Textures, textureOf(t))
+	}
+	for _, v := range c.GetCorrelations() {
+		out.Correlations = append(out.Correlations, correlationReport{formatTerm(v.GetOf()), v.GetPairs(), v.Product, v.Covariance,
+			v.Correlation})
 	}
 	if c.GetStep() != 0 {
 		out.Step, out.Zero = &c.Step, &c.Zero

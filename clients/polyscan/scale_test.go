@@ -65,3 +65,30 @@ func TestScale(t *testing.T) {
 	refused("a recipe has the scale that it was put with", "reduce", raw, "--raw", "8x4:gray8", "--recipe", "plate",
 		"--recipes", folder, "--scale", "1")
 }
+
+// TestShapesInMillimetres: a shape in mm has the pixels of the same one in pixels, wherever it comes from.
+func TestShapesInMillimetres(t *testing.T) {
+	board := frames + "board.png"
+	regions := []string{"-r", frames + "board.regions.json", "--scale", "0.05@20,10"}
+	px, mm := `spot: "U1" and circle(420, 292, 10)`, `spot: "U1" and circle(20 mm, 14.1 mm, 0.5 mm)`
+	want := succeed(t, append([]string{"regions", "--pixels", "--shape", px}, regions[1:]...)...)
+	got := succeed(t, append([]string{"regions", "--pixels", "--shape", mm}, regions[1:]...)...)
+	if got != want || !strings.Contains(got, `"mask"`) {
+		t.Error("regions --pixels finds other pixels of a shape in mm")
+	}
+	folder := t.TempDir()
+	succeed(t, append([]string{"recipe", "put", "board", "--shape", mm, "--recipes", folder}, regions...)...)
+	limit := []string{"--limit", "spot: count in [309, 321]", "--json"}
+	report := succeed(t, append(append([]string{"reduce", board, "--shape", mm, "--overlay", t.TempDir() + "/o.png"}, limit...),
+		regions...)...)
+	if !strings.Contains(report, `"spot"`) {
+		t.Error(report)
+	}
+	if out := succeed(t, "mask", board, "--recipe", "board", "--recipes", folder, "-o", folder+"/m.png"); out == "" {
+		t.Error("no mask")
+	}
+	_, stderr, code := polyscan(t, "reduce", board, "-r", frames+"board.regions.json", "--shape", mm)
+	if code != exitUsage || !strings.Contains(stderr, "column 20: the regions have no scale, and mm needs one") {
+		t.Errorf("without a scale: %d, %s", code, stderr)
+	}
+}

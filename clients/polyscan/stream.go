@@ -36,6 +36,7 @@ type streamCmd struct {
 	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
 	frameFlags
 	reductionFlags
+	goldenFlags
 	nameFlags
 	// Send the names of files, without their extension, as ids of parts.
 	PartIds bool `group:"server"`
@@ -276,6 +277,11 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	frames := readAhead(ctx, s.frames(), c.Window)
 	in := s.target.inspection(r)
 	in.Name = c.Name
+	release, err := c.goldenFlags.put(e, s.conn, &c.frameFlags, in)
+	if err != nil {
+		return err
+	}
+	defer release()
 	start := time.Now()
 	var last *polyscanv1.FrameResult
 	var broken error // what ended the stream before its end

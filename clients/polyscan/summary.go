@@ -47,6 +47,24 @@ var statisticColumns = []struct {
 	{"WASSERSTEIN", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Wasserstein) }},
 	{"JS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.JensenShannon) }},
 	{"CHISQUARE", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.ChiSquare) }},
+	{"COV.SUM", func(c *polyscanv1.ChannelStatistics) string {
+		if v := c.GetCovered(); v != nil {
+			return short(&v.Sum)
+		}
+		return ""
+	}},
+	{"COV.MEAN", func(c *polyscanv1.ChannelStatistics) string {
+		if v := c.GetCovered(); v != nil {
+			return decimal(v.Mean)
+		}
+		return ""
+	}},
+	{"COV.STD", func(c *polyscanv1.ChannelStatistics) string {
+		if v := c.GetCovered(); v != nil {
+			return decimal(v.Stddev)
+		}
+		return ""
+	}},
 	{"CENTROID", func(c *polyscanv1.ChannelStatistics) string {
 		if p := c.GetWeightedCentroid(); p != nil {
 			return fmt.Sprintf("%.2f,%.2f", p.GetX(), p.GetY())
@@ -111,6 +129,10 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	if scaled {
 		t.columns = append(t.columns, column{"MM2", true})
 	}
+	weighed := slices.ContainsFunc(res.GetRegions(), func(g *polyscanv1.RegionResult) bool { return g.CoveredCount != nil })
+	if weighed {
+		t.columns = append(t.columns, column{"COVERED", true})
+	}
 	// Where a region reaches outside the frame, its numbers are of the rest of it alone.
 	outside := slices.ContainsFunc(res.GetRegions(), func(g *polyscanv1.RegionResult) bool { return g.GetCoverage() < 1 })
 	if outside {
@@ -140,6 +162,13 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 					mm.text = strconv.FormatFloat(g.GetCountMm2(), 'g', 6, 64)
 				}
 				row = append(row, mm)
+			}
+			if weighed {
+				of := cell{}
+				if j == 0 {
+					of.text = strconv.FormatFloat(g.GetCoveredCount(), 'f', 3, 64)
+				}
+				row = append(row, of)
 			}
 			if outside {
 				in := cell{}
@@ -205,6 +234,43 @@ func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 				for _, k := range textureColumns {
 					text := "-"
 					if number := k.get(v); number != nil {
+						text = strconv.FormatFloat(*number, 'g', 4, 64)
+					}
+					row = append(row, cell{text: text})
+				}
+				t.add(row...)
+			}
+		}
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	t.dropEmpty("CH")
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return t.write(e, w)
+}
+
+// writeCorrelations prints the correlations of a frame, a row for each region, channel and pair; nothing where there are
+// none.
+func writeCorrelations(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
+	t := &table{columns: []column{{title: "CORRELATION"}, {title: "CH"}, {title: "OF"}, {"PAIRS", true}, {"PRODUCT", true},
+		{"COVARIANCE", true}, {"CORREL.", true}}}
+	for _, g := range res.GetRegions() {
+		name := shorten(cli.Printable(g.GetName()), maxTextureName)
+		for _, c := range g.GetChannels() {
+			channel := ""
+			if len(g.GetChannels()) > 1 {
+				channel = channelLetter(c.GetChannel())
+			}
+			for _, v := range c.GetCorrelations() {
+				row := []cell{{text: name}, {text: channel}, {text: cli.Printable(formatTerm(v.GetOf()))},
+					{text: strconv.FormatUint(v.GetPairs(), 10)}}
+				name = ""
+				for _, number := range []*float64{v.Product, v.Covariance, v.Correlation} {
+					text := "-"
+					if number != nil {
 						text = strconv.FormatFloat(*number, 'g', 4, 64)
 					}
 					row = append(row, cell{text: text})

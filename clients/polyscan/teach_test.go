@@ -116,7 +116,7 @@ func TestTeachUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"FRAMES of good parts are missing":       {"teach", "-r", regions},
 		"FRAMES are missing":                     {"try", "-r", regions},
-		"--regions FILE or --recipe NAME":        {"teach", good},
+		"--regions FILE, --shape":                {"teach", good},
 		"want so many standard deviations":       {"teach", good, "-r", regions, "--margin", "4"},
 		"above 0, and 100 at most":               {"teach", good, "-r", regions, "--margin", "0sigma"},
 		"from 0 to below 50 %":                   {"teach", good, "-r", regions, "--margin", "50%"},

@@ -37,7 +37,7 @@ type watchCmd struct {
 	// Whose numbers come with a verdict, in the JSON: none, failed or all. The table has the names of those that failed.
 	Numbers string `enum:"none,failed,all" default:"failed" group:"watch"`
 	// Verdicts a second at most; those that are FAIL, late, incomplete or an error always come. 0 means all.
-	Rate float64 `placeholder:"N" group:"watch"`
+	Rate float64 `placeholder:"N" group:"watch" zero:""`
 	// After this long without an event the server says that it is there; three times that without a word and it counts as
 	// lost.
 	Heartbeat time.Duration `default:"1s" group:"watch"`
@@ -48,7 +48,7 @@ type watchCmd struct {
 	// Print each message of the server as a JSON object on a line, as the schemas have it, heartbeats included.
 	JSON bool `group:"output" name:"json"`
 	// End after so many verdicts. 0 means never.
-	Count int `placeholder:"N" group:"output"`
+	Count int `placeholder:"N" group:"output" zero:""`
 
 	serverFlags
 }

@@ -55,15 +55,16 @@ const (
 // coordinateLimit bounds the magnitude of every coordinate, in pixels: |x| and |y| are below it.
 const coordinateLimit = 1 << 22
 
-// MinTolerance and MaxTolerance bound Options.Tolerance, in pixels.
+// MinTolerance and MaxTolerance bound Options.Tolerance, in pixels; 0 stands for DefaultTolerance.
 const (
 	MinTolerance = 1.0 / 1024
 	MaxTolerance = 16.0
+
+	DefaultTolerance = 1.0 / 16
 )
 
 // Defaults of Options.
 const (
-	defaultTolerance   = 1.0 / 16
 	DefaultMaxBytes    = 256 << 20
 	defaultMaxRegions  = 100_000
 	defaultMaxVertices = 8 << 20
@@ -128,6 +129,9 @@ type File struct {
 	// Reductions that a recipe asks for, as the file writes them; this package doesn't interpret them.
 	Reductions []string
 
+	// Frames that correlations of a recipe speak of: names of resident frames by the names that are used there.
+	Frames map[string]string
+
 	// Warnings tell, in one line each, what was skipped or assumed. At most maxWarnings, the last of which then says
 	// how many more there were.
 	Warnings []string
@@ -167,7 +171,7 @@ type Options struct {
 // withDefaults fills in the defaults, or says which field is out of range.
 func (o Options) withDefaults() (Options, *Error) {
 	if o.Tolerance == 0 {
-		o.Tolerance = defaultTolerance
+		o.Tolerance = DefaultTolerance
 	}
 	if !(o.Tolerance >= MinTolerance && o.Tolerance <= MaxTolerance) { // written so that NaN fails
 		return o, fail(ErrOptions, "options: Tolerance is %v, it must be from %v to %v px", o.Tolerance, MinTolerance,

@@ -75,7 +75,7 @@ func TestFlatteningError(t *testing.T) {
 	race.Skip(t)
 	const samples = 3000
 	c := rapid.Float64Range(-200, 200)
-	tolerances := rapid.SampledFrom([]float64{MinTolerance, 1.0 / 256, defaultTolerance, 1, 8, MaxTolerance})
+	tolerances := rapid.SampledFrom([]float64{MinTolerance, 1.0 / 256, DefaultTolerance, 1, 8, MaxTolerance})
 	check := func(rt *rapid.T, line [][2]float64, e *Error, truth curve, tol float64) {
 		if e != nil {
 			rt.Fatal(e)
@@ -181,17 +181,17 @@ func TestFlatteningError(t *testing.T) {
 // The bound isn't met by wasting vertices: on a parabola, whose second derivative is constant, the error is close to
 // the tolerance.
 func TestFlatteningIsThrifty(t *testing.T) {
-	line, e := flattenOne(identity, defaultTolerance, func(f *flattener) *Error { return f.quadTo(100, 200, 200, 0) })
+	line, e := flattenOne(identity, DefaultTolerance, func(f *flattener) *Error { return f.quadTo(100, 200, 200, 0) })
 	if e != nil {
 		t.Fatal(e)
 	}
 	dense := sampled(func(t float64) [2]float64 { return casteljau(ring(0, 0, 100, 200, 200, 0), t) }, 5000)
-	if d := farFromOpen(dense, line); d < 0.8*defaultTolerance {
+	if d := farFromOpen(dense, line); d < 0.8*DefaultTolerance {
 		t.Errorf("the error is %v with %d chords, that is more chords than the tolerance of %v needs", d, len(line)-1,
-			defaultTolerance)
+			DefaultTolerance)
 	}
 	// A circle of radius 100: the chord's angle is 2·acos(1-1/1600), hence 89 chords.
-	f := newFlattener(&builder{opts: Options{Tolerance: defaultTolerance, MaxVertices: 1000}, file: &File{}}, identity)
+	f := newFlattener(&builder{opts: Options{Tolerance: DefaultTolerance, MaxVertices: 1000}, file: &File{}}, identity)
 	if e := f.ellipse(0, 0, 100, 100); e != nil {
 		t.Fatal(e)
 	}
@@ -248,7 +248,7 @@ func TestArcExtremes(t *testing.T) {
 		{1e5, true, true, 1e-3, 2e5},       // a large one on a short chord
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			line, e := flattenOne(identity, defaultTolerance,
+			line, e := flattenOne(identity, DefaultTolerance,
 				func(f *flattener) *Error { return f.arcTo(c.rx, c.rx, 30, c.large, c.sweep, c.x, 0) })
 			if e != nil {
 				t.Fatal(e)
@@ -257,7 +257,7 @@ func TestArcExtremes(t *testing.T) {
 				t.Errorf("from %v to %v", line[0], line[len(line)-1])
 			}
 			far := farFromOpen(line, ring(0, 0, c.x, 0))
-			if far > c.farthest+1e-3 || far < c.farthest-defaultTolerance-1e-3 {
+			if far > c.farthest+1e-3 || far < c.farthest-DefaultTolerance-1e-3 {
 				t.Errorf("up to %v from the chord, want %v", far, c.farthest)
 			}
 		})

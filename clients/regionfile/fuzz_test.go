@@ -96,7 +96,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(d)
 	}
 	f.Fuzz(func(t *testing.T, d string) {
-		b := &builder{opts: Options{Tolerance: defaultTolerance, MaxVertices: 10_000}, file: &File{}}
+		b := &builder{opts: Options{Tolerance: DefaultTolerance, MaxVertices: 10_000}, file: &File{}}
 		fl := newFlattener(b, identity)
 		e := parsePath(d, fl)
 		fl.finish()

@@ -14,7 +14,7 @@ import (
 // regionKeys and recipeKeys are the keys of polyscan's own formats.
 var (
 	regionKeys = []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}
-	recipeKeys = []string{"name", "description", "fill", "scale", "regions", "reductions"}
+	recipeKeys = []string{"name", "description", "fill", "scale", "regions", "reductions", "frames"}
 )
 
 // otherNames are keys that say the same elsewhere: in the protocol's JSON, in GIS programs.

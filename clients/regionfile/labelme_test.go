@@ -53,8 +53,8 @@ func TestLabelMe(t *testing.T) {
 		}
 	}
 	for _, p := range along(circle[0], 2) {
-		if r := math.Hypot(p[0]-50, p[1]-20); r < 5-defaultTolerance-1e-9 {
-			t.Errorf("the point %v of a chord is %v from the centre, want at least %v", p, r, 5-defaultTolerance)
+		if r := math.Hypot(p[0]-50, p[1]-20); r < 5-DefaultTolerance-1e-9 {
+			t.Errorf("the point %v of a chord is %v from the centre, want at least %v", p, r, 5-DefaultTolerance)
 		}
 	}
 }

@@ -5,7 +5,7 @@ package regionfile
 //	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]},
 //	 {"name": "pad", "mask": [[20, 7, 12], [21, 6, 13]]}, ...]
 //	{"name": "board", "description": "...", "fill": "nonzero", "scale": {"mm_per_pixel": [0.05, 0.05], "origin": [12, 40]},
-//	 "regions": [...], "reductions": ["mean", ...]}
+//	 "regions": [...], "reductions": ["mean", ...], "frames": {"golden": "..."}}
 //
 // A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y. "shape" instead of rings is a text that says what the
 // region is made of.
@@ -33,6 +33,9 @@ func (b *builder) recipe(top *members) *Error {
 	if b.file.Reductions, e = optional(top, "reductions", b.strings); e != nil {
 		return e
 	}
+	if b.file.Frames, e = optional(top, "frames", b.frames); e != nil {
+		return e
+	}
 	if b.file.Scale, e = optional(top, "scale", b.scale); e != nil {
 		return e
 	}
@@ -52,6 +55,32 @@ func (b *builder) recipe(top *members) *Error {
 		return e.within("regions")
 	}
 	return b.regions(c, "regions", fill)
+}
+
+// frames reads an object of texts.
+func (b *builder) frames(c *cursor) (map[string]string, *Error) {
+	if c.kind() == kindNull {
+		c.skip()
+		return nil, nil
+	}
+	if e := c.expect(kindObject); e != nil {
+		return nil, e
+	}
+	out := map[string]string{}
+	for more := c.enter(); more; more = c.next() {
+		key := strings.Clone(c.key())
+		if e := c.expect(kindString); e != nil {
+			return nil, e.within("%s", key)
+		}
+		if b.strs++; b.strs > maxStrings {
+			return nil, fail(ErrLimit, "more than %d limits, reductions and frames in the file", maxStrings)
+		}
+		if _, again := out[key]; again {
+			return nil, fail(ErrInvalid, "%q comes twice", key)
+		}
+		out[key] = strings.Clone(c.text())
+	}
+	return out, nil
 }
 
 // regions reads the array at the cursor. The name of the array is for messages.

@@ -184,7 +184,7 @@ func TestRoundedRect(t *testing.T) {
 			t.Errorf("%s: spans %v to %v", c.attributes, low, high)
 		}
 		want := 100*60 - (4-math.Pi)*c.rx*c.ry
-		if area := signedArea2(r) / 2; area > want || area < want-defaultTolerance*2*(c.rx+c.ry)*4 {
+		if area := signedArea2(r) / 2; area > want || area < want-DefaultTolerance*2*(c.rx+c.ry)*4 {
 			t.Errorf("%s: the area is %v, want a little less than %v", c.attributes, area, want)
 		}
 	}
