@@ -57,6 +57,12 @@ func TestSchemaBounds(t *testing.T) {
 		_, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{MaxCycles: n})
 		return about(err, "max cycles")
 	}}
+	morph := func(of func(n int) polygon.Morph) most {
+		return most{try: func(n int) error {
+			steps := []polygon.Morph{of(n)}
+			return polygon.Reductions{Blobs: &polygon.BlobSpec{Range: polygon.Span{To: 9}, Steps: steps}}.Validate()
+		}}
+	}
 	bounds := map[string]most{
 		"FrameLayout.width":       side(),
 		"FrameLayout.height":      side(),
@@ -78,6 +84,19 @@ func TestSchemaBounds(t *testing.T) {
 		"CooccurrenceSpec.levels": {try: func(n int) error {
 			return polygon.Reductions{Cooccurrence: &polygon.CooccurrenceSpec{Levels: n}}.Validate()
 		}},
+		"Reductions.correlations": {try: func(n int) error {
+			c := make([]polygon.Correlation, n)
+			for i := range c {
+				c[i].Kind = polygon.Lagged
+			}
+			return polygon.Reductions{Correlations: c}.Validate()
+		}},
+		"CorrelationTerm.radius": {try: func(n int) error {
+			return polygon.Reductions{Correlations: []polygon.Correlation{{Kind: polygon.Radial, Radius: n}}}.Validate()
+		}},
+		"CorrelationTerm.frame":    wire(128),
+		"Inspection.frames":        wire(128), // names on both sides
+		"Recipe.frames":            wire(128),
 		"CooccurrenceSpec.offsets": {constant: polygon.MaxOffsets},
 		"PixelOffset.dx": {try: func(n int) error {
 			return polygon.Reductions{Cooccurrence: &polygon.CooccurrenceSpec{Offsets: []polygon.Offset{{DX: n}}}}.Validate()
@@ -85,6 +104,16 @@ func TestSchemaBounds(t *testing.T) {
 		"PixelOffset.dy": {try: func(n int) error {
 			return polygon.Reductions{Cooccurrence: &polygon.CooccurrenceSpec{Offsets: []polygon.Offset{{DY: n}}}}.Validate()
 		}},
+		"BlobSpec.steps": {constant: driver.MaxBlobSteps},
+		"BlobSpec.min_area": {try: func(n int) error {
+			return polygon.Reductions{Blobs: &polygon.BlobSpec{Range: polygon.Span{To: 9}, MinArea: n}}.Validate()
+		}},
+		"BlobSpec.max_blobs": {try: func(n int) error {
+			return polygon.Reductions{Blobs: &polygon.BlobSpec{Range: polygon.Span{To: 9}, MaxBlobs: n}}.Validate()
+		}},
+		"Morph.width":                 morph(func(n int) polygon.Morph { return polygon.Morph{Width: n, Height: 1} }),
+		"Morph.height":                morph(func(n int) polygon.Morph { return polygon.Morph{Width: 1, Height: n} }),
+		"Morph.radius":                morph(func(n int) polygon.Morph { return polygon.Morph{Radius: n} }),
 		"Reductions.statistics":       wire(64),
 		"DiffusionOptions.tolerance":  wire(255), // the levels of an image
 		"DiffusionOptions.max_cycles": cycles,
@@ -110,9 +139,11 @@ func TestSchemaBounds(t *testing.T) {
 		"ListFramesRequest.page_token":   wire(512),
 		"ScanOpen.reorder_strips":        wire(64),
 		"ScanOpen.camera_id":             wire(64),
+		"ScanOpen.source":                wire(256),
 		"ScanResume.session_token":       wire(64),
 		"Strip.part_starts":              wire(4096),
 		"Strip.part_ids":                 wire(4096),
+		"Strip.lost_part_ids":            wire(4096),
 		"WatchRequest.names":             wire(64),
 		"WatchRequest.names[]":           wire(65), // a name, and a star
 		"WatchRequest.recipes":           wire(64),

@@ -254,7 +254,7 @@ func camel(s string, export bool) string {
 		case word == "":
 		case out == "" && !export:
 			out = word
-		case word == "id", word == "xy", word == "vx", word == "vy", word == "hm":
+		case word == "id", word == "xy", word == "xx", word == "yy", word == "vx", word == "vy", word == "hm":
 			out += strings.ToUpper(word)
 		case word == "ids0", word == "ids1":
 			out += "IDs" + word[3:]
