@@ -127,9 +127,10 @@ func (t *Intake) Run(q *Queue) (driver.Image, error) {
 
 // Err is an [*InvalidError], with a path below at, for samples that are beyond what their bits hold, once the job that
 // developed them has waited.
-func (t *Intake) Err(at ...any) error { return t.p.beyondError(t.beyond[0], t.y0, t.y1, at) }
+func (t *Intake) Err(at ...any) error { return t.p.Beyond(t.beyond[0], t.y0, t.y1, at) }
 
-func (p *Picture) beyondError(samples uint32, y0, y1 int, at Path) error {
+// Beyond is that error, where so many samples of rows [y0, y1) are.
+func (p *Picture) Beyond(samples uint32, y0, y1 int, at Path) error {
 	if samples == 0 {
 		return nil
 	}

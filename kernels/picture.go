@@ -260,7 +260,7 @@ func (p *Picture) Developed(at ...any) (*Picture, error) {
 		Row: func(y int) []byte { return from[y*p.RowBytes():][:p.RowSize()] }}
 	beyond, _ := raw.Develop(0, p.Height, func(y int) []byte { return pixels[y*row:][:row] }, func() bool { return true })
 	out.Data = [][]byte{pixels}
-	return out, p.beyondError(beyond, 0, p.Height, at)
+	return out, p.Beyond(beyond, 0, p.Height, at)
 }
 
 // Sketch is about what colours a pixel has, of 8 bits, in a picture whose Coding isn't the zero value, for pictures that

@@ -103,12 +103,130 @@ func TestScanCoded(t *testing.T) {
 	}
 }
 
+// A frame of Bayer is a strip that is a part: it has the numbers of the frame. Where lines were lost it comes in more
+// strips, of which each is what it would be as a frame, with the phase of its first line.
+func TestScanBayer(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	g := seed.New(t, 47, 53)
+	for i, s := range devicetest.Shots(13, 0) {
+		if s.Coding.Kind != kernels.Bayer || testing.Short() && i%7 != 0 {
+			continue
+		}
+		coded, _, beyond := shotPicture(&s)
+		w, y0, y1 := float64(s.Width), float64(g.IntN(2)), float64(s.Height)
+		if s.Height > 3 {
+			y1 -= float64(g.IntN(2))
+		}
+		set := mustSet(t, Region{Rings: []Ring{rectangle(0, y0, w, y1-y0)}},
+			Region{Rings: []Ring{{{X: 0, Y: y0}, {X: w, Y: y0 + 1}, {X: 1, Y: y1}}}})
+		r := Reductions{Statistics: Basic | Histogram}
+		scan, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: s.Width, Format: coded.Format, Coding: coded.Coding,
+			PartLines: s.Height, WholeParts: true, Reductions: r, StripBytes: g.IntN(2) * s.Height * s.Stride})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := func(from, to int) kernels.Picture {
+			p := coded
+			p.Height, p.Data = to-from, [][]byte{s.Bytes[from*s.Stride:][:(to-from-1)*s.Stride+coded.RowSize()]}
+			return p
+		}
+		strips := func(number, line uint64, at ...int) *ScannedPart {
+			t.Helper()
+			if err := scan.Start(number, line); err != nil {
+				t.Fatal(err)
+			}
+			var parts []*ScannedPart
+			for k := 0; k < len(at); k += 2 {
+				done, err := scan.Strip(t.Context(), ScanStrip{FirstLine: line + uint64(at[k]), Frame: rows(at[k], at[k+1])})
+				if err != nil {
+					t.Fatalf("%s: %v", s.Name, err)
+				}
+				parts = append(parts, done...)
+			}
+			done, err := scan.Settle(t.Context(), line+uint64(s.Height))
+			if parts = append(parts, done...); err != nil || len(parts) != 1 {
+				t.Fatalf("%s: %v, %v", s.Name, parts, err)
+			}
+			return parts[0]
+		}
+		whole := strips(0, 11, 0, s.Height)
+		want, err := Reduce(t.Context(), dev, set, coded, r, MethodDefault)
+		switch {
+		case beyond:
+			if whole.Err == nil || !strings.Contains(whole.Err.Error(), "samples of rows") {
+				t.Errorf("%s: %v", s.Name, whole.Err)
+			}
+		case err != nil || whole.Err != nil || !reflect.DeepEqual(untimed(whole.Result), untimed(want)):
+			t.Errorf("%s: %v %+v, want %v %+v", s.Name, whole.Err, whole.Result, err, want)
+		}
+		if a := 2 + g.IntN(4); a+3 <= s.Height && !beyond {
+			part := strips(1, 11+uint64(s.Height), 0, a, a+1, s.Height)
+			sum := uint64(0)
+			for _, from := range []int{0, a + 1} {
+				end := a
+				if from > 0 {
+					end = s.Height
+				}
+				piece := rows(from, end)
+				piece.Coding.Phase ^= uint8(from&1) << 1
+				top := max(y0, float64(from))
+				all := mustSet(t, Region{Rings: []Ring{rectangle(0, top-float64(from), w, min(y1, float64(end))-top)}})
+				one, err := Reduce(t.Context(), dev, all, piece, r, MethodDefault)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += one.Regions[0].Channels[0].Sum
+			}
+			if got := part.Result.Regions[0].Channels[0].Sum; got != sum || part.MissingLines != 1 {
+				t.Errorf("%s without line %d: red %d, want %d; %d lines are missing", s.Name, a, got, sum, part.MissingLines)
+			}
+		}
+		scan.Close()
+	}
+}
+
+// Strips of Bayer whose colours would depend on others are refused.
 func TestScanRefusesBayer(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	set := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 8, 8)}})
 	c := kernels.Coding{Kind: kernels.Bayer, Bits: 8}
-	_, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: 8, Format: c.Format(), Coding: c, PartLines: 10})
-	if err == nil || !strings.Contains(err.Error(), "frame.format = BAYER_RG8: is of cameras that see areas") {
+	cfg := ScanConfig{Width: 8, Format: c.Format(), Coding: c, PartLines: 10, MaxParts: 2}
+	_, err := set.NewScanner(t.Context(), dev, cfg)
+	if err == nil || !strings.Contains(err.Error(), "frame.format = BAYER_RG8: is of frames") {
+		t.Error(err)
+	}
+	cfg.WholeParts = true
+	scan, err := set.NewScanner(t.Context(), dev, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer scan.Close()
+	for number, line := range []uint64{0, 12} {
+		if err := scan.Start(uint64(number), line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	strip := func(first uint64, lines int) error {
+		_, err := scan.Strip(t.Context(), ScanStrip{FirstLine: first, Frame: kernels.Picture{Width: 8, Height: lines,
+			Format: cfg.Format, Coding: c, Data: [][]byte{make([]byte, 8*lines)}}})
+		return err
+	}
+	if err := strip(2, 4); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		first uint64
+		lines int
+		want  string
+	}{
+		{6, 4, "beside those of another strip"}, {0, 2, "beside those of another strip"}, {4, 4, "have come before"},
+		{8, 4, "of one part"}, {8, 6, "of one part"}, {11, 11, "of one part"}, {8, 1, "must be at least 2"},
+	} {
+		if err := strip(tc.first, tc.lines); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("lines %d to %d: %v", tc.first, int(tc.first)+tc.lines-1, err)
+		}
+	}
+	if err := strip(7, 3); err != nil { // line 6 may have been lost
 		t.Error(err)
 	}
 }

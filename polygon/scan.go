@@ -18,8 +18,9 @@ import (
 
 // ScanConfig says what a [Scanner] does with the lines of a camera.
 type ScanConfig struct {
-	// Width of a line, in pixels, their format, and how they are sent. Bayer can't be: a line's colours depend on those of
-	// other strips.
+	// Width of a line, in pixels, their format, and how they are sent. Bayer is of frames, whose first line a part begins
+	// with: a strip's lines are all of one part, which has to be whole, and no other strip has lines beside them, on
+	// which their colours would depend.
 	Width  int
 	Format kernels.PixelFormat
 	Coding kernels.Coding
@@ -176,8 +177,8 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	f := kernels.Picture{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format, Coding: cfg.Coding}
 	_, _, err := f.Sizes("frame")
 	bad.Include(err)
-	if cfg.Coding.Margin() > 0 {
-		bad.Add(path{"frame", "format"}, cfg.Coding, "is of cameras that see areas: a line's colours depend on other strips")
+	if cfg.Coding.Margin() > 0 && !cfg.WholeParts {
+		bad.Add(path{"frame", "format"}, cfg.Coding, "is of frames: parts have to be whole")
 	}
 	p, err := makePlan(bad, s, f, cfg.Reductions)
 	if err != nil {
@@ -500,9 +501,21 @@ func (c *Scanner) checkStrip(s *ScanStrip) error {
 		return invalid(path{"first_line"}, s.FirstLine, "must not be below %d, where lines are settled",
 			c.settled)
 	}
+	margin, of := min(f.Coding.Margin(), 1), 0
 	for _, p := range c.parts {
-		if from, to := c.rows(p, s); p.have.overlaps(from, to) {
+		from, to := c.rows(p, s)
+		if p.have.overlaps(from, to) {
 			return invalid(path{"first_line"}, s.FirstLine, "and the lines after it have come before")
+		}
+		if margin == 0 || from == to {
+			continue
+		}
+		if of++; of > 1 || to-from != f.Height {
+			return invalid(path{"first_line"}, s.FirstLine, "and the lines after it must be of one part: %v is of frames", f.Coding)
+		}
+		if p.have.overlaps(from-margin, to+margin) {
+			return invalid(path{"first_line"}, s.FirstLine,
+				"and the lines after it are beside those of another strip, on which colours of %v depend", f.Coding)
 		}
 	}
 	return nil
@@ -628,7 +641,7 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	if !wanted { // regions without pixels, or of which nothing came
 		return c.finish(nil)
 	}
-	pieces, size, y0, rows := c.pieces(s)
+	pieces, size, y0, rows, src := c.pieces(s)
 	defer clear(c.stripPieces[:cap(c.stripPieces)])
 	made := c.developed(rows)
 	job := kernels.Job{Label: "scan strip", Units: int64(size + made)}
@@ -639,6 +652,10 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	if pieces != nil && own {
 		job.Footprint += kernels.Bytes[byte](size)
 	}
+	if src.Coding.Checked() {
+		job.Footprint += kernels.Bytes[uint32](1)
+	}
+	var beyond [1]uint32 // samples
 	job.Timing = &c.timing
 	err := c.dev.Do(ctx, job, func(q *kernels.Queue) error {
 		if size > 0 {
@@ -667,13 +684,26 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 				} else {
 					to = c.made.Range(0, made)
 				}
+				src.Data, src.Stride = pixels.Slice(), stride
 				op := &driver.Develop{
-					Src: driver.RawImage{Data: pixels.Slice(), Width: c.width, Height: rows, Rows: rows, Stride: stride,
-						Coding: c.frame.Coding},
+					Src: src, Row0: y0,
 					Dst: driver.Image{Data: to.Slice(), Width: c.width, Height: rows, Stride: made / rows, Format: c.frame.Format},
+				}
+				var count kernels.Buffer[uint32]
+				if src.Coding.Checked() {
+					var err error
+					if count, err = kernels.Alloc[uint32](q, 1, "samples beyond their bits"); err != nil {
+						return err
+					}
+					op.Beyond = count.Slice()
 				}
 				if err := q.Run(op); err != nil {
 					return err
+				}
+				if count.Len() > 0 {
+					if err := kernels.Download(q, beyond[:], count); err != nil {
+						return err
+					}
 				}
 				pixels, stride = to, made/rows
 			}
@@ -687,6 +717,9 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	for _, r := range c.ready {
 		r.part.d.res.Timing = c.timing
 	}
+	if beyond[0] > 0 {
+		c.steps[0].part.fail(-1, s.Frame.Beyond(beyond[0], y0, y0+rows, path{"frame"}))
+	}
 	return err
 }
 
@@ -698,13 +731,19 @@ func (c *Scanner) developed(lines int) int {
 	return (c.width*c.frame.Format.PixelBytes() + driver.Align - 1) / driver.Align * driver.Align * lines
 }
 
-// pieces are the rows of the strip that are needed, from y0 on, and their bytes.
-func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0, rows int) {
+// pieces are the rows of the strip that are needed, from y0 on, with those that these depend on, and their bytes. src is
+// what they are uploaded as.
+func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0, rows int, src driver.RawImage) {
 	if len(c.steps) == 0 {
-		return nil, 0, 0, 0
+		return nil, 0, 0, 0, src
+	}
+	height := s.Frame.Height
+	src = driver.RawImage{Width: c.width, Height: height, Rows: height, Coding: c.frame.Coding}
+	if src.Coding.Kind == driver.Bayer { // the strip may begin with the second row of its pattern
+		src.Coding.Phase ^= uint8(s.FirstLine-c.steps[0].part.first) & 1 << 1
 	}
 	if n := s.Frame.Resident.Len(); n > 0 {
-		return nil, n, 0, s.Frame.Height
+		return nil, n, 0, height, src
 	}
 	lo, hi := s.Frame.Height, 0
 	for _, st := range c.steps {
@@ -712,8 +751,10 @@ func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0, rows int) {
 		shift := int(int64(st.part.first - s.FirstLine))
 		lo, hi = min(lo, st.from+shift), max(hi, st.to+shift)
 	}
-	c.stripPieces, size = s.Frame.RowPieces(c.stripPieces[:0], lo, hi)
-	return c.stripPieces, size, lo, hi - lo
+	first, end := src.Coding.Rows(lo, hi, height)
+	src.First, src.Rows = first, end-first
+	c.stripPieces, size = s.Frame.RowPieces(c.stripPieces[:0], first, end)
+	return c.stripPieces, size, lo, hi - lo, src
 }
 
 // reduce enqueues the steps; pixels are the lines from one on.

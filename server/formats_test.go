@@ -149,7 +149,7 @@ func TestFormatsRefused(t *testing.T) {
 	}
 }
 
-// A line camera may pack its pixels or send YUV; Bayer is refused when the session opens.
+// A line camera may pack its pixels or send YUV.
 func TestScanFormats(t *testing.T) {
 	s := start(t, Config{})
 	for _, shot := range devicetest.Shots(9, 0) {
@@ -189,10 +189,52 @@ func TestScanFormats(t *testing.T) {
 			t.Errorf("%s: %v, want a sum of %d", shot.Name, got.parts, sum)
 		}
 	}
-	open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 5, 10, 10)
-	open.Layout.PixelFormat = pb.PixelFormat_PIXEL_FORMAT_BAYER_GB8
-	call := scanOver(t, s.conn)
-	call.request(openRequest(open))
-	_, err := call.Recv()
-	wantRefused(t, err, "open.layout.pixel_format", "BAYER_GB8", "cameras that see areas")
+}
+
+// Frames of Bayer are parts of a session: each has the numbers of the frame.
+func TestScanBayer(t *testing.T) {
+	s := start(t, Config{})
+	inspection := pb.NewInspectionServiceClient(s.conn)
+	for _, shot := range devicetest.Shots(15, 0) {
+		if _, beyond := shot.Develop(0, shot.Height); shot.Coding.Kind != driver.Bayer || beyond > 0 || shot.Height%2 == 0 {
+			continue
+		}
+		what := inspecting(rect("r", 0, 0, float64(shot.Width), float64(shot.Height)))
+		want, err := inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: what,
+			Frame: &pb.Frame{Layout: sentAs(&shot), Source: &pb.Frame_Data{Data: shot.Bytes}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := scanOpen(what, shot.Width, shot.Height, shot.Height, shot.Height)
+		open.Layout, open.WholeParts = sentAs(&shot), true
+		call := s.scan(t, open)
+		for n := range uint64(2) { // the second begins at an odd line
+			call.strip(&pb.Strip{Sequence: n, FirstLine: n * uint64(shot.Height),
+				Frame: &pb.Frame{Source: &pb.Frame_Data{Data: shot.Bytes}}})
+		}
+		parts := call.finish().parts
+		for _, p := range parts {
+			if !proto.Equal(p.GetRegions()[0], want.GetResult().GetRegions()[0]) {
+				t.Errorf("%s: %v, want %v", shot.Name, p, want)
+			}
+		}
+		if len(parts) != 2 {
+			t.Errorf("%s: %d parts", shot.Name, len(parts))
+		}
+	}
+	for _, tc := range []struct {
+		change      func(*pb.ScanOpen)
+		field, text string
+	}{
+		{func(o *pb.ScanOpen) { o.WholeParts = false }, "open.whole_parts", "BAYER_GB8"},
+		{func(o *pb.ScanOpen) { o.Trigger = &pb.ScanOpen_EveryLines{EveryLines: 8} }, "open.every_lines", "at least part_lines"},
+	} {
+		open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
+		open.Layout.PixelFormat, open.WholeParts = pb.PixelFormat_PIXEL_FORMAT_BAYER_GB8, true
+		tc.change(open)
+		call := scanOver(t, s.conn)
+		call.request(openRequest(open))
+		_, err := call.Recv()
+		wantRefused(t, err, tc.field, tc.text)
+	}
 }

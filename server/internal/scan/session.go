@@ -117,9 +117,14 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	if err != nil {
 		return nil, err
 	}
-	if f.Coding.Margin() > 0 {
-		return nil, apierr.Refuse("open.layout.pixel_format", wire.FormatName(layout.GetPixelFormat()),
-			"is of cameras that see areas: a line's colours depend on other strips")
+	if name := wire.FormatName(layout.GetPixelFormat()); f.Coding.Margin() > 0 {
+		switch every := open.GetEveryLines(); {
+		case !open.GetWholeParts():
+			return nil, apierr.Refuse("open.whole_parts", false, "must be set for %s, which is of frames", name)
+		case every > 0 && every < open.GetPartLines():
+			return nil, apierr.Refuse("open.every_lines", every, "must be at least part_lines, %d, for %s, which is of frames",
+				open.GetPartLines(), name)
+		}
 	}
 	if _, _, err := f.Sizes("frame"); err != nil {
 		return nil, wire.Paths{Frame: "open"}.Translate(err)
@@ -141,7 +146,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 		ids: map[uint64]string{},
 		layout: &pb.FrameLayout{
 			Width: layout.GetWidth(), Height: layout.GetHeight(), PixelFormat: layout.GetPixelFormat(),
-			Stride: layout.GetStride(), SignificantBits: layout.GetSignificantBits(),
+			Stride: layout.GetStride(), SignificantBits: layout.GetSignificantBits(), Demosaic: layout.GetDemosaic(),
 		},
 		lines: uint64(open.GetPartLines()), every: uint64(open.GetEveryLines()),
 		order:  stripOrder{window: int(open.GetReorderStrips())},

@@ -89,6 +89,9 @@ func (ss *session) checkStrip(ctx context.Context, x *strip) error {
 	case l.GetSignificantBits() != 0 && l.GetSignificantBits() != want.GetSignificantBits():
 		return apierr.Refuse(path+".layout.significant_bits", l.GetSignificantBits(),
 			"must be %d, those of the session, or unset", want.GetSignificantBits())
+	case l.GetDemosaic() != 0 && l.GetDemosaic() != want.GetDemosaic():
+		return apierr.Refuse(path+".layout.demosaic", l.GetDemosaic(), "must be %v, that of the session, or unset",
+			want.GetDemosaic())
 	case l.GetStride() > want.GetStride(): // or lines, which are what credit counts, could take any memory
 		return apierr.Refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session",
 			want.GetStride())
@@ -101,6 +104,7 @@ func (ss *session) checkStrip(ctx context.Context, x *strip) error {
 	full := &pb.FrameLayout{
 		Width: want.GetWidth(), Height: cmp.Or(l.GetHeight(), want.GetHeight()), PixelFormat: want.GetPixelFormat(),
 		Stride: cmp.Or(l.GetStride(), want.GetStride()), SignificantBits: want.GetSignificantBits(),
+		Demosaic: want.GetDemosaic(),
 	}
 	x.lines = int(full.GetHeight())
 	end := x.GetFirstLine() + uint64(x.lines)
