@@ -113,3 +113,23 @@ func reduceRows(q *kernels.Queue, op driver.MaskReduce, n, room int64) error {
 	}
 	return nil
 }
+
+// inBands calls run for bands of the rows [row0, row0+height) that take about as long as a chunk may, where all take n
+// units of work by the name of label.
+func inBands(q *kernels.Queue, label string, n int64, row0, height int, run func(from, to int) error) error {
+	bands := int64(1)
+	for b := int64(0); b < bands; b++ {
+		if err := q.Yield(); err != nil {
+			return err
+		}
+		room := q.Chunk(label, max(n, 1))
+		if b == 0 {
+			bands = min(max((n+room-1)/room, 1), int64(height))
+		}
+		q.SetChunkUnits(n / bands)
+		if err := run(row0+int(int64(height)*b/bands), row0+int(int64(height)*(b+1)/bands)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -366,7 +366,7 @@ func (d *deriver) correlate(q *kernels.Queue, ops []driver.MaskCorrelate, prepar
 			op.Other.Data = pixels
 		}
 		op.Sums = sums.Range(from, from+n).Slice()
-		if err := d.inBands(q, op); err != nil {
+		if err := d.correlateBands(q, op); err != nil {
 			return err
 		}
 		from += alignedSums(n)
@@ -374,29 +374,15 @@ func (d *deriver) correlate(q *kernels.Queue, ops []driver.MaskCorrelate, prepar
 	return kernels.Download(q, host[:from], sums.Range(0, from))
 }
 
-// inBands enqueues an op in bands of rows that take about as long as a chunk may.
-func (d *deriver) inBands(q *kernels.Queue, op driver.MaskCorrelate) error {
+// correlateBands enqueues an op in bands of rows that take about as long as a chunk may.
+func (d *deriver) correlateBands(q *kernels.Queue, op driver.MaskCorrelate) error {
 	n := d.set.work(op.First, op.First+op.Count, op.Frame.Width, op.Row0, op.Row0+op.Frame.Height, 1)
 	n *= int64(len(op.Series) * len(op.Lags))
-	bands := int64(1)
-	for b := int64(0); b < bands; b++ {
-		if err := q.Yield(); err != nil {
-			return err
-		}
-		room := q.Chunk("correlate", max(n, 1))
-		if b == 0 {
-			bands = min(max((n+room-1)/room, 1), int64(op.Frame.Height))
-		}
-		q.SetChunkUnits(n / bands)
+	return inBands(q, "correlate", n, op.Row0, op.Frame.Height, func(from, to int) error {
 		part := op // the one before may still be under way
-		part.Accumulate = b > 0
-		part.FromRow = op.Row0 + int(int64(op.Frame.Height)*b/bands)
-		part.ToRow = op.Row0 + int(int64(op.Frame.Height)*(b+1)/bands)
-		if err := q.Run(&part); err != nil {
-			return err
-		}
-	}
-	return nil
+		part.Accumulate, part.FromRow, part.ToRow = from > op.Row0, from, to
+		return q.Run(&part)
+	})
 }
 
 // pairSource finds the downloaded sums of a batch.

@@ -333,23 +333,13 @@ func (d *deriver) countPairs(q *kernels.Queue, op driver.MaskCooccurrence, count
 	op.Counts = counts.Slice()
 	n := d.set.work(op.First, op.First+op.Count, op.Frame.Width, op.Row0, op.Row0+op.Frame.Height, 1)
 	n *= int64(d.own * len(d.offsets))
-	bands := int64(1)
-	for b := int64(0); b < bands; b++ {
-		if err := q.Yield(); err != nil {
-			return err
-		}
-		room := q.Chunk("count pairs", max(n, 1))
-		if b == 0 {
-			bands = min(max((n+room-1)/room, 1), int64(op.Frame.Height))
-		}
-		q.SetChunkUnits(n / bands)
+	err := inBands(q, "count pairs", n, op.Row0, op.Frame.Height, func(from, to int) error {
 		part := op // the one before may still be under way
-		part.Accumulate = b > 0
-		part.FromRow = op.Row0 + int(int64(op.Frame.Height)*b/bands)
-		part.ToRow = op.Row0 + int(int64(op.Frame.Height)*(b+1)/bands)
-		if err := q.Run(&part); err != nil {
-			return err
-		}
+		part.Accumulate, part.FromRow, part.ToRow = from > op.Row0, from, to
+		return q.Run(&part)
+	})
+	if err != nil {
+		return err
 	}
 	return kernels.Download(q, host[:counts.Len()], counts)
 }

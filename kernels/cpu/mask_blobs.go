@@ -12,7 +12,6 @@ package cpu
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/bits"
 	"sync"
@@ -92,17 +91,10 @@ type blobbing struct {
 
 func (d *device) maskBlobs(op *driver.MaskBlobs, stop *stopFlag) error {
 	b := &blobbing{MaskBlobs: op, dev: d, stop: stop}
+	im := op.Frame
 	var err error
-	if b.prepared, err = openPrepared(view(op.Prepared)); err != nil {
+	if b.prepared, err = openPreparedFor(op.Prepared, &im, op.Row0, op.First, op.Count); err != nil {
 		return err
-	}
-	if err := b.prepared.rangeOf(op.First, op.Count); err != nil {
-		return err
-	}
-	im, h := op.Frame, b.prepared.header
-	if im.Width != int(h.Width) || op.Row0 > int(h.Height)-im.Height {
-		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
-			op.Row0, op.Row0, im.Height, im.Width, h.Width, h.Height)
 	}
 	b.frame = view(im.Data)
 	b.counts, b.blobs = viewAs[driver.BlobCount](op.Counts), viewAs[driver.Blob](op.Blobs)

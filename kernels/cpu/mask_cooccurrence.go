@@ -7,7 +7,6 @@ package cpu
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 	"slices"
 	"sort"
@@ -72,18 +71,11 @@ func (d *device) maskCooccurrence(op *driver.MaskCooccurrence, stop *stopFlag) e
 }
 
 func (p *pairing) open() (err error) {
-	if p.prepared, err = openPrepared(view(p.Prepared)); err != nil {
-		return err
-	}
-	if err := p.prepared.rangeOf(p.First, p.Count); err != nil {
+	im := p.Frame
+	if p.prepared, err = openPreparedFor(p.Prepared, &im, p.Row0, p.First, p.Count); err != nil {
 		return err
 	}
 	p.frame = view(p.Frame.Data)
-	im, h := p.Frame, p.prepared.header
-	if im.Width != int(h.Width) || p.Row0 > int(h.Height)-im.Height {
-		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
-			p.Row0, p.Row0, im.Height, im.Width, h.Width, h.Height)
-	}
 	p.counts = viewAs[uint32](p.Counts)
 	p.channels, p.cells = int(im.Format.Channels), p.Levels*p.Levels
 	p.order = make([]int, len(p.Offsets))

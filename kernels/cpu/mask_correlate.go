@@ -6,7 +6,6 @@
 package cpu
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -43,16 +42,9 @@ func (d *device) maskCorrelate(op *driver.MaskCorrelate, stop *stopFlag) error {
 }
 
 func (c *correlating) open() (err error) {
-	if c.prepared, err = openPrepared(view(c.Prepared)); err != nil {
+	im := c.Frame
+	if c.prepared, err = openPreparedFor(c.Prepared, &im, c.Row0, c.First, c.Count); err != nil {
 		return err
-	}
-	if err := c.prepared.rangeOf(c.First, c.Count); err != nil {
-		return err
-	}
-	im, h := c.Frame, c.prepared.header
-	if im.Width != int(h.Width) || c.Row0 > int(h.Height)-im.Height {
-		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
-			c.Row0, c.Row0, im.Height, im.Width, h.Width, h.Height)
 	}
 	c.frame, c.other = view(c.Frame.Data), view(c.Other.Data)
 	c.sums, c.each = viewAs[driver.PairSums](c.Sums), len(c.Series)*c.Slots

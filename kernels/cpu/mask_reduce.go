@@ -4,7 +4,6 @@ package cpu
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"sort"
 	"sync"
@@ -75,18 +74,11 @@ func (d *device) maskReduce(op *driver.MaskReduce, stop *stopFlag) error {
 
 // open makes views of the memory, and checks that the frame is of the image that the regions were prepared for.
 func (r *reduction) open() (err error) {
-	if r.prepared, err = openPrepared(view(r.Prepared)); err != nil {
-		return err
-	}
-	if err := r.prepared.rangeOf(r.First, r.Count); err != nil {
+	im := r.Frame
+	if r.prepared, err = openPreparedFor(r.Prepared, &im, r.Row0, r.First, r.Count); err != nil {
 		return err
 	}
 	r.frame = view(r.Frame.Data)
-	im, h := r.Frame, r.prepared.header
-	if im.Width != int(h.Width) || r.Row0 > int(h.Height)-im.Height {
-		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
-			r.Row0, r.Row0, im.Height, im.Width, h.Width, h.Height)
-	}
 	r.geometry = geometry{
 		row0: r.Row0, height: im.Height, width: im.Width,
 		stride: im.Stride, pixel: im.Format.PixelBytes(), safe: len(r.frame) - wideReads(),

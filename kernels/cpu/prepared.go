@@ -134,6 +134,23 @@ func (p prepared) regionSpans(i int) ([]span, error) {
 	return p.spans[r.First : r.First+r.Count : r.First+r.Count], nil
 }
 
+// openPreparedFor opens a set that has regions [first, first+count) and was prepared for an image of which a frame holds
+// the rows from row0.
+func openPreparedFor(from driver.Slice, im *driver.Image, row0, first, count int) (prepared, error) {
+	p, err := openPrepared(view(from))
+	if err != nil {
+		return prepared{}, err
+	}
+	if err := p.rangeOf(first, count); err != nil {
+		return prepared{}, err
+	}
+	if w, h := int(p.header.Width), int(p.header.Height); im.Width != w || row0 > h-im.Height {
+		return prepared{}, fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
+			row0, row0, im.Height, im.Width, w, h)
+	}
+	return p, nil
+}
+
 // rangeOf checks the range of regions that an op asks for.
 func (p prepared) rangeOf(first, count int) error {
 	if n := len(p.regions); first < 0 || count < 0 || first > n || count > n-first {

@@ -6,23 +6,15 @@ package cuda
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 func (s *stream) maskBlobs(op *driver.MaskBlobs) error {
-	p, err := s.prepared(op.Prepared)
+	im := op.Frame
+	p, err := s.preparedFor(op.Prepared, &im, op.Row0, op.First, op.Count)
 	if err != nil {
 		return err
-	}
-	if err := p.rangeOf(op.First, op.Count); err != nil {
-		return err
-	}
-	im := op.Frame
-	if im.Width != int(p.head.Width) || op.Row0 > int(p.head.Height)-im.Height {
-		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
-			op.Row0, op.Row0, im.Height, im.Width, p.head.Width, p.head.Height)
 	}
 	if op.Count == 0 {
 		return nil

@@ -6,8 +6,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -15,17 +13,10 @@ import (
 func pairScratch(f *driver.Image) int64 { return int64(f.Height) * int64(ceilDiv(f.Width, 32)) * 4 }
 
 func (s *stream) maskCooccurrence(op *driver.MaskCooccurrence) error {
-	p, err := s.prepared(op.Prepared)
+	im := op.Frame
+	p, err := s.preparedFor(op.Prepared, &im, op.Row0, op.First, op.Count)
 	if err != nil {
 		return err
-	}
-	if err := p.rangeOf(op.First, op.Count); err != nil {
-		return err
-	}
-	im := op.Frame
-	if im.Width != int(p.head.Width) || op.Row0 > int(p.head.Height)-im.Height {
-		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
-			op.Row0, op.Row0, im.Height, im.Width, p.head.Width, p.head.Height)
 	}
 	if op.Count == 0 {
 		return nil

@@ -77,6 +77,23 @@ func (p *preparedSet) apart(to driver.Slice, field string) error {
 	return nil
 }
 
+// preparedFor is [stream.prepared] of a set that has regions [first, first+count) and was prepared for an image of which
+// a frame holds the rows from row0.
+func (s *stream) preparedFor(slice driver.Slice, im *driver.Image, row0, first, count int) (*preparedSet, error) {
+	p, err := s.prepared(slice)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.rangeOf(first, count); err != nil {
+		return nil, err
+	}
+	if im.Width != int(p.head.Width) || row0 > int(p.head.Height)-im.Height {
+		return nil, fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
+			row0, row0, im.Height, im.Width, p.head.Width, p.head.Height)
+	}
+	return p, nil
+}
+
 // prepared finds the set at a place. One that the host does not know, because it was moved as bytes, is read back and
 // checked in full once: the time that takes is that of downloading it.
 func (s *stream) prepared(slice driver.Slice) (*preparedSet, error) {
