@@ -78,6 +78,7 @@ func TestAravisCamera(t *testing.T) {
 			"AcquisitionFrameRate=43"}},
 		{"2048 x 2048 in packets of 8000 bytes", 0, 60, 2048, []string{"--set", "Width=2048", "--set", "Height=2048",
 			"--set", "AcquisitionFrameRate=20", "--packet-size", "8000"}},
+		{"Bayer", 0, 50, 512, []string{"--set", "PixelFormat=BayerRG8"}},
 		{"loss", 2, 200, 512, []string{"--set", "AcquisitionFrameRate=100"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -42,8 +42,7 @@ func (c *listCmd) Run(e *env) error {
 		rows := []row{}
 		for _, i := range found {
 			rows = append(rows, row{i.Addr.Addr().String(), i.Interface, i.MAC.String(), i.Manufacturer, i.Model,
-				i.Version,
-				i.Serial, i.UserName})
+				i.Version, i.Serial, i.UserName})
 		}
 		enc := json.NewEncoder(e.stdout)
 		enc.SetIndent("", "  ")

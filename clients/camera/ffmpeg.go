@@ -42,6 +42,7 @@ const (
 // rawFormats are ffmpeg's names of the formats that are taken.
 var rawFormats = map[gvsp.PixelFormat]string{
 	gvsp.Mono8: "gray", gvsp.Mono10: "gray10le", gvsp.Mono12: "gray12le", gvsp.Mono14: "gray14le", gvsp.Mono16: "gray16le",
+	0x01080009: "bayer_rggb8", 0x01080008: "bayer_grbg8", 0x0108000a: "bayer_gbrg8", 0x0108000b: "bayer_bggr8",
 	gvsp.RGB8: "rgb24", gvsp.BGR8: "bgr24", gvsp.RGBa8: "rgba",
 }
 
@@ -96,16 +97,14 @@ func (f *ffmpeg) open(ctx context.Context) (about, error) {
 		return about{}, err
 	}
 	return about{name: f.name, title: fmt.Sprintf("%s: %s, %d x %d %v", strings.TrimPrefix(f.input, "file:"), codec, f.geo.Width,
-		f.geo.Height,
-		f.geo.Format), geo: f.geo}, nil
+		f.geo.Height, f.geo.Format), geo: f.geo}, nil
 }
 
 func (f *ffmpeg) probe(ctx context.Context) (codec string, err error) {
 	short, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	cmd := exec.CommandContext(short, "ffprobe", append(append([]string{"-v", "error"}, f.args...), "-select_streams",
-		"v:0",
-		"-show_entries", "stream=codec_name,width,height,pix_fmt", "-of", "json", f.input)...)
+		"v:0", "-show_entries", "stream=codec_name,width,height,pix_fmt", "-of", "json", f.input)...)
 	cmd.WaitDelay = killedIn
 	var out, said kept
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -140,8 +139,7 @@ func (f *ffmpeg) probe(ctx context.Context) (codec string, err error) {
 	}
 	if f.geo.Width != 0 && f.geo != g {
 		return "", usage("%s is %d x %d %v now, not %d x %d %v", f.input, g.Width, g.Height, g.Format, f.geo.Width,
-			f.geo.Height,
-			f.geo.Format)
+			f.geo.Height, f.geo.Format)
 	}
 	f.geo = g
 	return cli.Printable(s.Codec), nil

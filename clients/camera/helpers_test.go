@@ -134,7 +134,7 @@ func simulate(t *testing.T, change func(*simulator.Config)) *simulator.Camera {
 	}
 	change(&cfg)
 	if cfg.Draw == nil {
-		cfg.Draw = drawn{cfg.Width, cfg.Height, 5}.draw
+		cfg.Draw = drawn{cfg.Width, cfg.Height, 5, cfg.Format}.draw
 	}
 	c, err := simulator.Start(cfg)
 	if err != nil {

@@ -69,8 +69,7 @@ func parseLine(name string, text []byte) (all []*streamCmd, err error) {
 	stream := grammar.Model.Children[slices.IndexFunc(grammar.Model.Children,
 		func(n *kong.Node) bool { return n.Name == "stream" })]
 	flags := slices.DeleteFunc(slices.Clone(stream.Flags), func(f *kong.Flag) bool {
-		return slices.Contains(perProgram,
-			f.Name)
+		return slices.Contains(perProgram, f.Name)
 	})
 	defaults := map[string]command.Setting{}
 	var cameras *yaml.Node

@@ -3,6 +3,7 @@ package main
 // The command simulate: a camera that plays pictures, or draws parts.
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -37,6 +38,8 @@ type simulateCmd struct {
 	Rate float64 `default:"10" group:"picture"`
 	// Blocks that it sends after each start; 0: no end.
 	Blocks uint64 `placeholder:"N" group:"picture" zero:""`
+	// Format of the pixels, such as Mono12p, BayerRG8 or YUV422_8 (default: that of the pictures, Mono8 of drawn parts).
+	Format string `placeholder:"FORMAT" group:"picture"`
 	// Every how many parts one has a spot; 0: none.
 	Spots uint64 `default:"5" group:"picture"`
 
@@ -87,6 +90,11 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 		Duplicate: c.Duplicate, Jitter: c.Jitter,
 		Seed: c.Seed, NoResend: c.NoResend, Extended: c.Extended,
 	}
+	if c.Format != "" {
+		if cfg.Format, err = gvsp.ParseFormat(c.Format); err != nil {
+			return cfg, usage("--format: %v", err)
+		}
+	}
 	if c.Source == "" {
 		if c.Height == 0 {
 			cfg.Height = 512
@@ -94,19 +102,23 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 				cfg.Height = 64
 			}
 		}
-		cfg.Draw = drawn{cfg.Width, cfg.Height, c.Spots}.draw
+		cfg.Draw = drawn{cfg.Width, cfg.Height, c.Spots, cfg.Format}.draw
 		return cfg, nil
 	}
 	b, err := loadBelt(c.Source)
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Format, cfg.Width = b.format, b.width
+	if c.Format == "" {
+		cfg.Format = b.format
+	}
+	if cfg.Width = b.width; cfg.Format != b.format {
+		b.recode(cfg.Format)
+	}
 	if !c.Lines {
 		if c.Height != 0 && c.Height != b.height {
 			return cfg, usage("--height %d: the pictures have %d lines; only a line camera's blocks have others",
-				c.Height,
-				b.height)
+				c.Height, b.height)
 		}
 		cfg.Height = b.height
 	} else if c.Height == 0 {
@@ -140,22 +152,83 @@ func (c *simulateCmd) Run(e *env) error {
 type drawn struct {
 	width, height int
 	spots         uint64
+	format        gvsp.PixelFormat
 }
 
 func (d drawn) draw(block uint64, pixels []byte) {
+	spot := d.spots > 0 && block%d.spots == d.spots-1
+	each, gray := len(pixels)/d.height, make([]byte, d.width)
 	for y := range d.height {
-		row := pixels[y*d.width : (y+1)*d.width]
-		for x := range row {
-			row[x] = byte(96 + (x+y+int(block%32))%32)
+		row := pixels[y*each : (y+1)*each]
+		if d.format == gvsp.Mono8 {
+			gray = row
+		}
+		for x := range gray {
+			gray[x] = byte(96 + (x+y+int(block%32))%32)
+		}
+		for x := d.width * 2 / 5; spot && y >= d.height*2/5 && y < d.height*3/5 && x < d.width*3/5; x++ {
+			gray[x] = 250
+		}
+		if d.format != gvsp.Mono8 {
+			recode(row, d.format, gray, gvsp.Mono8, d.width, y)
 		}
 	}
-	if d.spots == 0 || block%d.spots != d.spots-1 {
-		return
+}
+
+// recode makes a row of a format, the y-th, of one that is Mono8, Mono16 or RGB8.
+func recode(to []byte, format gvsp.PixelFormat, row []byte, from gvsp.PixelFormat, width, y int) {
+	l, _ := format.Layout()
+	bits := cmp.Or(l.Bits, min(l.PixelBits, 16)) // of a sample
+	rgb := func(x int) (c [3]int) {              // of 16 bits
+		for i := range c {
+			switch from {
+			case gvsp.Mono8:
+				c[i] = int(row[x]) * 257
+			case gvsp.Mono16:
+				c[i] = int(binary.LittleEndian.Uint16(row[2*x:]))
+			default:
+				c[i] = int(row[3*x+i]) * 257
+			}
+		}
+		return c
 	}
-	for y := d.height * 2 / 5; y < d.height*3/5; y++ {
-		row := pixels[y*d.width : (y+1)*d.width]
-		for x := d.width * 2 / 5; x < d.width*3/5; x++ {
-			row[x] = 250
+	clear(to)
+	for x := range width {
+		c := rgb(x)
+		luma := (19595*c[0] + 38470*c[1] + 7471*c[2]) >> 16 // BT.601
+		switch {
+		case format == gvsp.RGB8, format == gvsp.BGR8, format == gvsp.RGBa8:
+			p := to[x*l.PixelBits/8:]
+			p[0], p[1], p[2] = byte(c[0]>>8), byte(c[1]>>8), byte(c[2]>>8)
+			if format == gvsp.BGR8 {
+				p[0], p[2] = p[2], p[0]
+			} else if format == gvsp.RGBa8 {
+				p[3] = 255
+			}
+		case format == gvsp.YUV422, format == gvsp.YUV422UY:
+			first := rgb(x &^ 1) // which has the colour of both
+			base := (19595*first[0] + 38470*first[1] + 7471*first[2]) >> 16
+			other := (first[2] - base) * 37029 >> 16 // U, and V of the second
+			if x&1 != 0 {
+				other = (first[0] - base) * 46734 >> 16
+			}
+			at := 0
+			if format == gvsp.YUV422UY {
+				at = 1
+			}
+			to[2*x+at], to[2*x+1-at] = byte(luma>>8), byte(min(128+other>>8, 255))
+		default:
+			v := luma
+			if phase := l.Bayer - 1; phase >= 0 { // red is in the first column of RG and GB, in the first row of RG and GR
+				column, line := (x^phase)&1, (y^phase>>1)&1
+				if v = c[1]; column == line {
+					v = c[2*line]
+				}
+			}
+			for i := range bits {
+				bit := x*l.PixelBits + i
+				to[bit/8] |= byte(v>>(16-bits+i)&1) << (bit % 8)
+			}
 		}
 	}
 }
@@ -239,6 +312,16 @@ func appendPixels(to []byte, img image.Image) []byte {
 		}
 	}
 	return to
+}
+
+// recode makes the lines those of a format. Where they aren't whole bytes the width doesn't fit, which is refused later.
+func (b *belt) recode(format gvsp.PixelFormat) {
+	to, from := gvsp.Geometry{Format: format, Width: b.width}.RowBytes(), gvsp.Geometry{Format: b.format, Width: b.width}.RowBytes()
+	lines := make([]byte, len(b.lines)/from*to)
+	for y := range len(b.lines) / from {
+		recode(lines[y*to:][:to], format, b.lines[y*from:][:from], b.format, b.width, y%b.height)
+	}
+	b.lines, b.format = lines, format
 }
 
 // draw copies the lines of a block.

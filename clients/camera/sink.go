@@ -539,12 +539,14 @@ func (s *sink) skip(b *gvsp.Block, lines gvsp.Span) {
 
 // pieces sends the lines of a block that came, in runs. s.mu is held, and given up while it waits.
 func (s *sink) pieces(ctx context.Context, scan *clients.Scan, b *gvsp.Block) (err error) {
-	row := s.lay.geo.RowBytes()
-	at := 0
+	row, at, least := s.lay.geo.RowBytes(), 0, 1
+	if l, _ := s.lay.geo.Format.Layout(); l.Bayer > 0 {
+		least = 2 // a line without neighbours has no colours
+	}
 	for _, m := range append(b.Missing, gvsp.Span{First: s.lay.geo.Height, End: s.lay.geo.Height}) {
 		switch {
 		case m.First <= at || b.Pixels == nil:
-		case err != nil: // its parts are named all the same
+		case err != nil, m.First-at < least: // its parts are named all the same
 			s.skip(b, gvsp.Span{First: at, End: m.First})
 		default:
 			s.account(b, gvsp.Span{First: at, End: m.First}, true)

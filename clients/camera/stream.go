@@ -228,13 +228,16 @@ func (s *stream) run(ctx context.Context) (err error) {
 	geo := found.geo
 	lay := layout{geo: geo, partLines: cmp.Or(c.PartLines, geo.Height)}
 	lay.every = cmp.Or(c.Every, lay.partLines)
+	l, _ := geo.Format.Layout()
+	if l.Bayer > 0 && (lay.partLines != geo.Height || lay.every != geo.Height) {
+		return usage("--part-lines, --every: a frame of %v is a part of its own, of %d lines", geo.Format, geo.Height)
+	}
 	in, err := c.inspection(s.e, lay)
 	if err != nil {
 		return err
 	}
 	name := cmp.Or(c.Name, streamName(found.name))
 	in.Name = name
-	l, _ := geo.Format.Layout()
 	open := &polyscanv1.ScanOpen{
 		Inspection: in,
 		Layout: &polyscanv1.FrameLayout{Width: uint32(geo.Width), Height: uint32(geo.Height),
@@ -361,6 +364,11 @@ func streamName(name string) string {
 
 // pixelFormat is the server's name of a camera's format.
 func pixelFormat(f gvsp.PixelFormat) polyscanv1.PixelFormat {
+	if l, _ := f.Layout(); l.Bayer > 0 {
+		first := map[int]polyscanv1.PixelFormat{8: clients.BayerRG8, 16: clients.BayerRG16LE, 10: clients.BayerRG10P,
+			12: clients.BayerRG12P}[l.PixelBits]
+		return first + polyscanv1.PixelFormat(l.Bayer-1)
+	}
 	switch f {
 	case gvsp.Mono8:
 		return clients.Gray8

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"image"
 	"maps"
 	"net"
 	"net/netip"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvcp"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 	"github.com/polyscan/polyscan/clients/camera/internal/simulator"
@@ -368,11 +371,114 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A camera's Bayer frames have the colours of what it sees, in every format; of one that lost lines the rest comes, and
+// it is incomplete.
+func TestBayer(t *testing.T) {
+	s := startInspector(t, false)
+	dir := t.TempDir()
+	colour := image.NewNRGBA(image.Rect(0, 0, 512, 49)) // every second frame begins with an odd line
+	for i := range 512 * 49 {
+		copy(colour.Pix[4*i:], []byte{200, 100, 50, 255})
+	}
+	writePNG(t, filepath.Join(dir, "orange.png"), colour)
+	for _, format := range []string{"BayerRG8", "BayerGR12", "BayerGB10p", "BayerBG16", "BayerGR12p", "YUV422_8", "YUV422_8_UYVY",
+		"BGR8", "RGBa8"} {
+		t.Run(format, func(t *testing.T) {
+			sim := simulateCmd{Source: dir, Format: format, Listen: "127.0.0.1:0", Serial: "B1", Rate: 100}
+			cfg, err := sim.config()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Loss, cfg.NoResend, cfg.Seed = 0.005, true, 5
+			cam, err := simulator.Start(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cam.Close()
+			args := []string{"stream", cam.Addr().String(), "--addr", s.addr, "--json", "--count", "60", "--packet-size", "576"}
+			// Its hue is 20, its saturation 75 %, its value 78.4 %, at every pixel.
+			for _, l := range []string{"value.min >= 77", "value.max <= 80", "hue.mean in [18.5, 21.5]", "saturation.mean in [73, 77]"} {
+				args = append(args, "--limit", l)
+			}
+			r := start(t, args...)
+			if code := r.wait(); code != exitFail { // some are incomplete
+				t.Fatalf("%d: %s", code, r.err)
+			}
+			count := map[string]int{}
+			for _, x := range r.rows(t) {
+				if count[x.Verdict]++; x.Verdict == "FAIL" || x.Verdict == "PASS" && x.MissingLines > 0 {
+					t.Errorf("%+v", x)
+				}
+			}
+			if count["PASS"] < 10 || count[verdictIncomplete] < 5 {
+				t.Errorf("%v", count)
+			}
+			if !strings.HasPrefix(format, "Bayer") {
+				return
+			}
+			cfg.Loss = 0.3 // single lines are left
+			worse, err := simulator.Start(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer worse.Close()
+			r = start(t, "stream", worse.Addr().String(), "--addr", s.addr, "--limit", "hue.mean in [18.5, 21.5]", "--count", "20",
+				"--packet-size", "576")
+			if code := r.wait(); code != exitFail || strings.Contains(r.out.String(), "PASS") || strings.Contains(r.err.String(), "BAD") {
+				t.Errorf("%d: %s%s", code, r.out, r.err)
+			}
+			r = start(t, "stream", cam.Addr().String(), "--addr", s.addr, "--limit", "mean > 0", "--part-lines", "98")
+			if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), "a frame of "+format+" is a part of its own") {
+				t.Errorf("%d: %s", code, r.err)
+			}
+		})
+	}
+}
+
+// Samples of a picture in all formats are those that a reader of single bits finds.
+func TestRecode(t *testing.T) {
+	const width = 8
+	row := make([]byte, 3*width)
+	for i := range row {
+		row[i] = byte(37*i + 11)
+	}
+	for name, first := range map[string]string{"RG": "RGGB", "GR": "GRBG", "GB": "GBRG", "BG": "BGGR"} {
+		for depth, wide := range map[string]int{"8": 8, "10": 16, "12": 16, "14": 16, "16": 16, "10p": 10, "12p": 12} {
+			format, err := gvsp.ParseFormat("Bayer" + name + depth)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bits, _ := strconv.Atoi(strings.TrimSuffix(depth, "p"))
+			for y := range 3 {
+				to := bytes.Repeat([]byte{0xa5}, gvsp.Geometry{Format: format, Width: width}.RowBytes())
+				recode(to, format, row, gvsp.RGB8, width, y)
+				for x := range width {
+					got := 0
+					for i := range wide {
+						got |= int(to[(x*wide+i)/8]) >> ((x*wide + i) % 8) & 1 << i
+					}
+					v := row[3*x+strings.IndexByte("RGB", first[y%2*2+x%2])]
+					if want := (int(v)<<8 | int(v)) >> (16 - bits); got != want {
+						t.Fatalf("%v, row %d, pixel %d: %#x, want %#x", format, y, x, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Formats that the server has no name for are refused by theirs.
 func TestFormatRefused(t *testing.T) {
-	if err := (gvsp.Geometry{Format: 0x01080009, Width: 4, Height: 4, Unit: 100}).Check(); err == nil ||
-		!strings.Contains(err.Error(), "BayerRG8") {
+	if err := (gvsp.Geometry{Format: 0x010c002b, Width: 4, Height: 4, Unit: 100}).Check(); err == nil ||
+		!strings.Contains(err.Error(), "BayerRG12Packed") {
 		t.Errorf("%v", err)
+	}
+	for name, want := range map[string]polyscanv1.PixelFormat{"BayerRG8": clients.BayerRG8, "BayerGB8": clients.BayerGB8,
+		"BayerBG10": clients.BayerBG16LE, "BayerGR16": clients.BayerGR16LE, "BayerGR10p": clients.BayerGR10P,
+		"BayerBG12p": clients.BayerBG12P} {
+		if f, err := gvsp.ParseFormat(name); err != nil || pixelFormat(f) != want {
+			t.Errorf("%s: %v, %v", name, pixelFormat(f), err)
+		}
 	}
 	for f, bits := range map[gvsp.PixelFormat]int{gvsp.Mono8: 0, gvsp.Mono10: 10, gvsp.Mono16: 16, gvsp.RGB8: 0,
 		gvsp.BGR8: 0, gvsp.RGBa8: 0, gvsp.Mono10p: 0,

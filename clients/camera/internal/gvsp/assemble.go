@@ -53,6 +53,8 @@ func (g Geometry) Check() error {
 	switch {
 	case g.Width < 1 || g.Width > largestSide:
 		return fmt.Errorf("width %d: must be 1 to %d", g.Width, largestSide)
+	case l.Bayer > 0 && min(g.Width, g.Height) < 2:
+		return fmt.Errorf("%d x %d pixels: must be 2 x 2 or more in %v", g.Width, g.Height, g.Format)
 	case g.Width%l.Group != 0:
 		return fmt.Errorf("width %d: must be a multiple of %d in %v", g.Width, l.Group, g.Format)
 	case g.Height < 1 || g.Height > largestSide:

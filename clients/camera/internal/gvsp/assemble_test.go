@@ -513,7 +513,8 @@ func TestGeometry(t *testing.T) {
 	}{
 		{Geometry{Format: Mono8, Width: 1, Height: 1, Unit: 1}, ""},
 		{Geometry{Format: Mono12, Width: 4096, Height: 128, Unit: 1460}, ""},
-		{Geometry{Format: 0x0110000c, Width: 1, Height: 1, Unit: 1}, "pixel format BayerGR10 isn't taken"},
+		{Geometry{Format: 0x010c0026, Width: 1, Height: 1, Unit: 1}, "pixel format BayerGR10Packed isn't taken"},
+		{Geometry{Format: 0x0110000c, Width: 2, Height: 1, Unit: 1}, "2 x 1 pixels: must be 2 x 2 or more in BayerGR10"},
 		{Geometry{Format: Mono10p, Width: 8, Height: 3, Unit: 9}, ""},
 		{Geometry{Format: Mono10p, Width: 6, Height: 3, Unit: 9}, "width 6: must be a multiple of 4 in Mono10p"},
 		{Geometry{Format: Mono12p, Width: 7, Height: 3, Unit: 9}, "width 7: must be a multiple of 2 in Mono12p"},

@@ -27,10 +27,9 @@ const (
 
 // Others, which are refused by their name.
 var otherFormats = map[PixelFormat]string{
-	0x01080008: "BayerGR8", 0x01080009: "BayerRG8", 0x0108000a: "BayerGB8", 0x0108000b: "BayerBG8",
-	0x0110000c: "BayerGR10", 0x0110000d: "BayerRG10", 0x0110000e: "BayerGB10", 0x0110000f: "BayerBG10",
-	0x01100010: "BayerGR12", 0x01100011: "BayerRG12", 0x01100012: "BayerGB12", 0x01100013: "BayerBG12",
-	0x010c0004: "Mono10Packed", 0x010c0006: "Mono12Packed",
+	0x010c0026: "BayerGR10Packed", 0x010c0027: "BayerRG10Packed", 0x010c0028: "BayerGB10Packed",
+	0x010c0029: "BayerBG10Packed", 0x010c002a: "BayerGR12Packed", 0x010c002b: "BayerRG12Packed",
+	0x010c002c: "BayerGB12Packed", 0x010c002d: "BayerBG12Packed", 0x010c0004: "Mono10Packed", 0x010c0006: "Mono12Packed",
 	0x01080002: "Mono8s", 0x020c001e: "YUV411_8_UYYVYY",
 	0x02180020: "YUV8_UYV", 0x02180021: "RGB8_Planar", 0x02200017: "BGRa8", 0x02300018: "RGB10",
 }
@@ -38,23 +37,38 @@ var otherFormats = map[PixelFormat]string{
 // Layout is how a format's pixels lie in memory.
 type Layout struct {
 	Name      string
-	PixelBits int  // that a pixel takes of a line
-	Group     int  // pixels that are whole bytes together: a line has a multiple of them
-	Bits      int  // significant ones of a 16-bit sample; 0 for others
-	Colours   bool // three samples and more
+	PixelBits int // that a pixel takes of a line
+	Group     int // pixels that are whole bytes together: a line has a multiple of them
+	Bits      int // significant ones of a 16-bit sample; 0 for others
+	Bayer     int // which colours its first two pixels have: 1 to 4 for RG, GR, GB and BG; 0 is no Bayer
 }
 
-var layouts = map[PixelFormat]Layout{
-	Mono8: {"Mono8", 8, 1, 0, false}, Mono10: {"Mono10", 16, 1, 10, false}, Mono12: {"Mono12", 16, 1, 12, false},
-	Mono14: {"Mono14", 16, 1, 14, false}, Mono16: {"Mono16", 16, 1, 16, false}, RGB8: {"RGB8", 24, 1, 0, true},
-	BGR8: {"BGR8", 24, 1, 0, true}, RGBa8: {"RGBa8", 32, 1, 0, true}, Mono10p: {"Mono10p", 10, 4, 0, false},
-	Mono12p: {"Mono12p", 12, 2, 0, false}, YUV422: {"YUV422_8", 16, 2, 0, true},
-	YUV422UY: {"YUV422_8_UYVY", 16, 2, 0, true},
-}
+var layouts = func() map[PixelFormat]Layout {
+	all := map[PixelFormat]Layout{
+		Mono8: {"Mono8", 8, 1, 0, 0}, Mono10: {"Mono10", 16, 1, 10, 0}, Mono12: {"Mono12", 16, 1, 12, 0},
+		Mono14: {"Mono14", 16, 1, 14, 0}, Mono16: {"Mono16", 16, 1, 16, 0}, RGB8: {"RGB8", 24, 1, 0, 0},
+		BGR8: {"BGR8", 24, 1, 0, 0}, RGBa8: {"RGBa8", 32, 1, 0, 0}, Mono10p: {"Mono10p", 10, 4, 0, 0},
+		Mono12p: {"Mono12p", 12, 2, 0, 0}, YUV422: {"YUV422_8", 16, 2, 0, 0}, YUV422UY: {"YUV422_8_UYVY", 16, 2, 0, 0},
+	}
+	for i, first := range []string{"GR", "RG", "GB", "BG"} { // of each kind in this order, but of packed ones
+		which, n := [4]int{2, 1, 3, 4}[i], PixelFormat(i)
+		packed := 2 * PixelFormat([4]int{2, 3, 1, 0}[i])
+		for f, l := range map[PixelFormat]Layout{
+			0x01080008 + n: {"8", 8, 1, 0, which}, 0x0110000c + n: {"10", 16, 1, 10, which},
+			0x01100010 + n: {"12", 16, 1, 12, which}, 0x01100109 + n: {"14", 16, 1, 14, which},
+			0x0110002e + n: {"16", 16, 1, 16, which}, 0x010a0052 + packed: {"10p", 10, 4, 0, which},
+			0x010c0053 + packed: {"12p", 12, 2, 0, which},
+		} {
+			l.Name = "Bayer" + first + l.Name
+			all[f] = l
+		}
+	}
+	return all
+}()
 
 // Taken are the names of the formats that have a layout.
-const Taken = "Mono8, Mono10, Mono12, Mono14, Mono16, Mono10p, Mono12p, RGB8, BGR8, RGBa8, YUV422_8 and " +
-	"YUV422_8_UYVY"
+const Taken = "Mono8, Mono10, Mono12, Mono14, Mono16, Mono10p, Mono12p, RGB8, BGR8, RGBa8, YUV422_8, YUV422_8_UYVY, " +
+	"BayerRG8, 10, 12, 14, 16, 10p and 12p, and the same with GR, GB and BG"
 
 // String is the format's name, or its number.
 func (f PixelFormat) String() string {
