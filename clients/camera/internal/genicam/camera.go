@@ -29,10 +29,14 @@ var (
 
 // Bounds of one access.
 const (
-	maxChain   = 64   // nodes that lead to each other
-	maxVisits  = 4096 // nodes in all
-	maxString  = 4096 // bytes of a register
-	maxAddress = 1 << 32
+	maxChain  = 64   // nodes that lead to each other
+	maxVisits = 4096 // nodes in all
+	// What it costs in all: the bytes of formulas, the children that are looked through, and 256 for each register. A few
+	// milliseconds and 4096 packets are the most that a camera can make of one.
+	maxWork      = 1 << 20
+	registerWork = 256
+	maxString    = 4096 // bytes of a register
+	maxAddress   = 1 << 32
 )
 
 // Camera is a description and the memory that it describes.
@@ -53,9 +57,12 @@ type access struct {
 	ctx    context.Context
 	depth  int
 	visits int
+	work   *int // that was done, which several accesses may share
 }
 
-func (c *Camera) access(ctx context.Context) *access { return &access{Camera: c, ctx: ctx} }
+func (c *Camera) access(ctx context.Context) *access {
+	return &access{Camera: c, ctx: ctx, work: new(int)}
+}
 
 // wrap says which feature an error is about.
 func wrap(name string, err error) error {
@@ -71,7 +78,17 @@ func (a *access) enter(name string) (*node, error) {
 	if n == nil {
 		return nil, fmt.Errorf("%q: %w", name, ErrNoFeature)
 	}
+	if err := a.spend(len(n.children)); err != nil {
+		return nil, err
+	}
 	return n, a.count(name)
+}
+
+func (a *access) spend(work int) error {
+	if *a.work += work; *a.work > maxWork {
+		return errors.New("its description makes it more work than a camera may ask for")
+	}
+	return nil
 }
 
 func (a *access) count(name string) error {
@@ -211,10 +228,16 @@ func (a *access) formula(n *node, text, name string, value number) (number, erro
 	if text == "" {
 		return number{}, fmt.Errorf("%s %q has no formula", n.kind, n.name)
 	}
+	if err := a.spend(len(text)); err != nil {
+		return number{}, err
+	}
 	integers := strings.HasPrefix(n.kind, "Int")
 	return evaluate(text, integers, func(want string) (number, error) {
 		if want == name && name != "" {
 			return value, nil
+		}
+		if err := a.spend(len(n.children)); err != nil {
+			return number{}, err
 		}
 		for _, c := range n.children {
 			if c.attrs["Name"] != want {
@@ -297,6 +320,9 @@ func (a *access) register(n *node, most int) ([]byte, error) {
 		return nil, fmt.Errorf("%s %q has %d bytes: at most %d", n.kind, n.name, length, most)
 	}
 	id, ok, err := a.chunkOf(n)
+	if err == nil {
+		err = a.spend(registerWork + length)
+	}
 	switch {
 	case err != nil:
 		return nil, err

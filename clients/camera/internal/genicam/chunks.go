@@ -50,12 +50,13 @@ func (k *kept) Write(context.Context, uint32, []byte) error { return ErrReadOnly
 func (c *Camera) Chunks(ctx context.Context) (*Chunks, error) {
 	k := &kept{port: c.port, memory: map[string][]byte{}}
 	out := &Chunks{camera: New(c.Model, k)}
+	work := 0 // of all of them
 	for _, f := range c.Model.Features() {
 		if f.Kind == "Command" || !strings.HasPrefix(f.Name, "Chunk") || len(out.names) == maxChunkFeatures {
 			continue
 		}
 		a := out.camera.access(ctx)
-		a.any = true
+		a.any, a.work = true, &work
 		_, err := out.camera.get(a, f.Name)
 		if ctx.Err() != nil {
 			return nil, err
@@ -70,9 +71,10 @@ func (c *Camera) Chunks(ctx context.Context) (*Chunks, error) {
 
 // Read returns the features that a block's chunks have. It asks the camera nothing.
 func (c *Chunks) Read(chunks map[uint32][]byte) (values []Value) {
+	work := 0 // of all of them
 	for _, name := range c.names {
 		a := c.camera.access(context.Background())
-		a.chunks = chunks
+		a.chunks, a.work = chunks, &work
 		switch v, err := c.camera.get(a, name); {
 		case err == nil:
 			values = append(values, Value{name, v})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -268,6 +269,146 @@ func FuzzDescription(f *testing.F) {
 		}
 		m.Features()
 	})
+}
+
+// hostile is memory that has other bytes each time, fails at times, and counts.
+type hostile struct {
+	t        testing.TB
+	seed     []byte
+	accesses int
+}
+
+func (h *hostile) fate(addr uint32, n int) byte {
+	if n < 1 || n > maxString || uint64(addr)+uint64(n) > maxAddress {
+		h.t.Fatalf("%d bytes at %#x", n, addr)
+	}
+	if h.accesses++; len(h.seed) == 0 {
+		return 0
+	}
+	return h.seed[h.accesses%len(h.seed)]
+}
+
+func (h *hostile) Read(_ context.Context, addr uint32, n int) ([]byte, error) {
+	fate := h.fate(addr, n)
+	if fate == 13 {
+		return nil, errors.New("no answer")
+	}
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = fate ^ h.seed[(h.accesses+i+int(addr))%len(h.seed)]
+	}
+	return b, nil
+}
+
+func (h *hostile) Write(_ context.Context, addr uint32, data []byte) error {
+	if h.fate(addr, len(data)) == 17 {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+// Whatever a camera's registers say, and however that changes, an access ends after a bounded number of them, within the
+// camera's memory, and what can be read of a feature can be tried as its value.
+func FuzzRegisters(f *testing.F) {
+	own, err := os.ReadFile("../simulator/description.xml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(description), []byte{0, 1, 255, 13, 7, 17}, "3")
+	f.Add(own, []byte{1, 0, 0, 0, 128, 63}, "-1e300")
+	f.Add([]byte(indirect), []byte{255}, "true")
+	f.Fuzz(func(t *testing.T, text, seed []byte, value string) {
+		m, err := Parse(text)
+		if err != nil || len(seed) == 0 {
+			return
+		}
+		h := &hostile{t: t, seed: seed}
+		c, ctx := New(m, h), t.Context()
+		one := func(what string, do func()) {
+			h.accesses = 0
+			if do(); h.accesses > maxWork/registerWork+1 {
+				t.Fatalf("%s takes %d registers", what, h.accesses)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.nodes))[:min(len(m.nodes), 50)] {
+			now := ""
+			one("get", func() { now, _ = c.Get(ctx, name) })
+			one("set", func() { _ = c.Set(ctx, name, now) })
+			one("set", func() { _ = c.Set(ctx, name, value) })
+			one("execute", func() { _ = c.Execute(ctx, name) })
+			one("settable", func() { c.Settable(ctx, name) })
+		}
+		one("chunks", func() {
+			if all, err := c.Chunks(ctx); err == nil {
+				before := h.accesses
+				if all.Read(map[uint32][]byte{1: seed}); h.accesses != before {
+					t.Fatal("chunks ask the camera")
+				}
+			}
+		})
+	})
+}
+
+// indirect has registers at addresses that other registers say, in a circle, too.
+const indirect = head + `<Category Name="Root"><pFeature>ChunkA</pFeature></Category>
+<IntReg Name="A"><pAddress>B</pAddress><Length>4</Length></IntReg>
+<IntReg Name="B"><pAddress>C</pAddress><pLength>L</pLength></IntReg>
+<IntReg Name="C"><Address>0xfffffffe</Address><pIndex pOffset="A">L</pIndex><Length>8</Length></IntReg>
+<IntReg Name="L"><Address>8</Address><Length>1</Length></IntReg>
+<StringReg Name="S"><pAddress>L</pAddress><pLength>L</pLength></StringReg>
+<Integer Name="I"><pValue>M</pValue><pMin>I</pMin><pMax>A</pMax></Integer>
+<MaskedIntReg Name="M"><Address>0</Address><Length>8</Length><LSB>-9</LSB><MSB>99</MSB></MaskedIntReg>
+<Integer Name="X"><pIndex>L</pIndex><pValueIndexed Index="1">X</pValueIndexed><pValueDefault>L</pValueDefault></Integer>
+<Converter Name="V"><FormulaTo>FROM/L</FormulaTo><FormulaFrom>TO**TO</FormulaFrom>
+ <pVariable Name="L">L</pVariable><pValue>L</pValue></Converter>
+<Boolean Name="Y"><pValue>L</pValue><pIsLocked>Y</pIsLocked></Boolean>
+<IntReg Name="ChunkA"><Address>0</Address><Length>2</Length><pPort>P</pPort></IntReg><Port Name="P"><ChunkID>1</ChunkID></Port>
+</RegisterDescription>`
+
+// A description can't make one access much work, by long formulas, many children or many registers, nor take much memory.
+func TestWork(t *testing.T) {
+	long := strings.Repeat("1+", 4000) + "1"
+	wide := strings.Repeat("<a/>", 50_000)
+	for name, text := range map[string]string{
+		"formulas": `<IntSwissKnife Name="F"><pVariable Name="A">G</pVariable><Formula>` +
+			strings.Repeat("A+", 2000) + `1</Formula></IntSwissKnife><IntSwissKnife Name="G"><Formula>` + long + `</Formula></IntSwissKnife>`,
+		"children": `<IntSwissKnife Name="F"><Constant Name="A">1</Constant>` + wide + `<Formula>` +
+			strings.Repeat("A+", 2000) + `1</Formula></IntSwissKnife>`,
+		"nodes": `<IntSwissKnife Name="F"><pVariable Name="A">G</pVariable><Formula>` + strings.Repeat("A+", 2000) +
+			`1</Formula></IntSwissKnife><Integer Name="G">` + wide + `<Value>1</Value></Integer>`,
+		"registers": `<IntSwissKnife Name="F"><pVariable Name="A">G</pVariable><Formula>` + strings.Repeat("A+", 3000) +
+			`1</Formula></IntSwissKnife><IntReg Name="G"><Address>0</Address><Length>8</Length><a/><a/><a/></IntReg>`,
+	} {
+		m, err := Parse([]byte(head + text + "</RegisterDescription>"))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		count := &counting{}
+		v, err := New(m, count).Get(t.Context(), "F")
+		if name == "registers" { // as many as are needed by nobody
+			if err != nil || count.reads != 3000 {
+				t.Errorf("%s: %s, %v, %d reads", name, v, err, count.reads)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), "more work") {
+			t.Errorf("%s: %.20s, %v", name, v, err)
+		}
+	}
+	entries := strings.Repeat(`<StructEntry Name="S"><Bit>0</Bit></StructEntry>`, 1000)
+	m, err := Parse([]byte(head + `<StructReg>` + wide + entries + `</StructReg></RegisterDescription>`))
+	if err != nil || len(m.nodes["S"].children) > maxCommon+1 {
+		t.Errorf("an entry has %d children, %v", len(m.nodes["S"].children), err)
+	}
+	name := strings.Repeat("N", 10_000)
+	m, err = Parse([]byte(head + `<Category Name="Root"><pFeature>` + name + `</pFeature></Category><Category Name="` + name +
+		`"><pFeature>I</pFeature></Category><Integer Name="I"><Value>1</Value></Integer></RegisterDescription>`))
+	if err != nil || len(m.Features()) != 1 || len(m.Features()[0].Category) > maxPath {
+		t.Errorf("%v, %.60v", err, m.Features())
+	}
+	pieces := strings.Repeat("x<!---->", maxText) // of text
+	if m, err = Parse([]byte(head + "<a Name='A'>" + pieces + "</a></RegisterDescription>")); err != nil ||
+		len(m.nodes["A"].text) != maxText {
+		t.Error(err)
+	}
 }
 
 func FuzzFormula(f *testing.F) {

@@ -22,10 +22,12 @@ import (
 
 // Bounds of a description.
 const (
-	MaxBytes = 16 << 20 // of the XML
-	maxNodes = 200_000  // elements
-	maxDepth = 32
-	maxText  = 1 << 16 // of an element
+	MaxBytes  = 16 << 20 // of the XML
+	maxNodes  = 200_000  // elements
+	maxDepth  = 32
+	maxText   = 1 << 16 // of an element
+	maxPath   = 1 << 10 // of a feature's category
+	maxCommon = 64      // elements that the entries of a StructReg have in common
 )
 
 // node is an element of the description.
@@ -110,6 +112,7 @@ func unzip(data []byte) ([]byte, error) {
 func parse(data []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	var stack []*node
+	var texts [][]byte // of those
 	var root *node
 	nodes := 0
 	for {
@@ -149,21 +152,19 @@ func parse(data []byte) (*node, error) {
 			default:
 				root = n
 			}
-			stack = append(stack, n)
+			stack, texts = append(stack, n), append(texts, nil)
 		case xml.EndElement:
 			if len(stack) == 0 || stack[len(stack)-1].kind != t.Name.Local {
 				return nil, fmt.Errorf("</%s> ends nothing", t.Name.Local)
 			}
-			top := stack[len(stack)-1]
-			top.text = strings.TrimSpace(top.text)
-			stack = stack[:len(stack)-1]
+			last := len(stack) - 1
+			stack[last].text = string(bytes.TrimSpace(texts[last]))
+			stack, texts = stack[:last], texts[:last]
 		case xml.CharData:
-			if len(stack) > 0 {
-				top := stack[len(stack)-1]
-				if len(top.text)+len(t) > maxText {
-					return nil, fmt.Errorf("text of more than %d bytes in <%s>", maxText, top.kind)
+			if last := len(stack) - 1; last >= 0 {
+				if texts[last] = append(texts[last], t...); len(texts[last]) > maxText {
+					return nil, fmt.Errorf("text of more than %d bytes in <%s>", maxText, stack[last].kind)
 				}
-				top.text += string(t)
 			}
 		}
 	}
@@ -181,9 +182,15 @@ func (m *Model) index(n *node) {
 			m.index(c)
 			continue
 		case "StructReg":
+			var common []*node
+			for _, e := range c.children {
+				if e.kind != "StructEntry" && len(common) < maxCommon {
+					common = append(common, e)
+				}
+			}
 			for _, e := range c.children {
 				if e.kind == "StructEntry" && e.name != "" {
-					whole := &node{kind: "MaskedIntReg", name: e.name, children: slices.Concat(e.children, c.children)}
+					whole := &node{kind: "MaskedIntReg", name: e.name, children: slices.Concat(e.children, common)}
 					m.nodes[e.name] = whole
 				}
 			}
@@ -231,12 +238,13 @@ func (m *Model) Features() []Feature {
 			}
 			return
 		}
+		next := name
+		if path != "" && path != "Root" {
+			next = path + "/" + name
+		}
+		next = next[:min(len(next), maxPath)]
 		for _, c := range n.children {
 			if c.kind == "pFeature" {
-				next := name
-				if path != "" && path != "Root" {
-					next = path + "/" + name
-				}
 				walk(c.text, next, depth+1)
 			}
 		}
