@@ -80,22 +80,26 @@ container() {
 	echo "container: built, healthy, stopped"
 }
 
-# unit starts polyscand.service as README.md says, and plcgateway.service beside it, in a Debian under its own systemd,
-# which runs what is below as its last unit and writes result.
+# unit starts polyscand.service as README.md says, and plcgateway.service and camera.service beside it, in a Debian under
+# its own systemd, which runs what is below as its last unit and writes result.
 unit() {
 	root
 	cp -a "$ROOT" "$work/machine"
 	local to=$work/machine
-	install -m 755 "$work/polyscand" "$work/polyscan" "$work/plcgateway" "$to/usr/local/bin/"
+	install -m 755 "$work/polyscand" "$work/polyscan" "$work/plcgateway" "$work/camera" "$to/usr/local/bin/"
 	install -D -m 644 server/deploy/polyscand.yaml "$to/etc/polyscan/polyscand.yaml"
 	install -m 644 clients/plcgateway/deploy/plcgateway.yaml testdata/conveyor/regions.json "$to/etc/polyscan/"
-	install -m 644 server/deploy/polyscand.service clients/plcgateway/deploy/plcgateway.service "$to/etc/systemd/system/"
+	# The file as it is, but for the address of the one camera that is there; another is not, and a folder stays empty.
+	sed 's/192\.168\.1\.20/127.0.0.1/' clients/camera/deploy/camera.yaml > "$to/etc/polyscan/camera.yaml"
+	mkdir "$to/srv/frames"
+	install -m 644 server/deploy/polyscand.service clients/plcgateway/deploy/plcgateway.service \
+		clients/camera/deploy/camera.service "$to/etc/systemd/system/"
 	cat > "$to/check" <<'IN'
 #!/bin/bash
 exec > /result 2>&1
 set -eux
 show() { systemctl show --value --property "$1" "${2:-polyscand}"; }
-trap 'set +e; journalctl --no-pager --unit polyscand --unit plcgateway | tail -40; systemctl poweroff --no-block' EXIT
+trap 'set +e; journalctl --no-pager --unit polyscand --unit plcgateway --unit camera | tail -40; systemctl poweroff --no-block' EXIT
 systemctl is-active polyscand # Type=notify: it has said that it is ready
 polyscan device --addr 127.0.0.1:7465
 polyscan device --addr unix:/run/polyscan/polyscand.sock
@@ -142,6 +146,24 @@ if systemctl start plcgateway; then exit 1; fi
 sleep 1 # longer than RestartSec
 [ "$(show ExecMainStatus plcgateway) $(show ActiveState plcgateway) $(show NRestarts plcgateway)" = "2 failed 0" ]
 
+# Cameras: the one that is there streams, whatever becomes of the others, without root, and again after a crash.
+camera simulate > /dev/null &
+parts() { journalctl --no-pager --unit camera "_PID=$(show MainPID camera)" | grep -c ' top-[0-9]* .* \(PASS\|FAIL\) ' || true; }
+streams() { for _ in $(seq 100); do [ "$(parts)" -ge 3 ] && return; sleep 0.1; done; return 1; }
+systemctl start camera
+streams
+[ "$(stat --format %u "/proc/$(show MainPID camera)")" != 0 ]
+grep 'CapEff:.*1000$' "/proc/$(show MainPID camera)/status" # CAP_NET_ADMIN: buffers beyond net.core.rmem_max
+systemctl kill --signal KILL camera
+for _ in $(seq 100); do [ "$(show NRestarts camera)" = 1 ] && [ "$(show ActiveState camera)" = active ] && break; sleep 0.1; done
+streams
+systemctl stop camera
+[ "$(show Result camera)" = success ]
+sed -i 's/reconnect: 2s/reconnect: 2x/' /etc/polyscan/camera.yaml
+if systemctl start camera; then exit 1; fi
+sleep 1 # longer than RestartSec
+[ "$(show ExecMainStatus camera) $(show ActiveState camera) $(show NRestarts camera)" = "2 failed 0" ]
+
 systemctl stop polyscand
 [ "$(show Result)" = success ]
 mkdir /run/systemd/system/polyscand.service.d
@@ -161,6 +183,7 @@ IN
 	grep -q '^passed$' "$to/result" || { cat "$to/result"; fail "the unit"; }
 	echo "units: started, healthy, reloaded, started anew after a crash and not with wrong settings"
 	echo "plcgateway's, besides: without root on port 502, after any number of crashes, and when it hangs"
+	echo "camera's: one that is there streams beside others that aren't, without root and again after a crash"
 }
 
 alerts() {
@@ -174,7 +197,7 @@ for part in ${*:-container unit alerts}; do
 	case $part in
 	alerts) alerts ;;
 	container | unit)
-		CGO_ENABLED=0 go build -o "$work/" ./clients/polyscan ./clients/plcgateway ./server/cmd/polyscand
+		CGO_ENABLED=0 go build -o "$work/" ./clients/polyscan ./clients/plcgateway ./clients/camera ./server/cmd/polyscand
 		"$part"
 		;;
 	*) fail "no part $part" ;;
