@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
@@ -247,7 +248,12 @@ func (p *plan) planBlobs(bad *kernels.InvalidError, s *BlobSpec) {
 	}
 	p.blobChannel = slices.Index(p.channels[:p.own], c)
 	if p.blobChannel < 0 {
-		bad.Add(at.Join("channel"), c.String(), "the frame has no such channel of its own (%s)", p.frame.Format)
+		own := make([]string, p.own)
+		for i, c := range p.channels[:p.own] {
+			own[i] = c.String()
+		}
+		bad.Add(at.Join("channel"), c.String(), "the frame (%s) has no such channel of its own: want channel %s",
+			p.frame.Format, strings.Join(own, " or "))
 		return
 	}
 	for _, side := range []struct {

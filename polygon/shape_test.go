@@ -368,7 +368,7 @@ func TestShapesRefuse(t *testing.T) {
 		{`mirror of "a" at z 3`, `column 18: expected x or y, found "z"`},
 		{deep, "column 65: shapes lie deeper in one another than 64"},
 		{strings.Repeat(" ", MaxShape+1), "column 4097: the shape has 4097 bytes: the limit is 4096"},
-		{`"s"`, "regions are made of one another in a circle, or through more than 64"},
+		{`circle(1,2,3) + "s"`, `column 17: "s" is made of itself`},
 		{`outset of "far" by 3`, "the distance reaches beyond 4194304 px from 0"},
 		{`array of (outset of rect(0,0,5000,5000) by 4000) 200 by 200 every (1, 1)`, "the shapes of the set take too long"},
 		{`inset of "wide" by 1`, "rows of pixels are too many: the limit is 1048576"},
@@ -382,6 +382,30 @@ func TestShapesRefuse(t *testing.T) {
 			!strings.HasPrefix(invalid.Violations[0].Path.String(), "regions[6].shape") {
 			t.Errorf("%s: %v, want %q", c.shape, err, c.want)
 		}
+	}
+	for want, shapes := range map[string][]string{
+		`column 10: "r0" is made of "r1", which is made of "r2", which is made of itself`: {"r1", "r2", "r0"},
+		`column 10: "r1" is made of itself`:                                               {"r1", "r1"},
+		`column 10: "r2": no region is called "r3"`:                                       {"r2", "r1", "r3"},
+	} {
+		var regions []Region
+		for i, name := range shapes {
+			regions = append(regions, Region{Name: fmt.Sprint("r", i), Shape: fmt.Sprintf("inset of %q by 1", name)})
+		}
+		_, err := NewSet(regions, Bounds{})
+		var invalid *kernels.InvalidError
+		if !errors.As(err, &invalid) || invalid.Violations[0].Reason != want {
+			t.Errorf("%q: %v, want %q", shapes, err, want)
+		}
+	}
+	var chain []Region
+	for i := range 66 {
+		chain = append(chain, Region{Name: fmt.Sprint("r", i), Shape: fmt.Sprintf(`inset of "r%d" by 1`, i+1)})
+	}
+	chain = append(chain, Region{Name: "r66", Shape: "circle(9, 9, 5)"})
+	if _, err := NewSet(chain, Bounds{}); err == nil ||
+		!strings.Contains(err.Error(), "column 10: regions are made of one another through more than 64") {
+		t.Errorf("a chain of 67 regions: %v", err)
 	}
 	both := Region{Shape: `circle(1, 2, 3)`, Mask: mask.Mask}
 	if _, err := NewSet([]Region{both}, Bounds{}); err == nil || !strings.Contains(err.Error(), "a region has one of them") {

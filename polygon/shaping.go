@@ -21,7 +21,7 @@ type shaper struct {
 	named   map[string]int // where a name is; -1 where it is twice
 	nodes   map[int]*shapeNode
 	done    map[int][]Run
-	depth   int
+	within  []int // the regions with shapes whose pixels are being found, each of which the one before names
 	most    int   // runs at any time
 	steps   int64 // left
 	pace    *pacer
@@ -30,14 +30,15 @@ type shaper struct {
 
 // shapeError is what is wrong with a shape, at a place in its text.
 type shapeError struct {
-	at  int
-	why string
+	at    int
+	why   string
+	chain bool // of how regions name one another: why says which
 }
 
 func (e *shapeError) Error() string { return fmt.Sprintf("column %d: %s", e.at+1, e.why) }
 
 func wrong(n *shapeNode, format string, args ...any) error {
-	return &shapeError{n.at, fmt.Sprintf(format, args...)}
+	return &shapeError{at: n.at, why: fmt.Sprintf(format, args...)}
 }
 
 // addShapes finds the pixels of the regions with shapes. It returns an error of pace alone.
@@ -116,13 +117,24 @@ func (e *shaper) region(i int, from *shapeNode, m affine) ([]Run, error) {
 		if runs, ok := e.done[i]; ok && m == identity {
 			return runs, nil
 		}
-		if e.depth++; e.depth > maxShapeDepth {
-			return nil, wrong(e.nodes[i], "regions are made of one another in a circle, or through more than %d", maxShapeDepth)
+		if at := slices.Index(e.within, i); at >= 0 {
+			why := quoted(r.Name) + " is made of "
+			for _, k := range e.within[at+1:] {
+				why += quoted(e.regions[k].Name) + ", which is made of "
+			}
+			return nil, &shapeError{from.at, why + "itself", true}
 		}
+		if len(e.within) >= maxShapeDepth {
+			return nil, &shapeError{from.at, fmt.Sprintf("regions are made of one another through more than %d", maxShapeDepth), true}
+		}
+		e.within = append(e.within, i)
 		runs, err := e.eval(e.nodes[i], m)
-		e.depth--
+		e.within = e.within[:len(e.within)-1]
 		if inner, ok := err.(*shapeError); ok && from != nil {
-			return nil, wrong(from, "%s: %s", quoted(r.Name), inner.why)
+			if inner.at = from.at; !inner.chain {
+				inner.why = quoted(r.Name) + ": " + inner.why
+			}
+			return nil, inner
 		}
 		if err == nil && m == identity {
 			e.done[i] = runs

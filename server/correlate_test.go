@@ -172,3 +172,43 @@ func TestBadCorrelations(t *testing.T) {
 		}
 	}
 }
+
+// A frame to compare with that nothing speaks of is refused, of a request and of a recipe: the limit that was meant is
+// missing. And a stream whose limits can't be measured ends at once, not with an error for each frame.
+func TestWhatCanNotBeMeasured(t *testing.T) {
+	s := start(t, Config{})
+	c := clients.New(s.connectCleanly(t))
+	frame := rawFrame(8, 8, gray8, randomBytes(64))
+	kept, err := c.PutFrame(t.Context(), frame, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unused = "is spoken of by no limit and no correlation"
+	in := inspecting(rect("a", 0, 0, 8, 8, `ncc of "gold" >= 0.9`))
+	in.Frames = map[string]string{"gold": kept.GetName(), "golden": kept.GetName()}
+	_, err = c.Reduce(t.Context(), in, frame)
+	wantRefused(t, err, `inspection.frames["golden"]`, unused)
+	_, err = c.PutRecipe(t.Context(), &pb.Recipe{Name: "r", RegionSet: in.GetRegionSet(), Frames: in.Frames}, nil)
+	wantRefused(t, err, `recipe.frames["golden"]`, unused)
+
+	gone := inspecting(rect("a", 0, 0, 8, 8, `ncc of "gone" >= 0.9`))
+	blobs := inspecting(rect("a", 0, 0, 8, 8, "blobs == 0"))
+	for path, in := range map[string]*pb.Inspection{`open.frames["golden"]`: in, `open.frames["gone"]`: gone,
+		"open.region_set.regions[0].limits[0]": blobs} {
+		answers := 0
+		for _, err = range c.StreamFrames(t.Context(), in, func(yield func(*pb.Frame, error) bool) {
+			for range 2 {
+				if !yield(frame, nil) {
+					return
+				}
+			}
+		}, clients.StreamOptions{}) {
+			if err == nil {
+				answers++
+			}
+		}
+		if wantRefused(t, err, path, ""); answers > 0 {
+			t.Errorf("%s: %d answers", path, answers)
+		}
+	}
+}

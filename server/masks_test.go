@@ -1,10 +1,13 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -164,5 +167,37 @@ func TestShapes(t *testing.T) {
 		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{
 			Inspection: inspecting(rect("U7", 0, 0, 1, 1), &pb.Region{Shape: shape}), Frame: smallFrame(1)})
 		wantRefused(t, err, "inspection.region_set.regions[1].shape", words...)
+	}
+}
+
+// A call that is cancelled while its mask is drawn ends there, and leaves nothing on the device or the host.
+func TestRasterizeCancelled(t *testing.T) {
+	h := newHooked()
+	trace := devicetest.Trace(h, false)
+	ts := start(t, Config{Driver: trace})
+	req := &pb.RasterizeRequest{Width: 300, Height: 200,
+		Regions: &pb.RasterizeRequest_RegionSet{RegionSet: inspecting(rect("a", 2, 3, 290, 190)).GetRegionSet()}}
+	for _, mode := range []pb.RasterMode{pb.RasterMode_RASTER_MODE_MASK, pb.RasterMode_RASTER_MODE_LABELS} {
+		for _, op := range []string{"MaskPrepare", "MaskRaster"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			h.on(op, func() error { cancel(); return nil })
+			trace.Reset()
+			req.Mode = mode
+			if res, err := ts.inspector.HandleRasterize(ctx, req); !errors.Is(err, context.Canceled) || res != nil {
+				t.Errorf("%v, cancelled at %s: %v, %v", mode, op, res, err)
+			}
+			if len(trace.Records(op)) != 1 {
+				t.Errorf("%v, cancelled at %s: %v", mode, op, trace.Records())
+			}
+			if ts.taken() != 0 {
+				t.Errorf("%v, cancelled at %s: memory of the device in use: %v", mode, op, ts.dev.Memory().ByLabel)
+			}
+			ts.idleHost(t)
+		}
+	}
+	h.on("", nil)
+	if res, err := ts.inspection.Rasterize(t.Context(), req); err != nil || res.GetCounts()[0] != 288*187 {
+		t.Errorf("after that: %v, %v", res.GetCounts(), err)
 	}
 }

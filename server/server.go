@@ -216,7 +216,7 @@ func New(cfg Config) (_ *Server, err error) {
 	// More than this machine can give won't be there the next time, either; what lacks on a GPU another process may have.
 	tooMuch := cfg.MemoryBytes > 0 && d.Name() == "cpu" && errors.Is(err, kernels.ErrOutOfMemory)
 	if tooMuch {
-		err = fmt.Errorf("server: memory = %d: more than this machine gives: %w", cfg.MemoryBytes, err)
+		err = fmt.Errorf("server: memory = %d: more than this machine gives: %w", cfg.MemoryBytes, kernels.ErrOutOfMemory)
 	}
 	if tooMuch || errors.Is(err, kernels.ErrNoDevice) {
 		return nil, &configError{err}

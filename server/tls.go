@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -64,6 +65,9 @@ func (c *certificates) read() error {
 	}
 	cert, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // which says of which file
+			return fmt.Errorf("server: TLS: %w", err)
+		}
 		return fmt.Errorf("server: TLS: %s, %s: %w", c.files.CertFile, c.files.KeyFile, err)
 	}
 	cfg := &tls.Config{

@@ -84,6 +84,14 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 	if c.Jitter < 0 {
 		return cfg, usage("--jitter %v: must not be negative", c.Jitter)
 	}
+	for flag, share := range map[string]float64{"--loss": c.Loss, "--reorder": c.Reorder, "--duplicate": c.Duplicate} {
+		if !(share >= 0 && share <= 1) {
+			return cfg, usage("%s %v: must be 0 to 1", flag, share)
+		}
+	}
+	if !(c.Rate >= 0.1 && c.Rate <= 100_000) {
+		return cfg, usage("--rate %v: must be 0.1 to 100000", c.Rate)
+	}
 	cfg = simulator.Config{
 		Addr: addr, Serial: c.Serial, Name: c.Name, Lines: c.Lines, Width: c.Width, Height: c.Height,
 		Format: gvsp.Mono8, Pad: c.Pad, Rate: c.Rate, Blocks: c.Blocks, Loss: c.Loss, Reorder: c.Reorder,
@@ -135,7 +143,7 @@ func (c *simulateCmd) Run(e *env) error {
 	}
 	cam, err := simulator.Start(cfg)
 	if err != nil {
-		return usage("%v", err)
+		return usage("%s", strings.TrimPrefix(err.Error(), "simulator: "))
 	}
 	fmt.Fprintf(e.stdout, "camera %s at %v: %d x %d %v, %v a second\n", c.Serial, cam.Addr(), cfg.Width, cfg.Height,
 		cfg.Format, cfg.Rate)

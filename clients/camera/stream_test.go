@@ -358,7 +358,11 @@ func TestRefused(t *testing.T) {
 		{[]string{"features", free, "Nothing"}, exitUsage, "no feature of that name"},
 		{[]string{"simulate", "--listen", "::1"}, exitUsage, "IPv4"},
 		{[]string{"simulate", filepath.Join(t.TempDir())}, exitUsage, "no picture"},
-		{[]string{"simulate", "--loss", "2"}, exitUsage, "0 to 1"},
+		{[]string{"simulate", "--loss", "NaN"}, exitUsage, "camera: --loss NaN: must be 0 to 1"},
+		{[]string{"simulate", "--reorder", "2"}, exitUsage, "camera: --reorder 2: must be 0 to 1"},
+		{[]string{"simulate", "--duplicate=-1"}, exitUsage, "camera: --duplicate -1: must be 0 to 1"},
+		{[]string{"simulate", "--rate", "NaN"}, exitUsage, "camera: --rate NaN: must be 0.1 to 100000"},
+		{[]string{"simulate", "--width", "0"}, exitUsage, "camera: width 0: must be 1 to"},
 		{[]string{"simulate", "--listen", addr}, exitUsage, "address already in use"},
 		{[]string{"nothing"}, exitUsage, "unexpected"},
 	} {

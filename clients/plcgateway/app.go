@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -66,13 +67,14 @@ type env struct {
 	ctx            context.Context
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	json           bool // errors are lines of the log, in JSON
 }
 
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	c := cli.Command{Name: "plcgateway", Description: description, Sources: sources, Usage: exitUsage}
 	return c.Run(&app{}, args, stdout, stderr, nil, func(k *kong.Context, out io.Writer) int {
-		return (&env{ctx, stdin, out, stderr}).run(k)
+		return (&env{ctx: ctx, stdin: stdin, stdout: out, stderr: stderr}).run(k)
 	})
 }
 
@@ -87,12 +89,20 @@ func (e *env) run(k *kong.Context) int {
 		return exitCanceled
 	case errors.As(err, &in):
 		for line := range strings.Lines(in.text) { // a configuration has all its mistakes told
-			fmt.Fprintf(e.stderr, "plcgateway: %s\n", cli.OneLine(line))
+			e.report(cli.OneLine(line))
 		}
 		return exitUsage
 	}
-	fmt.Fprintf(e.stderr, "plcgateway: %s\n", cli.OneLine(err.Error()))
+	e.report(cli.OneLine(err.Error()))
 	return exitFail
+}
+
+func (e *env) report(text string) {
+	if e.json {
+		slog.New(slog.NewJSONHandler(e.stderr, nil)).Error(text, "command", "plcgateway")
+		return
+	}
+	fmt.Fprintf(e.stderr, "plcgateway: %s\n", text)
 }
 
 type runCmd struct {
@@ -103,7 +113,12 @@ type runCmd struct {
 }
 
 func (c *runCmd) Run(e *env) error {
-	cfg, err := loadConfig(c.Config)
+	text, err := readConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	e.json = !c.PrintConfig && inJSON.Match(text)
+	cfg, err := parseConfig(c.Config, text)
 	if err != nil {
 		return err
 	}

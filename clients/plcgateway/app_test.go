@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -440,4 +441,36 @@ func countersOf(t *testing.T, url, station string) uint32 {
 	}
 	n, _ := v.Value().(uint32)
 	return n
+}
+
+// TestJSONAlone: with log-format json whatever the program prints is a line of JSON, what keeps it from starting too.
+func TestJSONAlone(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	const asks = "log-format: json\n"
+	for name, c := range map[string]struct {
+		text  string
+		code  int
+		lines int
+		want  string
+	}{
+		"mistakes":  {asks + small + "    deadline: 2m\n", exitUsage, 3, "deadline 2m0s: must be"},
+		"no YAML":   {asks + "a: [", exitUsage, 1, ":2: "},
+		"strange":   {"'log-format': \"json\"\nmodbas: 3\n", exitUsage, 1, "modbas"},
+		"not there": {asks + small + "    modbus: {unit: 1}\nhttp: '" + busy.Addr().String() + "'\n", exitFail, 2, "in use"},
+	} {
+		stdout, stderr, code := plcgateway(t, t.Context(), "--config", writeFile(t, c.text))
+		if code != c.code || stdout != "" || strings.Count(stderr, "\n") != c.lines || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: code %d\n%s%s", name, code, stdout, stderr)
+		}
+		for line := range strings.Lines(stderr) {
+			var l struct{ Level, Msg string }
+			if err := json.Unmarshal([]byte(line), &l); err != nil || l.Level == "" || l.Msg == "" {
+				t.Errorf("%s: %v: %s", name, err, line)
+			}
+		}
+	}
 }

@@ -135,12 +135,23 @@ func (c *config) print(w io.Writer) error {
 
 // loadConfig reads and checks a file. The error is an *inputError with a line for each mistake.
 func loadConfig(name string) (*config, error) {
+	text, err := readConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	return parseConfig(name, text)
+}
+
+func readConfig(name string) ([]byte, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, usage("--config: %v", err)
 	}
-	return parseConfig(name, text)
+	return text, nil
 }
+
+// inJSON finds the setting in a text that may be no YAML, whose mistakes are to be told in the form that it asks for.
+var inJSON = regexp.MustCompile(`(?m)^["']?log-format["']?:[ \t]*["']?json\b`)
 
 func parseConfig(name string, text []byte) (*config, error) {
 	c := &config{}

@@ -49,6 +49,9 @@ func serve(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err erro
 		}, []string{"station"}),
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(stdout, "plcgateway: "+format+"\n", args...) }
+	if cfg.LogFormat == "json" {
+		say = func(format string, args ...any) { g.log.Info(fmt.Sprintf(format, args...), "command", "plcgateway") }
+	}
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer running.Wait()

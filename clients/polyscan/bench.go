@@ -183,7 +183,7 @@ func (c *benchCmd) Run(e *env) error {
 	}
 	format, err := parseFormat(c.Format)
 	if err != nil {
-		return usage("--format: %v", err)
+		return usage("--format %s: %v", cli.Printable(c.Format), err)
 	}
 	type wh struct{ w, h int }
 	var sizes []wh

@@ -100,6 +100,7 @@ func (c *blobsCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
+	conn.blobs = "--find"
 	if c.FailOnReject {
 		if err := t.requireLimits(conn); err != nil {
 			return err

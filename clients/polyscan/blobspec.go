@@ -3,11 +3,13 @@ package main
 // What blobs are, as text: of --find and --blobs, and of the reductions of regions files.
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
+	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -87,9 +89,24 @@ func blobPart(b *polyscanv1.BlobSpec, words []string) error {
 				return blobStep(b, m.kind, words[1:])
 			}
 		}
+		if c := words[0][0]; 'a' <= c && c <= 'z' {
+			return unknownWord(words[0])
+		}
 		return blobRange(b, line, &b.Lower, &b.Upper)
 	}
 	return err
+}
+
+// unknownWord is the error of a part that begins with none of the words that parts do.
+func unknownWord(word string) error {
+	known := []string{"strong", "channel", "min", "most", "by", "4-connected", "contours"}
+	for _, m := range morphs {
+		known = append(known, m.name)
+	}
+	if near := regionfile.Nearest(word, known); near != "" && near != word {
+		return fmt.Errorf("%s is no part of it: did you mean %s?", word, near)
+	}
+	return errors.New(wantBlobs)
 }
 
 // blobStep reads WxH or disc R.

@@ -3,6 +3,7 @@ package main
 // Connections: to a server over the network, or to one inside this process.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ type connection struct {
 	*clients.Client
 	to      explain.Connection // without an address inside the process
 	timeout time.Duration      // 0: none
+	blobs   string             // the flag that says what blobs are
 	ctx     context.Context
 	close   func() error
 }
@@ -67,7 +69,7 @@ func (c *connection) fail(err error, frameName string, r *regions) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return &serverError{to: c.to, timeout: c.timeout, err: e, frame: frameName, regions: r}
+	return &serverError{to: c.to, blobs: cmp.Or(c.blobs, "--blobs"), timeout: c.timeout, err: e, frame: frameName, regions: r}
 }
 
 // connect dials --addr, or starts a server inside the process. recipeDir is where that one keeps recipes.

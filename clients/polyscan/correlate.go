@@ -3,6 +3,7 @@ package main
 // Correlations: how they are spelled, and the frames that they speak of.
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,15 @@ import (
 // channelPairs is how a correlation of all channels is spelled.
 const channelPairs = "channels"
 
+// limitReason is what is wrong with a limit or a quantity, for those who name it themselves.
+func limitReason(err error) string {
+	var wrong *polygon.LimitError
+	if errors.As(err, &wrong) {
+		return wrong.Reason()
+	}
+	return err.Error()
+}
+
 // parseTerm reads a correlation as limits spell it, or "channels".
 func parseTerm(text string) (*polyscanv1.CorrelationTerm, error) {
 	if strings.EqualFold(strings.TrimSpace(text), channelPairs) {
@@ -22,7 +32,7 @@ func parseTerm(text string) (*polyscanv1.CorrelationTerm, error) {
 	}
 	q, err := polygon.ParseQuantity(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%q: %s", text, limitReason(err))
 	}
 	c, ok := q.Correlation()
 	if !ok || q.Channel() != polygon.NoChannel {

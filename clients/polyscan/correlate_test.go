@@ -89,12 +89,16 @@ func TestCorrelationRecipes(t *testing.T) {
 	}
 	folder := t.TempDir()
 	succeed(t, "recipe", "put", "metal", "-r", frames+"metal.regions.json", "--recipes", folder, "--correlate", "radial(3)",
-		"--golden", "golden=SOMEFRAME")
+		"--golden", "golden=SOMEFRAME", "--limit", `*: ncc of "golden" > 0`)
 	out := succeed(t, "recipe", "get", "metal", "--recipes", folder)
 	if !strings.Contains(out, `"frames": {"golden":"SOMEFRAME"}`) {
 		t.Errorf("the recipe's frames are not there:\n%.400s", out)
 	}
-	out = succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder)
+	if _, stderr, code := polyscan(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder); code != exitUsage ||
+		!strings.Contains(stderr, `--golden "golden": is no resident frame`) {
+		t.Errorf("without the recipe's frame: exit %d: %s", code, stderr)
+	}
+	out = succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder, "--golden", frames+"metal.png")
 	if !strings.Contains(out, "\nCORRELATION ") {
 		t.Errorf("the recipe's correlations are not there:\n%s", out)
 	}

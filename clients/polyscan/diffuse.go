@@ -254,6 +254,9 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Constraints, nil)
 	}
+	if req.GetDrawing() == nil && res.GetGivenPixels() == uint64(w)*uint64(h) { // as fill refuses what has no hole
+		return bad(inputName(c.Constraints), "the picture is opaque: all pixels are given, and there is nothing to diffuse")
+	}
 	given := fmt.Sprintf("%s %% of %dx%d pixels given", percent(res.GetGivenPixels(), w*h), w, h)
 	if void := res.GetVoidPixels(); void > 0 {
 		given += fmt.Sprintf(", %s %% out of their reach", percent(void, w*h))

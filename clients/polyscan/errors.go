@@ -52,6 +52,7 @@ type serverError struct {
 	to      explain.Connection // without an address for the server inside the process
 	timeout time.Duration      // 0: none
 	err     *clients.Error
+	blobs   string // the flag that says what blobs are
 	frame   string // name of the frame, empty if there is none
 	regions *regions
 }
@@ -76,9 +77,13 @@ func (e *serverError) Error() string {
 		}
 		return e.err.Error()
 	}
+	if text := e.golden(v[0]); text != "" {
+		return text
+	}
 	place := e.place(v[0].Field)
 	// The message usually starts with the path of the first field; what follows reads better than its description.
-	if rest, ok := strings.CutPrefix(e.err.Message, v[0].Field); ok && rest != "" &&
+	message := strings.Replace(e.err.Message, "reductions.blobs does not say", e.blobs+" does not say", 1)
+	if rest, ok := strings.CutPrefix(message, v[0].Field); ok && rest != "" &&
 		(rest[0] == ' ' || rest[0] == ':') {
 		switch {
 		case strings.HasPrefix(place, "--") || place == "NAME":
@@ -99,6 +104,24 @@ func (e *serverError) Error() string {
 		s += fmt.Sprintf(" (and %d more)", len(v)-1)
 	}
 	return s
+}
+
+// golden says what is wrong with a frame to compare with: one that is missing, or that nothing speaks of.
+func (e *serverError) golden(v clients.FieldViolation) string {
+	_, name, one := strings.Cut(v.Field, "frames[")
+	if !one && !strings.HasSuffix(v.Field, ".frames") {
+		return ""
+	}
+	name = strings.TrimSuffix(name, "]")
+	value, why, _ := strings.Cut(strings.TrimPrefix(e.err.Message, v.Field+" = "), `": `)
+	value += `"`
+	switch {
+	case !one: // of which the value is the name
+		name, why = value, formatWords.Replace(why)
+	case value == name && strings.HasPrefix(why, "is no resident frame"): // it is what the limit says
+		return "--golden: a limit or a correlation compares with " + name + ", and there is no frame of that name"
+	}
+	return "--golden " + name + ": " + why
 }
 
 // formatWords turns pixel formats as the protocol spells them into those of the command line.
@@ -134,6 +157,9 @@ func (e *serverError) place(field string) string {
 	}
 	if flag, ok := flagOf[field]; ok {
 		return flag
+	}
+	if rest, ok := strings.CutPrefix(field, "reductions.blobs"); ok {
+		return strings.TrimSuffix(e.blobs+": "+strings.TrimPrefix(rest, "."), ": ")
 	}
 	if rest, ok := strings.CutPrefix(field, "frame."); ok && e.frame != "" {
 		// The bytes are the file; the layout is what the user said about it.

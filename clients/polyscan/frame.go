@@ -311,7 +311,7 @@ func parseRaw(s string) (rawSpec, error) {
 		return rawSpec{}, fmt.Errorf("%q: %v", s, err)
 	}
 	if r.Format, err = parseFormat(parts[1]); err != nil {
-		return rawSpec{}, fmt.Errorf("%q: %v", s, err)
+		return rawSpec{}, fmt.Errorf("%q: format %q: %v", s, parts[1], err)
 	}
 	if len(parts) == 3 {
 		if r.Stride, err = positive(parts[2]); err != nil {
@@ -370,8 +370,8 @@ func parseFormat(s string) (polyscanv1.PixelFormat, error) {
 			return f.format, nil
 		}
 	}
-	return 0, fmt.Errorf("format %q: want gray8, gray16le, rgb8, bgr8, rgba8, mono10p, mono12p, yuv422_uyvy, "+
-		"yuv422_yuyv, or bayer_rg8, bayer_rg16le, bayer_rg10p, bayer_rg12p and their like", s)
+	return 0, errors.New("want gray8, gray16le, rgb8, bgr8, rgba8, mono10p, mono12p, yuv422_uyvy, yuv422_yuyv, or " +
+		"bayer_rg8, bayer_rg16le, bayer_rg10p, bayer_rg12p and their like")
 }
 
 // coding is how the pixels of a format of cameras stand for those that are shown; the zero value for others.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,7 +141,11 @@ func (c *recipePutCmd) Run(e *env) error {
 		return bad(rs.name, "reductions: %v", err)
 	}
 	const noVerdict = "no region has limits: the recipe gives no verdict"
-	if c.Strict && !rs.hasLimits() {
+	switch {
+	case rs.hasLimits():
+	case slices.Contains(rs.file.Misspelt, "limits"): // which is no recipe that is only to measure
+		return bad(rs.name, `no region has limits, and a key looks like a misspelt "limits": the recipe would give no verdict`)
+	case c.Strict:
 		return rs.warn(e, noVerdict)
 	}
 	return c.with(e, func(conn *connection) error {

@@ -103,7 +103,7 @@ func (c *regionsCmd) Run(e *env) error {
 	for i, g := range f.Regions {
 		for j, limit := range g.Limits {
 			if _, err := polygon.ParseLimit(limit); err != nil {
-				return bad(r.name, "regions[%d] %q: limits[%d] = %q: %v", i, g.Name, j, limit, err)
+				return bad(r.name, "regions[%d] %q: limits[%d] = %q: %s", i, g.Name, j, limit, limitReason(err))
 			}
 		}
 	}

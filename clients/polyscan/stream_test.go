@@ -191,6 +191,10 @@ func TestNoLimits(t *testing.T) {
 	}
 	const near = `the key "limit" is ignored; did you mean "limits"?`
 	recipes := filepath.Join(dir, "recipes")
+	measures := filepath.Join(dir, "m.json")
+	if err := os.WriteFile(measures, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]]}]`), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -203,13 +207,15 @@ func TestNoLimits(t *testing.T) {
 		{"recipe put r -r FILE --strict --recipes RECIPES", exitUsage, []string{near}},
 		{"reduce BOARD -r FILE --fail-on-reject", exitUsage, []string{"--fail-on-reject: no region of FILE has limits"}},
 		{"stream CONVEYOR -r FILE --fail-on-reject", exitUsage, []string{"--fail-on-reject: no region of FILE has limits"}},
-		{"recipe put r -r FILE --recipes RECIPES", exitOK, []string{"no region has limits: the recipe gives no verdict"}},
+		{"recipe put r -r FILE --recipes RECIPES", exitUsage, []string{near, `a key looks like a misspelt "limits"`}},
+		{"recipe put r -r MEASURES --recipes RECIPES", exitOK, []string{"no region has limits: the recipe gives no verdict"}},
 		{"reduce BOARD --recipe r --recipes RECIPES --fail-on-reject", exitUsage,
 			[]string{"--fail-on-reject: no region of recipe r has limits"}},
 		{"stream CONVEYOR --recipe r --recipes RECIPES --fail-on-reject", exitUsage,
 			[]string{"--fail-on-reject: no region of recipe r has limits"}},
 	} {
 		replace := strings.NewReplacer("BOARD", frames+"board.png", "CONVEYOR", frames+"conveyor", "FILE", file, "DIR", dir,
+			"MEASURES", measures,
 			"RECIPES", recipes)
 		_, stderr, code := polyscan(t, strings.Fields(replace.Replace(c.args))...)
 		if code != c.code {

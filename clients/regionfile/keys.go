@@ -37,7 +37,7 @@ func (b *builder) strange(key string, own []string, where func() string) {
 		seen.more++
 		return
 	}
-	near := nearest(key, own)
+	near := Nearest(key, own)
 	if other := otherNames[strings.ToLower(key)]; slices.Contains(own, other) {
 		near = other
 	}
@@ -49,6 +49,7 @@ func (b *builder) strange(key string, own []string, where func() string) {
 		b.keys = map[string]*strangeKey{}
 	}
 	b.keys[key] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
+	b.file.Misspelt = append(b.file.Misspelt, near)
 }
 
 // warnOfKeys gives one warning for each of the strange keys.
@@ -64,9 +65,9 @@ func (b *builder) warnOfKeys() {
 	}
 }
 
-// nearest is the key that another one is probably meant to be, or empty: one that differs in capitals alone, in one
+// Nearest is the key that another one is probably meant to be, or empty: one that differs in capitals alone, in one
 // letter, or in two letters of six.
-func nearest(key string, known []string) string {
+func Nearest(key string, known []string) string {
 	if len(key) > 24 {
 		return ""
 	}

@@ -194,6 +194,7 @@ var ErrStart = errors.New("the server could not start")
 
 type startError struct{ error }
 
+func (e *startError) Error() string        { return sentence(e.error) }
 func (e *startError) Is(target error) bool { return target == ErrStart }
 func (e *startError) Unwrap() error        { return e.error }
 

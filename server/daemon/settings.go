@@ -213,11 +213,21 @@ func WantsJSON(args []string) bool {
 	return err == nil && yaml.Unmarshal(text, &inFile) == nil && inFile.LogFormat == "json"
 }
 
+// sentence is an error without the names of packages and of calls of the system.
+func sentence(err error) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "server: "), "kernels: ")
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		text = strings.Replace(text, file.Error(), fmt.Sprintf("%s: %v", file.Path, file.Err), 1)
+	}
+	return text
+}
+
 // Report writes an error that ended a command: a line of text with a hint behind it, or of JSON.
 func Report(w io.Writer, name string, json bool, err error, hint string) {
 	if json {
-		newLogger(w, true, slog.LevelInfo).Error(err.Error(), "command", name)
+		newLogger(w, true, slog.LevelInfo).Error(sentence(err), "command", name)
 		return
 	}
-	fmt.Fprintf(w, "%s: %v\n%s", name, err, hint)
+	fmt.Fprintf(w, "%s: %s\n%s", name, sentence(err), hint)
 }

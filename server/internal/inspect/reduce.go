@@ -39,6 +39,23 @@ func (s *Service) compared(ctx context.Context, dev device.Lease, what *wire.Ins
 	return s.run(ctx, dev, &in, picture)
 }
 
+// haveFrames refuses an inspection that needs frames which are not there.
+func (s *Service) haveFrames(ctx context.Context, what *wire.Inspection) error {
+	if len(what.Frames) == 0 {
+		return nil
+	}
+	dev, err := s.Host.Acquire()
+	if err != nil {
+		return err
+	}
+	defer dev.End()
+	_, release, err := s.Frames.Named(ctx, what.Frames, what.Paths.Root+"frames")
+	if err == nil {
+		release()
+	}
+	return err
+}
+
 // lastFrame is the frame that a stream had last, by its name among the resident ones, where the client's quota counts it.
 type lastFrame struct {
 	who  auth.Caller

@@ -75,7 +75,7 @@ func (s *Service) Close() { s.Prepared.close() }
 func Desc() *grpc.ServiceDesc {
 	return wire.WithHandlers(pb.InspectionService_ServiceDesc, map[string]grpc.MethodHandler{
 		"Reduce":    wire.FrameHandler(pb.InspectionService_Reduce_FullMethodName, (*Service).HandleReduce),
-		"Rasterize": wire.PlainHandler(pb.InspectionService_Rasterize_FullMethodName, (*Service).rasterize),
+		"Rasterize": wire.PlainHandler(pb.InspectionService_Rasterize_FullMethodName, (*Service).HandleRasterize),
 	}, map[string]grpc.StreamHandler{
 		"StreamFrames": func(srv any, stream grpc.ServerStream) error {
 			return srv.(*Service).HandleStreamFrames(stream)
@@ -197,7 +197,8 @@ func (s *Service) reduceFrame(
 		func() { f.Answer(); res.Release() }, nil
 }
 
-func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wire.Response, error) {
+// HandleRasterize draws the pixels of regions.
+func (s *Service) HandleRasterize(ctx context.Context, req *pb.RasterizeRequest) (*wire.Response, error) {
 	p := wire.Paths{Set: "region_set"}
 	var set *polygon.Set
 	var err error

@@ -48,6 +48,9 @@ func (f *frameStream) Open(req framestream.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := f.service.haveFrames(f.ctx, what); err != nil { // rather than for each frame
+		return err
+	}
 	if f.own = !what.Keep; f.own {
 		f.bytes = 2*what.Set.Bytes() + wire.StructBytes(&pb.RegionSet{Regions: what.Regions})
 		f.service.Memory.Count(budget.Requests, f.bytes)

@@ -94,18 +94,18 @@ func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, 
 	if err := r.Validate(); err != nil {
 		return nil, p.Translate(err)
 	}
-	if err := set.CheckBlobs(r.Blobs); err != nil {
-		return nil, p.Translate(err)
-	}
-	return set, nil
+	return set, p.Translate(set.CheckBlobs(r.Blobs))
 }
 
 func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
 	in := req.GetRecipe()
 	var set *polygon.Set
 	err := s.work.Do(ctx, wire.SetWork(in.GetRegionSet()), wire.SmallSet, func(pause func() error) (err error) {
-		set, err = s.compileRecipe(ctx, in, "recipe.", pause)
-		return err
+		if set, err = s.compileRecipe(ctx, in, "recipe.", pause); err != nil {
+			return err
+		}
+		return wire.CheckFrames(in.GetFrames(), wire.FramesOf(set, wire.ReductionsOf(in.GetReductions()), in.GetFrames()),
+			"recipe.frames")
 	})
 	if err != nil {
 		return nil, err

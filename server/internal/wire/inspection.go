@@ -5,7 +5,9 @@ package wire
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -73,7 +75,21 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	out.Reductions = ReductionsOf(reductions)
 	out.Reductions.Output = outputOf(in.GetResult())
 	out.Frames = FramesOf(out.Set, out.Reductions, in.GetFrames(), kept)
-	return out, nil
+	if err := CheckFrames(in.GetFrames(), out.Frames, path+".frames"); err != nil {
+		return nil, err
+	}
+	return out, out.Paths.Translate(out.Set.CheckBlobs(out.Reductions.Blobs))
+}
+
+// CheckFrames refuses a frame to compare with that nothing needs: who names it means a limit that isn't there.
+func CheckFrames(named, needed map[string]string, path string) error {
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if _, ok := needed[name]; !ok {
+			return apierr.Refuse(fmt.Sprintf("%s[%q]", path, name), strconv.Quote(named[name]),
+				"is spoken of by no limit and no correlation")
+		}
+	}
+	return nil
 }
 
 // FramesOf are the resident frames that correlations of a set and of reductions need, by the names that they have there:

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSaysWhatIsMissing: what was asked for and can't be done, or was given and is of no use, is an error before anything
+// is computed, one for the whole call, in the words of the command line.
+func TestSaysWhatIsMissing(t *testing.T) {
+	misspelt := write(t, "misspelt.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["max < 9"]}]`)
+	board, metal, belt, dir := frames+"board.png", frames+"metal.png", frames+"conveyor", t.TempDir()
+	inBoard, inMetal := []string{"-r", frames + "board.regions.json"}, []string{"-r", frames + "metal.regions.json"}
+	inBelt := []string{"-r", belt + "/regions.json"}
+	recipes := []string{"--recipes", filepath.Join(dir, "recipes")}
+	const compared = `*: ncc of "golden" > 0.9`
+	for _, c := range []struct {
+		args []string
+		more []string
+		want string
+	}{
+		{[]string{"reduce", board, "--golden", board}, inBoard, `--golden "golden": is spoken of by no limit and no correlation`},
+		{[]string{"stream", belt, "--golden", "gold=" + metal, "--limit", compared}, inBelt,
+			`--golden "gold": is spoken of by no limit and no correlation`},
+		{append([]string{"recipe", "put", "r", "--golden", "gold=FRAME"}, recipes...), inMetal,
+			`--golden "gold": is spoken of by no limit and no correlation`},
+		{[]string{"reduce", metal, "--limit", compared}, inMetal,
+			`--golden: a limit or a correlation compares with "golden", and there is no frame of that name`},
+		{[]string{"stream", belt, "--limit", compared}, inBelt,
+			`--golden: a limit or a correlation compares with "golden", and there is no frame of that name`},
+		{[]string{"reduce", metal, "--limit", compared, "--golden", board}, inMetal,
+			`--golden "golden": has 960x640 pixels of rgb8, the frame 1024x512 of gray8: they must be alike`},
+		{[]string{"reduce", board, "--blobs", ">= 9"}, inBoard,
+			"--blobs: channel gray: the frame (rgb8) has no such channel of its own: want channel red or green or blue"},
+		{[]string{"blobs", board, "--find", ">= 9, channel a"}, nil,
+			"--find: channel alpha: the frame (rgb8) has no such channel of its own: want channel red or green or blue"},
+		{[]string{"reduce", metal, "--limit", "*: blobs <= 3"}, inMetal,
+			`"blobs <= 3": is about blobs, and --blobs does not say what they are`},
+		{[]string{"stream", belt, "--limit", "*: blobs <= 3"}, inBelt,
+			`"blobs <= 3": is about blobs, and --blobs does not say what they are (and 9 more)`},
+		{[]string{"reduce", metal, "--correlate", "radial(99)"}, inMetal,
+			`polyscan: --correlate: "radial(99)": column 8: radial(99) has a distance that is not 0 to 32`},
+		{[]string{"blobs", metal, "--find", "opne 3x3"}, inMetal, `--find: "opne 3x3": opne is no part of it: did you mean open?`},
+		{[]string{"blobs", metal, "--find", ">= 9, steps 3x3"}, inMetal, `--find: "steps 3x3": want a range such as`},
+		{[]string{"reduce", metal, "--format", "bayer_xx8"}, inMetal, "polyscan: --format bayer_xx8: want gray8,"},
+		{[]string{"reduce", metal, "--shape", `a: "a"+rect(1,1,5,5)`}, nil, `column 1: "a" is made of itself` + "\n"},
+		{[]string{"diffuse", board, "-o", filepath.Join(dir, "f.png")}, nil,
+			"board.png: the picture is opaque: all pixels are given, and there is nothing to diffuse"},
+		{append([]string{"recipe", "put", "r", "-r", misspelt}, recipes...), nil,
+			`misspelt.json: no region has limits, and a key looks like a misspelt "limits": the recipe would give no verdict`},
+	} {
+		stdout, stderr, code := polyscan(t, append(c.args, c.more...)...)
+		if code != exitUsage || !strings.Contains(stderr, c.want) || stdout != "" ||
+			strings.Count(stderr, "\n") != 1+strings.Count(stderr, "warning:") {
+			t.Errorf("%q: exit %d\n%s%s", c.args, code, stdout, stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "f.png")); err == nil {
+		t.Error("diffuse has written a picture")
+	}
+}
