@@ -250,6 +250,9 @@ func checkRows(t *testing.T, rows []row) (incomplete, missing int) {
 		}
 		switch r.Verdict {
 		case "PASS", "FAIL":
+			if r.LatencyMS <= 0 || r.LatencyMS > 1e6 { // of a clock that was set
+				t.Fatalf("%+v", r)
+			}
 			want := "PASS"
 			if (r.Block-1)%5 == 4 {
 				want = "FAIL"

@@ -253,6 +253,21 @@ func TestUnplugged(t *testing.T) {
 	}
 }
 
+// Stage camera of .ci/run has the tests of streams run with a clock that is set back by an hour, and forth again, all the
+// time: that it is, is seen here.
+func TestHostClock(t *testing.T) {
+	if os.Getenv("CAMERA_CLOCK") == "" {
+		t.Skip("the clock is that of the host; stage camera of .ci/run has another")
+	}
+	for before := time.Now().Round(0); ; time.Sleep(time.Millisecond) {
+		now := time.Now().Round(0)
+		if now.Before(before.Add(-time.Minute)) {
+			return
+		}
+		before = now
+	}
+}
+
 // A camera that comes back at another address is found by its serial number.
 func TestAddressChange(t *testing.T) {
 	if testing.Short() {

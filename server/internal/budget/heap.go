@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/polyscan/polyscan/internal/steady"
 	"github.com/polyscan/polyscan/kernels"
 )
 
@@ -31,7 +32,7 @@ const often = 10 * time.Millisecond
 
 // Live is how many bytes were in use at the last collection.
 func (h *Heap) Live() int64 {
-	if now := time.Now().UnixNano(); now >= h.next.Load() {
+	if now := steady.Now(); now >= h.next.Load() {
 		h.next.Store(now + int64(often))
 		read := h.Read
 		if read == nil {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/polyscan/polyscan/internal/steady"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -39,7 +40,7 @@ func (s *Stream) Sketch(width, height int, f kernels.PixelFormat) *Sketch {
 		return nil
 	}
 	var k *Sketch
-	now := time.Now().UnixNano()
+	now := steady.Now()
 	pixels := 0
 	for _, sub := range *all {
 		due := sub.nextPicture.Load()

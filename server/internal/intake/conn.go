@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/polyscan/polyscan/internal/steady"
 	"github.com/polyscan/polyscan/server/internal/network"
 )
 
@@ -139,7 +140,7 @@ func (g *Guard) guard(conn net.Conn) *Conn {
 			c.path = f.Value
 		}
 	})
-	c.idle.Store(time.Now().Add(-neverCalled).UnixNano())
+	c.idle.Store(steady.Now() - int64(neverCalled))
 	c.network = network.Of(conn.RemoteAddr().String())
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
@@ -435,7 +436,7 @@ func (c *Conn) forget(stream uint32) {
 		}
 		delete(c.messages, stream)
 		if len(c.messages) == 0 {
-			c.idle.Store(time.Now().UnixNano())
+			c.idle.Store(steady.Now())
 		}
 	}
 }

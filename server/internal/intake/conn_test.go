@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/polyscan/polyscan/internal/seed"
+	"github.com/polyscan/polyscan/internal/steady"
 	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
@@ -378,7 +379,7 @@ func TestConnections(t *testing.T) {
 		a, b := net.Pipe()
 		t.Cleanup(func() { b.Close() })
 		c := g.guard(a)
-		c.idle.Store(int64(len(all) + 1))
+		c.idle.Store(int64(len(all)+1) - int64(time.Hour))
 		all = append(all, c)
 		return c
 	}
@@ -394,7 +395,7 @@ func TestConnections(t *testing.T) {
 	if add() == nil || all[0].closed || !all[1].closed || all[2].closed || r.closed {
 		t.Error("the wrong one gave way")
 	}
-	r.idle.Store(time.Now().UnixNano()) // it has had a call, long before the others came
+	r.idle.Store(steady.Now()) // it has had a call, long before the others came
 	for _, c := range all {
 		c.idle.Store(0)
 	}

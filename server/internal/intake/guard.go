@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/polyscan/polyscan/internal/steady"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/budget"
@@ -235,7 +236,7 @@ func (g *Guard) enter() bool {
 	}
 	var out *Conn
 	var outSince int64
-	long := time.Now().Add(-recently).UnixNano()
+	long := steady.Now() - int64(recently)
 	for c := range g.conns {
 		if at := c.idle.Load(); at != 0 && at <= long &&
 			(out == nil || *c.same > *out.same || *c.same == *out.same && at < outSince) {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/polyscan/polyscan/internal/steady"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -192,8 +193,8 @@ func (c *call) wait() error {
 			last = true
 			c.session().close(apierr.ErrShuttingDown)
 			grace = time.After(c.service.DrainTime)
-		case now := <-tick.C:
-			if ss := c.session(); ss != nil && now.UnixNano()-c.heard.Load() > int64(cutOffQuiet) {
+		case <-tick.C:
+			if ss := c.session(); ss != nil && steady.Now()-c.heard.Load() > int64(cutOffQuiet) {
 				if err := ss.cutOffError(c); err != nil {
 					return err
 				}
@@ -202,7 +203,7 @@ func (c *call) wait() error {
 			if since == 0 {
 				continue
 			}
-			switch blocked := now.UnixNano() - since; {
+			switch blocked := steady.Now() - since; {
 			case blocked > int64(slowLimit):
 				c.session().cutOff(c, errSlowConsumer)
 			case blocked > int64(slowNotice):
@@ -256,7 +257,7 @@ func (c *call) receive() error {
 			return err
 		}
 		arrived := time.Now()
-		c.heard.Store(arrived.UnixNano())
+		c.heard.Store(steady.Now())
 		if ss.cutOffError(c) != nil {
 			in.Free()
 			time.Sleep(discardPause)
@@ -333,7 +334,7 @@ func (c *call) receiveFirst() (*session, *pb.ScanOpened, error) {
 func (c *call) send(ss *session, opened *pb.ScanOpened) {
 	var m any = &pb.ScanLinesResponse{Message: &pb.ScanLinesResponse_Opened{Opened: opened}}
 	for {
-		c.sending.Store(time.Now().UnixNano())
+		c.sending.Store(steady.Now())
 		err := c.SendMsg(m)
 		c.sending.Store(0)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/polyscan/polyscan/internal/steady"
 	"github.com/polyscan/polyscan/server/internal/network"
 )
 
@@ -55,7 +56,7 @@ func (f *fair) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &fairConn{Conn: conn, of: f, addr: network.Of(conn.RemoteAddr().String())}
-	c.last.Store(time.Now().UnixNano())
+	c.last.Store(steady.Now())
 	f.mu.Lock()
 	var out *fairConn
 	if len(f.conns) >= f.most {
@@ -100,7 +101,7 @@ func (c *fairConn) Read(b []byte) (int, error) {
 
 func (c *fairConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.last.Store(time.Now().UnixNano())
+	c.last.Store(steady.Now())
 	return n, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
+	"github.com/polyscan/polyscan/internal/steady"
 )
 
 // Bounds of a server.
@@ -108,7 +109,7 @@ func (s *Server) Serve(l net.Listener) error {
 // accept takes a connection in, in the place of an idle one where there are too many.
 func (s *Server) accept(nc net.Conn) {
 	c := &conn{Conn: nc}
-	c.used.Store(time.Now().UnixNano())
+	c.used.Store(steady.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -173,9 +174,8 @@ func (s *Server) serve(c *conn) {
 	r := bufio.NewReaderSize(c, header+maxPDU)
 	var in, out [header + maxPDU]byte
 	for {
-		now := time.Now()
-		c.used.Store(now.UnixNano())
-		if c.SetReadDeadline(now.Add(idleTimeout)) != nil {
+		c.used.Store(steady.Now())
+		if c.SetReadDeadline(time.Now().Add(idleTimeout)) != nil {
 			return
 		}
 		if _, err := io.ReadFull(r, in[:header]); err != nil {
