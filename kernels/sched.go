@@ -12,11 +12,18 @@ import (
 
 const (
 	// patience is when a job without a deadline is taken to be due, counted from its arrival, so that others with
-	// deadlines don't keep it waiting for ever.
-	patience = 10 * time.Second
+	// deadlines don't keep it waiting for ever; one with a later deadline is, too. Each job of its client that waits
+	// makes it due later by queuePatience, at most maxQueued times: of clients that count as equal, one that sends a job
+	// now and then is not behind all that another has sent at once.
+	patience      = 10 * time.Second
+	queuePatience = time.Second
+	maxQueued     = 40
 	// turn is how long a job has a stream before it makes way for any of its class that wait, so that a few long jobs
 	// cost others of their class a turn and not their whole time. Line-scan knows no turns.
 	turn = 2 * time.Millisecond
+	// maxHalted is how many jobs of a client may have had a turn and wait for another: they hold memory, so that with
+	// more of them none would end for long, and others would wait for that.
+	maxHalted = 4
 	// longestTurn is how far ahead a job is due, at most, that has had its turn: those behind it that are due later still
 	// can wait.
 	longestTurn = time.Minute
@@ -184,11 +191,9 @@ func (s *sched) submit(t *ticket) error {
 	t.arrival = s.arrivals
 	t.fence = t.arrived
 	t.expect = s.jobs.estimate(t.job.Label, t.job.Units)
-	if t.due = t.deadline; t.due.IsZero() {
-		t.due = t.arrived.Add(patience)
-	}
 	q := &s.classes[t.class]
 	q.join(t)
+	q.setDue(t)
 	if err := s.tooLate(t, t.arrived, s.startOf(t)); err != nil {
 		q.leave(t)
 		return err
@@ -199,12 +204,25 @@ func (s *sched) submit(t *ticket) error {
 	return t.err
 }
 
-// startOf estimates when a new ticket gets a stream, counted from its arrival: when those of its class have run that
-// are ahead of it. What those of other classes, and waiting for memory, add to that is unknown, so it is a lower bound.
+// startOf estimates when a new ticket gets a stream, counted from its arrival: when the jobs of its client that are ahead
+// of it have run, and of each other client's jobs as much as evens out what the two have had of the device. What jobs of
+// other classes, and waiting for memory, add to that is unknown, and so is who is first among equals: it is a lower bound.
 func (s *sched) startOf(t *ticket) time.Duration {
 	q := &s.classes[t.class]
-	if t.deadline.IsZero() || q.hasStream(t) && len(q.waiting) == 0 {
+	if t.share == nil || t.deadline.IsZero() || q.hasStream(t) && len(q.waiting) == 0 {
 		return 0
+	}
+	own := time.Duration(0)
+	for _, w := range q.waiting {
+		if w.share == t.share && w.before(t) {
+			own += w.remaining(t.arrived)
+		}
+	}
+	for _, r := range q.running {
+		r.share.evenOut(t.share, own)
+	}
+	for _, w := range q.waiting {
+		w.share.evenOut(t.share, own)
 	}
 	s.ends = s.ends[:0]
 	for range q.streams - q.leased {
@@ -212,7 +230,7 @@ func (s *sched) startOf(t *ticket) time.Duration {
 	}
 	for _, r := range q.running {
 		if r.stream != nil {
-			s.ends = append(s.ends, r.remaining(t.arrived))
+			s.ends = append(s.ends, r.share.take(t.share, r.remaining(t.arrived)))
 		}
 	}
 	first := func() *time.Duration {
@@ -225,10 +243,9 @@ func (s *sched) startOf(t *ticket) time.Duration {
 		return &s.ends[i]
 	}
 	for _, w := range q.waiting {
-		if t.before(w) {
-			break
+		if w.share != t.share || w.before(t) {
+			*first() += w.share.take(t.share, w.remaining(t.arrived))
 		}
-		*first() += w.remaining(t.arrived)
 	}
 	return *first()
 }
@@ -267,6 +284,9 @@ func (s *sched) enqueue(t *ticket) {
 	q.waiting = slices.Insert(q.waiting, i, t)
 	if t.share != nil {
 		t.share.waiting++
+		if t.begun() {
+			t.share.halted++
+		}
 	}
 }
 
@@ -276,6 +296,9 @@ func (s *sched) remove(q *classQueue, i int) *ticket {
 	q.waiting = slices.Delete(q.waiting, i, i+1)
 	if t.share != nil {
 		t.share.waiting--
+		if t.begun() {
+			t.share.halted--
+		}
 	}
 	if !t.begun() {
 		s.waiting--
@@ -529,7 +552,7 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	if t.deadline.IsZero() && now.After(t.due) {
 		t.due = now.Add(patience)
 	}
-	if t.class != LineScan && now.Sub(t.since) > turn { // behind all that wait
+	if t.share != nil && t.share.halted < maxHalted && now.Sub(t.since) > turn { // behind all that wait
 		last := slices.MaxFunc(q.waiting, func(a, b *ticket) int { return a.due.Compare(b.due) }).due.Add(1)
 		if most := now.Add(longestTurn); last.After(most) {
 			last = most

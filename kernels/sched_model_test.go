@@ -338,7 +338,7 @@ func TestShedOrder(t *testing.T) {
 		q := &s.classes[c]
 		q.streams = 2
 		for range 2 {
-			q.running = append(q.running, &ticket{stream: new(fakeStream)})
+			q.running = append(q.running, &ticket{stream: new(fakeStream), share: &share{}})
 		}
 	}
 	s.jobs["x"] = &cost{}

@@ -41,7 +41,8 @@ const (
 //
 // So the device is never idle for it: of those that run, the one that has had least pauses for nobody. And nobody waits
 // for ever: virtual is what each client would have had with equal shares; it grows with all time that any of them has,
-// and who comes later starts from there. As they start a bit behind, it is drawn to the mean of those who have work.
+// and who comes later starts from there. As they start a bit behind, it is drawn to the mean of those who have work. It
+// grows while nobody has work, too: one that had a bit of an idle device is not behind those who had nothing.
 //
 // Line-scan knows no shares: each session has its stream.
 type shares struct {
@@ -63,8 +64,28 @@ type share struct {
 	step    int64         // of used: tickets are ordered by it
 	jobs    int           // waiting, running or paused
 	waiting int           // in the queue
+	halted  int           // of those, that have begun
 	busy    int           // that have the device
 	streams int           // that its jobs have
+	ahead   time.Duration // of another client, for an estimate of when that has its turn
+}
+
+// evenOut begins an estimate for a client whose jobs take so long before one is reached: s has the device before that
+// until it has had as much.
+func (s *share) evenOut(of *share, own time.Duration) {
+	if s != of {
+		s.ahead = max(of.used+own-s.used, 0)
+	}
+}
+
+// take is what a job that runs for d adds to an estimate that [share.evenOut] began.
+func (s *share) take(of *share, d time.Duration) time.Duration {
+	if s == of {
+		return d
+	}
+	d = min(d, s.ahead)
+	s.ahead -= d
+	return d
 }
 
 // join begins to count a new ticket.
@@ -95,6 +116,19 @@ func (q *classQueue) join(t *ticket) {
 		x.active++
 		x.sum += s.used
 		x.keepNear(s)
+	}
+}
+
+// setDue sets when a new ticket is due. Those of clients without a name are of many, and one's jobs are not another's.
+func (q *classQueue) setDue(t *ticket) {
+	late := t.arrived.Add(patience)
+	if t.share != nil && t.client != "" {
+		late = late.Add(time.Duration(min(t.share.waiting, maxQueued)) * queuePatience)
+	} else if !t.deadline.IsZero() {
+		late = t.deadline
+	}
+	if t.due = t.deadline; t.due.IsZero() || t.due.After(late) {
+		t.due = late
 	}
 }
 
@@ -153,7 +187,11 @@ func (q *classQueue) account(now time.Time) {
 		return
 	}
 	d := now.Sub(x.at)
+	first := x.at.IsZero()
 	x.at = now
+	if d > 0 && x.active == 0 && !first { // anybody could have had the device, so that what clients have had counts less
+		x.virtual += d
+	}
 	if d <= 0 || x.busy == 0 {
 		return
 	}

@@ -55,6 +55,106 @@ func (x *sharedDevice) job(ctx context.Context, c Class, client string, pieces i
 	})
 }
 
+// A client that sends a job now and then is not behind all that another has sent at once, when both come to an idle
+// device and count as equal; and jobs that had a turn end, rather than all that wait beginning and holding memory.
+func TestBurstsOfJobs(t *testing.T) {
+	inBubble(t, Config{Streams: 1, MaxWaiting: 1000, MemoryBytes: 1 << 20}, func(b *bench) {
+		for range 3 {
+			most := int64(0)
+			long := func(q *Queue) error {
+				for range 5 {
+					most = max(most, b.Memory().Used)
+					time.Sleep(turn + 1)
+					if err := q.Yield(); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			for range 100 {
+				b.start(WithClient(b.Context(), "many"), Job{Label: "long", Footprint: 1024}, long)
+			}
+			synctest.Wait()
+			begun := time.Now()
+			err := <-b.start(WithClient(due(b.Context(), time.Minute), "few"), Job{Label: "short"}, takes(time.Millisecond))
+			if took := time.Since(begun); err != nil || took > headStart+3*turn {
+				t.Errorf("%v after %v", err, took)
+			}
+			b.wg.Wait()
+			if most > (maxHalted+2)*1024 {
+				t.Errorf("the jobs of one client held %d bytes", most)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// What a client had of a device that was idle beside it does not count against it when others come.
+func TestSharesOfAnIdleDevice(t *testing.T) {
+	inBubble(t, Config{Streams: 1, MaxWaiting: 1000}, func(b *bench) {
+		few := WithClient(b.Context(), "few")
+		short := func() time.Duration {
+			begun := time.Now()
+			if err := b.Do(due(few, time.Minute), Job{Label: "short"}, takes(time.Millisecond)); err != nil {
+				t.Error(err)
+			}
+			return time.Since(begun)
+		}
+		for range 100 {
+			short()
+			time.Sleep(9 * time.Millisecond)
+		}
+		for i := range 8 {
+			for range 10 {
+				b.start(WithClient(b.Context(), fmt.Sprint(i)), Job{Label: "long"}, takes(5*time.Millisecond))
+			}
+		}
+		synctest.Wait()
+		for range 10 {
+			if took := short(); took > 4*5*time.Millisecond {
+				t.Errorf("a job of 1 ms took %v", took)
+			}
+			time.Sleep(9 * time.Millisecond)
+		}
+	})
+}
+
+// The jobs that others have waiting are no reason to refuse a client with a few small ones: it has its turn before them.
+// Those of its own are.
+func TestDeadlinesOfASmallClient(t *testing.T) {
+	inBubble(t, Config{Streams: 2, MaxWaiting: 2000}, func(b *bench) {
+		client := func(i int) context.Context { return WithClient(b.Context(), fmt.Sprint(i)) }
+		long := Job{Label: "long"}
+		if err := b.Do(client(0), long, takes(100*time.Millisecond)); err != nil { // what it takes is known
+			b.Fatal(err)
+		}
+		for i := range 8 {
+			for range 100 {
+				b.start(client(i), long, takes(100*time.Millisecond))
+			}
+		}
+		small := WithClient(b.Context(), "small")
+		for range 50 {
+			if err := b.Do(due(small, time.Second), Job{Label: "small"}, takes(time.Millisecond)); err != nil {
+				b.Errorf("beside 800 jobs of others: %v", err)
+			}
+		}
+		longer := Job{Label: "longer"}
+		for range 5 {
+			if err := b.Do(small, longer, takes(10*time.Second)); err != nil { // what it takes is known
+				b.Fatal(err)
+			}
+		}
+		for range 5 { // are before the last
+			b.start(small, longer, takes(10*time.Second))
+		}
+		var e *DeadlineError
+		if err := b.Do(due(small, 16*time.Second), longer, takes(0)); !errors.As(err, &e) {
+			b.Errorf("behind five of its own: %v", err)
+		}
+	})
+}
+
 // What the scheduler owes clients, whatever they do: those who always have work get about equal parts, however many
 // jobs they have and however those are cut; one with little work waits for about a piece of the others; nobody is left
 // out, new clients keep coming or not; and the device is never idle.

@@ -295,7 +295,16 @@ func (a *attempt) victims(c attack, d time.Duration) (l latencies, film1 camera)
 		all.Go(func() { film1 = film(cc, d) })
 	}
 	cc := a.client(a.T)
-	all.Go(func() { l = probe(d, probeEvery, reduceSmall(cc)) })
+	call, failed := reduceSmall(cc), sync.Once{}
+	all.Go(func() {
+		l = probe(d, probeEvery, func(ctx context.Context) error {
+			err := call(ctx)
+			if err != nil {
+				failed.Do(func() { a.Logf("probe: %v", err) })
+			}
+			return err
+		})
+	})
 	all.Wait()
 	return l, film1
 }
