@@ -85,6 +85,9 @@ type Strip struct {
 	// LostPartIDs are the ids of parts that start in the lost lines before this strip: the last one is that of the last
 	// part that starts before the strip. For parts that start every so many lines.
 	LostPartIDs []string
+	// FrameID is the caller's own name of the frame or block that the lines are of, of at most 256 bytes, for those who
+	// watch, and the history: they have that of the strip with the first of a part's lines.
+	FrameID string
 	// CapturedAt is when the last line was exposed; zero means now. It comes back with results.
 	CapturedAt time.Time
 }
@@ -395,7 +398,7 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 	}
 	slot := &s.slots[i]
 	first := s.line + uint64(st.Lost)
-	frame := &polyscanv1.Frame{Encoding: polyscanv1.Encoding_ENCODING_RAW}
+	frame := &polyscanv1.Frame{Encoding: polyscanv1.Encoding_ENCODING_RAW, FrameId: st.FrameID}
 	if st.Lines != s.height {
 		frame.Layout = &polyscanv1.FrameLayout{Height: uint32(st.Lines)}
 	}

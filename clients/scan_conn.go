@@ -254,7 +254,8 @@ func (s *Scan) nextStrip() (req *polyscanv1.ScanLinesRequest, pixels []byte, inU
 		Sequence: strip.GetSequence(), FirstLine: strip.GetFirstLine(), PartStarts: strip.GetPartStarts(),
 		PartIds: strip.GetPartIds(), LostPartIds: strip.GetLostPartIds(),
 		CapturedAt: strip.GetCapturedAt(), NextResult: s.next,
-		Frame: &polyscanv1.Frame{Layout: strip.GetFrame().GetLayout(), Encoding: strip.GetFrame().GetEncoding()},
+		Frame: &polyscanv1.Frame{Layout: strip.GetFrame().GetLayout(), Encoding: strip.GetFrame().GetEncoding(),
+			FrameId: strip.GetFrame().GetFrameId()},
 	}
 	if shared := s.memory.shared(i, slot.bytes); shared != nil {
 		strip.Frame.Source = &polyscanv1.Frame_Shared{Shared: shared}

@@ -175,7 +175,7 @@ func (s *sink) Block(b *gvsp.Block) {
 	if inPlace && b.Whole() && len(s.queue) == 0 && !s.busy && s.scan != nil {
 		s.place = nil
 		s.account(b, gvsp.Span{First: 0, End: b.Lines}, true)
-		if err := s.send(expired, s.scan, nil, b.Lines, b.Last); err != nil {
+		if err := s.send(expired, s.scan, b, nil, b.Lines); err != nil {
 			s.drop(s.scan)
 		}
 		wake(s.changed) // results may have waited for these lines
@@ -261,10 +261,25 @@ func (s *sink) partIDs(first, end uint64) (ids []string) {
 	return ids
 }
 
-// send hands lines over: pixels, or what lies in the session's buffer. s.mu is held, and given up while it waits.
-func (s *sink) send(ctx context.Context, scan *clients.Scan, pixels []byte, lines int, last time.Time) error {
+// frameID is what the server keeps of a block with the parts that begin in it: the camera's id of it and what it said of
+// it, as far as that fits.
+func frameID(b *gvsp.Block) string {
+	id := fmt.Sprintf("block %d", b.ID)
+	for _, d := range b.Data {
+		next := id + ", " + d.Name + " " + d.Value
+		if len(next) > sourceBytes {
+			break
+		}
+		id = next
+	}
+	return shortened(id)
+}
+
+// send hands lines of a block over: pixels, or what lies in the session's buffer. s.mu is held, and given up while it
+// waits.
+func (s *sink) send(ctx context.Context, scan *clients.Scan, b *gvsp.Block, pixels []byte, lines int) error {
 	first := s.line + uint64(s.lost)
-	st := clients.Strip{Pixels: pixels, Lines: lines, Lost: s.lost, CapturedAt: last.Round(0),
+	st := clients.Strip{Pixels: pixels, Lines: lines, Lost: s.lost, FrameID: frameID(b), CapturedAt: b.Last.Round(0),
 		PartIDs: s.partIDs(first, first+uint64(lines))}
 	// Parts that began in what was lost, and have lines in this strip.
 	st.LostPartIDs = s.partIDs(max(s.line, first-min(first, uint64(s.lay.partLines-1))), first)
@@ -550,7 +565,7 @@ func (s *sink) pieces(ctx context.Context, scan *clients.Scan, b *gvsp.Block) (e
 			s.skip(b, gvsp.Span{First: at, End: m.First})
 		default:
 			s.account(b, gvsp.Span{First: at, End: m.First}, true)
-			err = s.send(ctx, scan, b.Pixels[at*row:m.First*row], m.First-at, b.Last)
+			err = s.send(ctx, scan, b, b.Pixels[at*row:m.First*row], m.First-at)
 		}
 		s.skip(b, m)
 		at = m.End

@@ -335,7 +335,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// sourceBytes is how long the server lets what a source is be.
+// sourceBytes is how long the server lets what a source or a frame is be.
 const sourceBytes = 256
 
 // shortened is a title for those who watch: characters that can be printed, and no more than fit.

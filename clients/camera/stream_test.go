@@ -121,6 +121,7 @@ func TestChunks(t *testing.T) {
 	s := startInspector(t, false)
 	for _, pad := range []int{0, 3} {
 		for _, extended := range []bool{false, true} {
+			verdicts := watchVerdicts(t, s.addr)
 			cam := simulate(t, func(c *simulator.Config) {
 				c.Pad, c.Lines, c.Height, c.Rate, c.Extended = pad, true, 30, 400, extended
 				c.Draw = func(block uint64, pixels []byte) {
@@ -135,6 +136,13 @@ func TestChunks(t *testing.T) {
 				t.Fatalf("%d: %s%s", code, r.err, r.out)
 			}
 			for _, x := range r.rows(t) {
+				// Those who watch the server see the same.
+				v, kept := <-verdicts, fmt.Sprintf("block %d, timestamp %s, ChunkFrameID %s, ", x.Block, x.Data["timestamp"],
+					x.Data["ChunkFrameID"])
+				if v.GetPartId() != x.Part || !strings.HasPrefix(v.GetFrameId(), kept) ||
+					!strings.Contains(v.GetFrameId(), "ChunkEncoderValue "+x.Data["ChunkEncoderValue"]) {
+					t.Fatalf("watchers see %s of %q, want %s of %q", v.GetPartId(), v.GetFrameId(), x.Part, kept)
+				}
 				block := x.Number * 50 / 30
 				want := map[string]string{"ChunkFrameID": fmt.Sprint(block + 1), "ChunkLineCounter": fmt.Sprint(block * 30),
 					"ChunkEncoderValue": fmt.Sprint(block * 120),

@@ -84,7 +84,7 @@ func TestPublishingUnwatchedCostsNothing(t *testing.T) {
 	f := &pb.Frame{}
 	e := &pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_GAP}
 	for what, publish := range map[string]func(){
-		"a part":    func() { s.Part(m, nil, time.Millisecond, true) },
+		"a part":    func() { s.Part(m, "", nil, time.Millisecond, true) },
 		"a frame":   func() { s.Frame(1, f, r, nil, time.Millisecond, nil) },
 		"a call":    func() { b.Reduced(nil, "camera-1", f, r, nil, time.Millisecond, nil) },
 		"an event":  func() { s.Event(e) },
@@ -114,7 +114,7 @@ func TestStuckWatcherNeverBlocks(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range uint64(n) {
-			s.Part(pass(i), &polygon.Result{Regions: []polygon.RegionResult{{Name: "pad",
+			s.Part(pass(i), "", &polygon.Result{Regions: []polygon.RegionResult{{Name: "pad",
 				Channels: []polygon.ChannelStatistics{{}}}}}, 0, false)
 		}
 	}()
@@ -228,8 +228,8 @@ func TestFilters(t *testing.T) {
 		f := all()
 		c.set(&f)
 		sub, _ := b.Subscribe(f, nil)
-		one.Part(pass(0), nil, 0, false)
-		other.Part(pass(0), nil, 0, false)
+		one.Part(pass(0), "", nil, 0, false)
+		other.Part(pass(0), "", nil, 0, false)
 		one.Event(&pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_GAP})
 		b.RecipeChanged("board", 2, false)
 		b.settle(t)
@@ -265,15 +265,15 @@ func TestRateSparesWhatMatters(t *testing.T) {
 	for i := range uint64(200) {
 		switch i {
 		case 50:
-			s.Part(&pb.PartResult{ResultNumber: i, Verdict: pb.Verdict_VERDICT_FAIL}, nil, 0, false)
+			s.Part(&pb.PartResult{ResultNumber: i, Verdict: pb.Verdict_VERDICT_FAIL}, "", nil, 0, false)
 		case 60:
-			s.Part(&pb.PartResult{ResultNumber: i, Incomplete: true}, nil, 0, false)
+			s.Part(&pb.PartResult{ResultNumber: i, Incomplete: true}, "", nil, 0, false)
 		case 70:
-			s.Part(pass(i), nil, 0, true)
+			s.Part(pass(i), "", nil, 0, true)
 		case 80:
 			s.Frame(i, nil, nil, status.Error(codes.InvalidArgument, "bad"), 0, nil)
 		default:
-			s.Part(pass(i), nil, 0, false)
+			s.Part(pass(i), "", nil, 0, false)
 		}
 	}
 	b.settle(t)
@@ -302,16 +302,16 @@ func TestResume(t *testing.T) {
 	}
 	s := b.Open(Source{Name: "camera-1"})
 	for i := range uint64(10) {
-		s.Part(pass(i), nil, 0, false)
+		s.Part(pass(i), "", nil, 0, false)
 	}
 	got, _ := take(t, sub, 11)
 	seen := got[4].Sequence
 	sub.End()
 	for i := range uint64(10) {
-		s.Part(pass(10+i), nil, 0, false) // while it is away
+		s.Part(pass(10+i), "", nil, 0, false) // while it is away
 	}
 	back, st := b.Subscribe(all(), &seen)
-	s.Part(pass(20), nil, 0, false)
+	s.Part(pass(20), "", nil, 0, false)
 	got, lost := take(t, back, 17)
 	for i, e := range got {
 		if want := uint64(4 + i); e.Verdict.Number != want || e.Number != uint64(i) {
@@ -326,7 +326,7 @@ func TestResume(t *testing.T) {
 	// What the ring has lost nobody can tell the kind of.
 	seen = got[16].Sequence
 	for i := range uint64(RingEvents + 100) {
-		s.Part(pass(i), nil, 0, false)
+		s.Part(pass(i), "", nil, 0, false)
 	}
 	b.settle(t)
 	f := all()
@@ -346,14 +346,14 @@ func TestResume(t *testing.T) {
 	b.mu.Unlock()
 	seen = got[len(got)-1].Sequence
 	for i := range uint64(7) {
-		s.Part(pass(i), nil, 0, false)
+		s.Part(pass(i), "", nil, 0, false)
 	}
 	back, st = b.Subscribe(f, &seen)
 	defer back.End()
 	if st.Unknown != 7 || st.Sequence != seen+7 {
 		t.Errorf("unknown %d, sequence %d after %d", st.Unknown, st.Sequence, seen)
 	}
-	s.Part(pass(99), nil, 0, false)
+	s.Part(pass(99), "", nil, 0, false)
 	if got, _ := take(t, back, 1); got[0].Sequence != seen+8 {
 		t.Errorf("sequence %d after %d and 7", got[0].Sequence, seen)
 	}
@@ -419,7 +419,7 @@ func TestNumbersAsWanted(t *testing.T) {
 		f := all()
 		f.Numbers = want
 		sub, _ := b.Subscribe(f, nil)
-		s.Part(pass(0), r, 0, false)
+		s.Part(pass(0), "", r, 0, false)
 		got, _ := take(t, sub, 1)
 		if v := got[0].Verdict; len(v.Results()) != n || v.Failed != 2 || v.Omitted {
 			t.Errorf("%v: %d of 100, %d failed", want, len(v.Results()), v.Failed)
@@ -429,7 +429,7 @@ func TestNumbersAsWanted(t *testing.T) {
 			for len(big.Regions) < 10_000 {
 				big.Regions = append(big.Regions, r.Regions...)
 			}
-			s.Part(pass(1), big, 0, false)
+			s.Part(pass(1), "", big, 0, false)
 			got, _ := take(t, sub, 1)
 			if v := got[0].Verdict; len(v.Results()) != 0 || !v.Omitted || v.Failed != 200 {
 				t.Errorf("10,000 regions: %d, omitted %v", len(v.Results()), v.Omitted)
@@ -646,7 +646,7 @@ func BenchmarkPublish(b *testing.B) {
 			m := pass(1)
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Part(m, nil, time.Millisecond, false)
+				s.Part(m, "", nil, time.Millisecond, false)
 			}
 		})
 	}

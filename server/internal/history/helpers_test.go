@@ -134,7 +134,7 @@ func part(s *events.Stream, number uint64, id string, r *polygon.Result) {
 	if r != nil {
 		m.Verdict = pb.Verdict(r.Verdict)
 	}
-	s.Part(m, r, time.Millisecond, false)
+	s.Part(m, "", r, time.Millisecond, false)
 }
 
 // list reads all parts that a filter lets through, in pages of that size.

@@ -635,7 +635,7 @@ func TestStrips(t *testing.T) {
 			r := result(3, 150)
 			tell := func(number, line uint64) {
 				m := &pb.PartResult{ResultNumber: number, FirstLine: line, Verdict: pb.Verdict_VERDICT_FAIL}
-				s.Part(m, r, 0, false)
+				s.Part(m, "", r, 0, false)
 				strips.Part(m, r)
 			}
 			strip(0, 6)

@@ -33,11 +33,15 @@ func (ss *session) startsIn(x *strip) int {
 	return int((first+uint64(x.lines))/ss.every - first/ss.every)
 }
 
-// begins notes the id of a part that starts at a line, and begins a picture of it where one is due.
+// partNames are what a client calls a part, and the frame that the first of its lines came in.
+type partNames struct{ part, frame string }
+
+// begins notes the names of a part that starts at a line, and begins a picture of it where one is due.
 func (ss *session) begins(number, line uint64, x *strip) {
+	names := partNames{frame: x.frameID}
 	if ids, first := x.GetLostPartIds(), x.GetFirstLine(); len(ids) > 0 && line < first {
 		if after := (first-1)/ss.every - line/ss.every; after < uint64(len(ids)) && ids[uint64(len(ids))-1-after] != "" {
-			ss.ids[number] = ids[uint64(len(ids))-1-after]
+			names.part = ids[uint64(len(ids))-1-after]
 		}
 	}
 	if ids := x.GetPartIds(); len(ids) > 0 && line >= x.GetFirstLine() {
@@ -45,9 +49,10 @@ func (ss *session) begins(number, line uint64, x *strip) {
 		if ss.every != 0 {
 			at = int(line/ss.every - (x.GetFirstLine()+ss.every-1)/ss.every)
 		}
-		if id := ids[at]; id != "" {
-			ss.ids[number] = id
-		}
+		names.part = ids[at]
+	}
+	if names != (partNames{}) {
+		ss.ids[number] = names
 	}
 	if len(ss.ids) > 2*ss.service.Parts { // of parts that came to nothing
 		for n := range ss.ids {
@@ -69,11 +74,12 @@ func (ss *session) begins(number, line uint64, x *strip) {
 // tell completes the result of a part by its id, and shows it to others. It returns whether it is late already.
 func (ss *session) tell(m *pb.PartResult, r *polygon.Result, x *strip) (late bool) {
 	number := m.GetPartNumber()
-	m.PartId = ss.ids[number]
+	names := ss.ids[number]
+	m.PartId = names.part
 	delete(ss.ids, number)
 	latency := time.Since(x.arrived)
 	late = latency > ss.budget
-	ss.seen.Part(m, r, latency, late)
+	ss.seen.Part(m, names.frame, r, latency, late)
 	ss.strips.Part(m, r)
 	if k := ss.sketch; k != nil && k.number == number {
 		k.result, k.numbers = m, r

@@ -54,9 +54,9 @@ type session struct {
 	dev      device.Lease
 	scanner  *polygon.Scanner
 	nextPart uint64
-	ids      map[uint64]string // of parts that have begun and have one, by their numbers
-	sketch   *partSketch       // of the part that others get a picture of; nil where there is none
-	strips   *events.Strips    // of which the history gets pictures of parts; nil where it wants none
+	ids      map[uint64]partNames // of parts that have begun and have some, by their numbers
+	sketch   *partSketch          // of the part that others get a picture of; nil where there is none
+	strips   *events.Strips       // of which the history gets pictures of parts; nil where it wants none
 
 	attaching sync.Mutex // held to take the session over
 
@@ -143,7 +143,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	ss := &session{
 		service: s, owner: auth.FromContext(ctx), log: s.Log.With("camera", cmp.Or(what.Name, open.GetCameraId())),
 		what: what, format: f.Format, from: open.GetSource(),
-		ids: map[uint64]string{},
+		ids: map[uint64]partNames{},
 		layout: &pb.FrameLayout{
 			Width: layout.GetWidth(), Height: layout.GetHeight(), PixelFormat: layout.GetPixelFormat(),
 			Stride: layout.GetStride(), SignificantBits: layout.GetSignificantBits(), Demosaic: layout.GetDemosaic(),

@@ -25,6 +25,7 @@ type strip struct {
 	end     uint64              // the line at which the next strip is expected
 	frame   *frames.Frame       // nil with err
 	in      *framecodec.Message // nil when somebody else holds it
+	frameID string              // as the client calls it
 	own     bool                // the pixels are in that message, and not in memory that the client writes to
 	arrived time.Time
 	err     error // why it can't be used
@@ -65,7 +66,7 @@ func (ss *session) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *f
 	}
 	if x.err == nil {
 		x.PartStarts, x.PartIds = req.GetStrip().GetPartStarts(), req.GetStrip().GetPartIds()
-		x.LostPartIds = req.GetStrip().GetLostPartIds()
+		x.LostPartIds, x.frameID = req.GetStrip().GetLostPartIds(), req.GetStrip().GetFrame().GetFrameId()
 	}
 	in.Message = nil // it is there for its buffers
 	return x
