@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/proto/framecodec"
 
@@ -161,5 +163,33 @@ func BenchmarkSolve(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// The curves of a drawing are in the ledger of host memory while a call has them, with as much as their message takes.
+func TestDrawingInLedger(t *testing.T) {
+	h := newHooked()
+	ts := start(t, Config{Driver: h})
+	used := 0.
+	h.on("DiffusionSolve", func() error {
+		used = gather(t, ts.gatherer).sum(t, "polyscan_host_memory_bytes")
+		return nil
+	})
+	curve := drawing(5, &pb.ColorStop{Red: 200}).Curves[0]
+	curve.Id = ""
+	solve := func(curves int) float64 {
+		d := &pb.Drawing{Width: 12, Height: 9}
+		for range curves {
+			d.Curves = append(d.Curves, curve)
+		}
+		req := &pb.SolveRequest{Drawing: d}
+		if _, err := ts.diffusion.HandleSolve(t.Context(), req, framecodec.New(req)); err != nil {
+			t.Fatal(err)
+		}
+		return used
+	}
+	few, many := solve(1), solve(3001)
+	if more, least := many-few, 3000*float64(proto.Size(curve)); more < least {
+		t.Errorf("3000 curves more count as %v bytes, in their message they are %v", more, least)
 	}
 }

@@ -30,6 +30,18 @@ type clip struct {
 	rate   fraction
 }
 
+// playsAt is how many frames a second it shows, over all of it.
+func (c *clip) playsAt() float64 {
+	if c.delays == nil {
+		return float64(c.rate.num) / float64(c.rate.den)
+	}
+	total := 0
+	for _, d := range c.delays {
+		total += d
+	}
+	return 100 * float64(len(c.delays)) / float64(max(total, 1)) // some files say 0 of all
+}
+
 // fraction is num/den, unset where that is 0/0.
 type fraction struct{ num, den int }
 
@@ -117,6 +129,7 @@ func (c *lowpolyCmd) openSink(e *env, in *clip) (sink, error) {
 	} else if !rate.set() {
 		rate = defaultRate
 	}
+	in.rate = rate
 	if from, err := os.Stat(c.Video); err == nil && !from.IsDir() {
 		if to, err := os.Stat(c.Output); err == nil && os.SameFile(from, to) {
 			return nil, usage("--output %s: is the video itself", cli.Printable(c.Output))

@@ -47,7 +47,7 @@ func TestVideoThroughFFmpeg(t *testing.T) {
 	dir := t.TempDir()
 	film, out := write(t, "film.mp4", "anything"), filepath.Join(dir, "out.mkv")
 	if says := succeed(t, "lowpoly", "--video", film, "-o", out, "--points", "4"); !strings.Contains(says,
-		"out.mkv: 2 frames, ") {
+		"out.mkv: 2 frames at ") {
 		t.Error(says)
 	}
 	if b, err := os.ReadFile(out); err != nil || string(b) != strings.Repeat("A", 18)+strings.Repeat("z", 18) {

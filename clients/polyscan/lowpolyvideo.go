@@ -69,8 +69,12 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 	}
 	took := time.Since(start)
 	c.warnOfFewer(e, c.Video, vertices)
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, made in %s (%s frames a second) by %s\n", c.Output,
-		plural(n, "frame", "frames"), pretty(took), digits(float64(n)/took.Seconds()), backend)
+	what := plural(n, "frame", "frames")
+	if kind := kindOfOutput(c.Output); kind == toGIF || kind == toVideo {
+		what += fmt.Sprintf(" at %.4g a second", in.playsAt())
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, made in %s (%s frames a second) by %s\n", c.Output, what, pretty(took),
+		digits(float64(n)/took.Seconds()), backend)
 	return err
 }
 

@@ -68,7 +68,21 @@ func TestLowpolyVideo(t *testing.T) {
 			t.Errorf("%s: the frame isn't what the image gives", from)
 		}
 	}
+	// A file has a rate, which is the video's and not that of the work.
+	for rate, want := range map[string]string{"": "25", "12.5": "12.5"} {
+		args := []string{"lowpoly", "--video", in, "-o", filepath.Join(dir, "out.gif"), "--points", "200", "--rate", rate}
+		if rate == "" {
+			args = args[:len(args)-2]
+		}
+		if out := succeed(t, args...); !strings.Contains(out, ": 3 frames at "+want+" a second, made in ") {
+			t.Errorf("--rate %s: it says %q", rate, out)
+		}
+	}
 	film := write(t, "film.GIF", string(testGIF(t)))
+	if out := succeed(t, "lowpoly", "--video", film, "-o", filepath.Join(dir, "again.gif")); !strings.Contains(out,
+		": 4 frames at 100 a second, made in ") {
+		t.Errorf("of a GIF it says %q", out)
+	}
 	succeed(t, "lowpoly", "--video", film, "-o", filepath.Join(dir, "gif"))
 	for i, b := range read("gif", 4) {
 		if im, err := png.Decode(bytes.NewReader(b)); err != nil || im.Bounds().Size() != (image.Point{6, 4}) {
