@@ -86,7 +86,7 @@ func (e *serverError) Error() string {
 	if rest, ok := strings.CutPrefix(message, v[0].Field); ok && rest != "" &&
 		(rest[0] == ' ' || rest[0] == ':') {
 		switch {
-		case strings.HasPrefix(place, "--") || place == "NAME":
+		case strings.HasPrefix(place, "--") || place == "NAME" || place == "QUANTITY":
 			rest = formatWords.Replace(strings.TrimPrefix(rest, " =")) // as other errors have it
 			if strings.HasPrefix(v[0].Field, "frame.") && e.frame != "" {
 				place = e.frame + ": " + place
@@ -137,6 +137,7 @@ var formatWords = func() *strings.Replacer {
 var flagOf = map[string]string{
 	"frame.layout.pixel_format": "--format", "frame.layout.significant_bits": "--bits",
 	"reductions.histogram.bins": "--bins", "width": "--size", "height": "--size", "name": "NAME",
+	"filter.from": "--from", "filter.to": "--to", "step": "--step", "quantity": "QUANTITY",
 	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border",
 	"options.cell":  "--cell",
 	"options.route": "--route", "route": "--route", "mask": "--mask", "options.threshold": "--threshold",

@@ -323,7 +323,15 @@ func (c *historyParetoCmd) Run(e *env) error {
 			return printMessage(e, res)
 		}
 		if res.GetFailures() == 0 {
-			_, err := fmt.Fprintln(e.stdout, "no region failed")
+			all, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Filter: filter})
+			if err != nil {
+				return err
+			}
+			none := "no region failed"
+			if all.GetTotal().GetParts() == 0 { // such as of a camera whose name is misspelt
+				none = "no parts"
+			}
+			_, err = fmt.Fprintln(e.stdout, none)
 			return err
 		}
 		t := &table{columns: []column{{title: "REGION"}, {title: "FAILED", right: true}, {title: "SHARE", right: true},

@@ -71,6 +71,13 @@ func TestHistory(t *testing.T) {
 		t.Errorf("before there were any: %s", out)
 	}
 
+	if out := ask("pareto", "--name", "desc"); out != "no parts\n" { // not that none failed
+		t.Errorf("of a name that nobody has: %s", out)
+	}
+	if out := ask("pareto", "--part", "frame_003"); out != "no region failed\n" {
+		t.Errorf("of a part that is PASS: %s", out)
+	}
+
 	lines, err := csv.NewReader(strings.NewReader(ask("export", "-"))).ReadAll()
 	if err != nil || len(lines) != 14 {
 		t.Errorf("%d lines: %v", len(lines), err)
@@ -106,7 +113,9 @@ func TestHistory(t *testing.T) {
 		"--from \"soon\": want a time":             {"list", "--from", "soon", "--addr", addr},
 		"--addr: say which server":                 {"list"},
 		"is not among what was computed":           {"series", "bracket hole 3", "p77", "--addr", addr},
-		"part 999 ":                                {"picture", "999", filepath.Join(dir, "y.png"), "--addr", addr},
+		"polyscan: there is no part 999":           {"picture", "999", filepath.Join(dir, "y.png"), "--addr", addr},
+		"polyscan: QUANTITY \"meen\": must be":     {"series", "bracket hole 3", "meen", "--addr", addr},
+		"polyscan: --to ":                          {"list", "--from", "1h", "--to", "2h", "--addr", addr},
 		"want a file name that ends in .csv":       {"export", "x.txt", "--addr", addr},
 		"a version can be asked for of one recipe": {"list", "--recipe", "a@1", "--recipe", "b", "--addr", addr},
 	} {
@@ -114,6 +123,17 @@ func TestHistory(t *testing.T) {
 		code := run(t.Context(), append([]string{"history"}, args...), strings.NewReader(""), &out, &stderr)
 		if code != exitUsage || !strings.Contains(stderr.String(), strings.TrimSuffix(want, " ")) {
 			t.Errorf("%q: exit %d: %s", args, code, stderr.String())
+		}
+	}
+	// A server that can't be reached is that, whatever file its answer was to go to, and no file is left.
+	for _, args := range [][]string{{"picture", "8", filepath.Join(dir, "gone.png")}, {"export", filepath.Join(dir, "gone.csv")},
+		{"list"}} {
+		_, stderr, code := polyscan(t, append(append([]string{"history"}, args...), "--addr", "127.0.0.1:1")...)
+		if code != exitServer || !strings.Contains(stderr, "polyscan: 127.0.0.1:1: no connection") {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "gone*")); left != nil {
+			t.Errorf("%q: %q", args, left)
 		}
 	}
 	off := startServer(t, server.Config{})

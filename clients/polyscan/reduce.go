@@ -3,6 +3,7 @@ package main
 // polyscan reduce: one frame, many regions.
 
 import (
+	"context"
 	"errors"
 	"image"
 	"image/jpeg"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -284,7 +286,7 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
 			os.Remove(f.Name())
-			err = bad(name, "%v", reason(err))
+			err = notWritten(name, err)
 		}
 	}()
 	if err = write(f); err != nil {
@@ -307,7 +309,15 @@ func writeDevice(name string, write func(io.Writer) error) error {
 		err = errors.Join(write(f), f.Close())
 	}
 	if err != nil {
-		return bad(name, "%v", reason(err))
+		return notWritten(name, err)
 	}
 	return nil
+}
+
+// notWritten is why a file was not: an error of the file, or of the server whose answer goes there.
+func notWritten(name string, err error) error {
+	if clients.AsError(err) != nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return bad(name, "%v", reason(err))
 }
