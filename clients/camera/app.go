@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc/codes"
@@ -19,7 +20,7 @@ import (
 
 // sources are the files whose comments are the help of flags.
 //
-//go:embed check.go features.go run.go simulate.go stream.go
+//go:embed check.go features.go run.go simulate.go stream.go app.go
 var sources embed.FS
 
 // app is the grammar.
@@ -72,6 +73,19 @@ func (e *inputError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(format, args...)} }
 
+// said is an error without the names that the protocol has for what the server refused.
+func said(err error) string {
+	s := clients.AsError(err)
+	if s == nil || s.Code != codes.InvalidArgument && s.Code != codes.NotFound {
+		return err.Error()
+	}
+	text := s.Reason()
+	for _, prefix := range []string{"open.", "inspection.", "region_set."} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return strings.Replace(err.Error(), s.Error(), text, 1)
+}
+
 // env is what a command runs in.
 type env struct {
 	ctx            context.Context
@@ -102,7 +116,7 @@ func (e *env) run(k *kong.Context) int {
 		fmt.Fprintln(e.stderr, "camera: interrupted")
 		return exitCanceled
 	}
-	fmt.Fprintf(e.stderr, "camera: %s\n", cli.OneLine(err.Error()))
+	fmt.Fprintf(e.stderr, "camera: %s\n", cli.OneLine(said(err)))
 	if s := clients.AsError(err); errors.As(err, &in) || s != nil && s.Code == codes.InvalidArgument {
 		return exitUsage
 	}

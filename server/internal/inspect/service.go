@@ -89,6 +89,9 @@ func (s *Service) inspection(ctx context.Context, m *pb.Inspection, path string)
 	ctx = kernels.WithClass(ctx, wire.ClassOf(m.GetWorkClass()))
 	refused := s.Frames.Work.Do(ctx, s.Sets.Work(m.GetRegionSet()), wire.SmallSet, func(pause func() error) error {
 		what, err = wire.NewInspection(ctx, m, path, "frame", s.Recipes, s.Sets, s.Bounds, pause)
+		if err == nil {
+			err = what.Paths.Translate(what.Set.CheckBlobs(what.Reductions.Blobs))
+		}
 		return err
 	})
 	return what, refused

@@ -78,7 +78,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	if err := CheckFrames(in.GetFrames(), out.Frames, path+".frames"); err != nil {
 		return nil, err
 	}
-	return out, out.Paths.Translate(out.Set.CheckBlobs(out.Reductions.Blobs))
+	return out, nil
 }
 
 // CheckFrames refuses a frame to compare with that nothing needs: who names it means a limit that isn't there.
