@@ -93,19 +93,11 @@ type kept struct {
 	pixels []byte
 }
 
-// Start starts one.
+// Start starts one. Its rate must be 0.1 to 100000 blocks a second, and its shares of packets 0 to 1.
 func Start(cfg Config) (*Camera, error) {
 	g := gvsp.Geometry{Format: cfg.Format, Width: cfg.Width, Height: cfg.Height, Unit: gvsp.MinPacket, Pad: cfg.Pad}
 	if err := g.Check(); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
-	}
-	if !(cfg.Rate >= 0.1 && cfg.Rate <= 100_000) {
-		return nil, fmt.Errorf("simulator: %v blocks a second: must be 0.1 to 100000", cfg.Rate)
-	}
-	for _, share := range []float64{cfg.Loss, cfg.Reorder, cfg.Duplicate} {
-		if !(share >= 0 && share <= 1) {
-			return nil, fmt.Errorf("simulator: share of packets %v: must be 0 to 1", share)
-		}
 	}
 	c := &Camera{cfg: cfg, wake: make(chan struct{}, 1), dice: rand.New(rand.NewPCG(cfg.Seed, 0x6769_6765))}
 	var err error
