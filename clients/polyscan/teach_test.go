@@ -152,7 +152,9 @@ func TestTeachUsage(t *testing.T) {
 func TestTeachKept(t *testing.T) {
 	addr := startServer(t, server.Config{HistoryDir: t.TempDir(), HistoryGood: 1})
 	regions := frames + "conveyor/regions.json"
-	succeed(t, "stream", frames+"conveyor", "-r", regions, "--addr", addr, "--name", "camera-3", "--part-ids", "--quiet")
+	// One frame at a time: the history has parts in the order of their verdicts, which is that of frames then.
+	succeed(t, "stream", frames+"conveyor", "-r", regions, "--addr", addr, "--name", "camera-3", "--part-ids", "--quiet",
+		"--window", "1")
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		out := succeed(t, "history", "list", "--mark", "evidence", "--limit", "0", "--json", "--addr", addr)
 		if strings.Count(out, "camera-3") == 12 {
