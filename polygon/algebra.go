@@ -2,6 +2,8 @@
 
 package polygon
 
+import "math"
+
 // SetOp says what [Combine] makes of two sets.
 type SetOp uint8
 
@@ -19,52 +21,65 @@ const (
 // Combine is the pixels of two masks, as [Region.Mask] has them, that op takes; in the same form, and not nil. It takes
 // time linear in the runs of both.
 func Combine(op SetOp, a, b []Run) []Run {
-	out := []Run{}
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		// The runs of a row in each; none where it begins in the other one.
-		var ra, rb []Run
-		switch {
-		case j == len(b) || i < len(a) && a[i].Y < b[j].Y:
-			ra, i = rowAt(a, i)
-		case i == len(a) || b[j].Y < a[i].Y:
-			rb, j = rowAt(b, j)
-		default:
-			ra, i = rowAt(a, i)
-			rb, j = rowAt(b, j)
-		}
-		switch {
-		case len(rb) == 0 && op != Intersection:
-			out = append(out, ra...)
-		case len(ra) == 0 && (op == Union || op == SymmetricDifference):
-			out = append(out, rb...)
-		case len(ra) > 0 && len(rb) > 0:
-			out = combineRow(out, op, ra, rb)
-		}
-	}
+	out, _ := combine([]Run{}, op, a, b, func(int) error { return nil }) // it is never told to end
 	return out
 }
 
-// rowAt is the runs of the row that runs[i] is of, and where the next row begins.
-func rowAt(runs []Run, i int) ([]Run, int) {
-	from := i
-	for i < len(runs) && runs[i].Y == runs[from].Y {
-		i++
+// combinePiece is how many ends of runs are looked at between two calls of took, some 10 ns each.
+const combinePiece = 1024
+
+// combine appends to out, which has room for the runs of both. It calls took with how many ends it is going to look at,
+// whose error ends it.
+func combine(out []Run, op SetOp, a, b []Run, took func(ends int) error) ([]Run, error) {
+	i, j := 0, 0 // ends that are passed: before an odd one is a run
+	ka, kb, since := endAt(a, 0), endAt(b, 0), end(0)
+	for i < 2*len(a) || j < 2*len(b) {
+		piece := min(2*len(a)-i+2*len(b)-j, combinePiece)
+		if err := took(piece); err != nil {
+			return nil, err
+		}
+		for range piece {
+			k := min(ka, kb)
+			if since < k && op.takes(i%2 == 1, j%2 == 1) { // in one row: between rows nothing is in either
+				out = AppendRun(out, Run{Y: k.y(), X0: since.x(), X1: k.x()})
+			}
+			since = k
+			if ka == k {
+				i++
+				ka = endAt(a, i)
+			}
+			if kb == k {
+				j++
+				kb = endAt(b, j)
+			}
+			if ka == kb && ka == noEnd {
+				break
+			}
+		}
 	}
-	return runs[from:i], i
+	return out, nil
 }
 
-// combineRow appends what op takes of two rows.
-func combineRow(out []Run, op SetOp, a, b []Run) []Run {
-	y, since := a[0].Y, int32(0)
-	eachEnd(a, b, func(x int32, inA, inB bool) {
-		// inA and inB are of what lies between the end before and x.
-		if op.takes(inA, inB) && since < x {
-			out = AppendRun(out, Run{Y: y, X0: since, X1: x})
-		}
-		since = x
-	})
-	return out
+// end is where a run begins or ends, as a number that grows from row to row and from left to right.
+type end int64
+
+const noEnd = end(math.MaxInt64)
+
+// endAt is the start of run i/2 where i is even, its end where it is odd, and noEnd behind the last one.
+func endAt(runs []Run, i int) end {
+	if i >= 2*len(runs) {
+		return noEnd
+	}
+	u := runs[i/2]
+	x := u.X0
+	if i%2 == 1 {
+		x = u.X1
+	}
+	return end(u.Y)<<32 | end(uint32(x)^1<<31)
 }
+
+func (e end) y() int32 { return int32(e >> 32) }
+func (e end) x() int32 { return int32(uint32(e) ^ 1<<31) }
 
 func (op SetOp) takes(a, b bool) bool {
 	switch op {

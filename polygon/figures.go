@@ -47,10 +47,12 @@ func (e *shaper) figure(n *shapeNode, m affine) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out, err = e.combine(n, Difference, out, hole); err != nil || n.op == shapeRing {
-		return out, err
+	ring, err := e.combine(n, Difference, out, hole)
+	e.release(out, hole)
+	if err != nil || n.op == shapeRing {
+		return ring, err
 	}
-	return e.sector(n, m, x, y, out)
+	return e.sector(n, m, x, y, ring)
 }
 
 // onGrid is where a point goes, rounded.
@@ -85,11 +87,19 @@ func (e *shaper) rows(n *shapeNode, y0, y1 int64, of func(yc int64) (lo, hi int6
 	if to-from > e.most {
 		return nil, wrong(n, "%d rows of pixels are too many: the limit is %d", to-from, e.most)
 	}
-	if err := e.spend(n, to-from); err != nil {
+	if int64(to-from) > e.steps { // before any is looked at
+		return nil, e.spend(n, to-from)
+	}
+	out, err := e.buffer(n, to-from)
+	if err != nil {
 		return nil, err
 	}
-	out := []Run{}
 	for y := from; y < to; y++ {
+		if (y-from)%setPiece == 0 {
+			if err := e.spend(n, min(to-y, setPiece)); err != nil {
+				return nil, err
+			}
+		}
 		lo, hi := of(centre(y))
 		if x0, x1 := firstCentre(int32(lo)), firstCentre(int32(hi+1)); x0 < x1 {
 			out = append(out, Run{Y: int32(y), X0: int32(x0), X1: int32(x1)})
@@ -125,13 +135,19 @@ func (e *shaper) sector(n *shapeNode, m affine, x, y int64, ring []Run) ([]Run, 
 			ends[i].y = -ends[i].y
 		}
 	}
+	defer e.release(ring)
 	return e.union(n, pieces, func(i int) ([]Run, error) {
-		if err := e.spend(n, len(ring)); err != nil {
+		a, b := ends[i], ends[i+1]
+		out, err := e.buffer(n, len(ring))
+		if err != nil {
 			return nil, err
 		}
-		a, b := ends[i], ends[i+1]
-		out := []Run{}
-		for _, u := range ring {
+		for k, u := range ring {
+			if k%setPiece == 0 {
+				if err := e.spend(n, min(len(ring)-k, setPiece)); err != nil {
+					return nil, err
+				}
+			}
 			py := flip * (centre(int(u.Y)) - y)
 			lo, hi := int64(-1<<40), int64(1<<40)
 			// a.x py - a.y px >= 0
@@ -221,10 +237,8 @@ func (e *shaper) slanted(n *shapeNode, m affine, r float64) ([]Run, error) {
 			c := corners[i-len(rings)]
 			return e.figure(&shapeNode{op: shapeCircle, at: n.at, nums: []float64{c[0], c[1], r}}, m)
 		}
-		edges, err := appendRing(nil, n, rings[i], m)
-		if err != nil {
-			return nil, err
-		}
-		return e.scan(n, edges, driver.NonZero)
+		return e.inside(n, len(rings[i]), driver.NonZero, func(edges []driver.Edge) ([]driver.Edge, error) {
+			return e.appendRing(edges, n, rings[i], m)
+		})
 	})
 }

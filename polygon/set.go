@@ -25,7 +25,6 @@ type Set struct {
 	rows     box // smallest box around all regions
 	areas    []float64
 	vertices int
-	shaped   int // runs that shapes came to
 
 	limits       []*Limit // of all regions; those of region i are limits[limitFrom[i]:limitFrom[i+1]]
 	limitFrom    []int32  // nil where no region has limits
@@ -412,9 +411,6 @@ func (s *Set) addOffsets(l *Limit) string {
 	}
 	return ""
 }
-
-// ShapeBytes is how much of [Set.Bytes] is for what shapes came to, which a request that has them doesn't show.
-func (s *Set) ShapeBytes() int64 { return int64(s.shaped) * int64(unsafe.Sizeof(Run{})) }
 
 // mostPixels is the size of the box around region i; the region has no more pixels.
 func (s *Set) mostPixels(i int) int64 {

@@ -5,27 +5,41 @@ package polygon
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// shapeSteps is how many steps (a crossing of an edge with a row, a run that is combined) the shapes of a set may take;
-// some 0.5 s.
+// shapeSteps is how many steps (a crossing of an edge with a row, an end of a run that is combined) the shapes of a set
+// may take; some 0.5 s.
 const shapeSteps = 1 << 26
+
+// shapeRuns is how many runs the shapes of a set may hold at a time, beside as many as all regions may have: some 100 MB.
+const shapeRuns = 8 << 20
 
 // shaper finds the pixels of the regions of a set that have shapes.
 type shaper struct {
 	regions []Region
+	set     *Set // what regions come to is in there
+	bounds  Bounds
+	scale   *Scale
 	named   map[string]int // where a name is; -1 where it is twice
-	nodes   map[int]*shapeNode
-	done    map[int][]Run
-	within  []int // the regions with shapes whose pixels are being found, each of which the one before names
-	most    int   // runs at any time
-	steps   int64 // left
+	done    []bool         // regions that are in the set
+	within  []int          // the regions with shapes whose pixels are being found, each of which the one before names
+	most    int            // runs of a region
+	steps   int64          // left
 	pace    *pacer
-	fatal   error // of pace
+	fatal   error // of pace, or of memory
+
+	// Runs that there is room for, the most there was, which memory was asked for, and what the set has of them.
+	held, asked, kept int
+	// Buffers that are in use, by their first runs, and those that are not, by the logarithm of their capacity. Shapes are
+	// combined in them over and over, so that what is held is all that is allocated.
+	used map[*Run]bool
+	free [32][][]Run
 }
 
 // shapeError is what is wrong with a shape, at a place in its text.
@@ -43,24 +57,25 @@ func wrong(n *shapeNode, format string, args ...any) error {
 
 // addShapes finds the pixels of the regions with shapes. It returns an error of pace alone.
 func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, pace *pacer) error {
-	e := shaper{regions: regions, named: map[string]int{}, nodes: map[int]*shapeNode{}, done: map[int][]Run{},
-		most: b.MaxRegionVertices, steps: shapeSteps, pace: pace}
-	scale := s.scale
-	if scale != nil && scale.of == nil {
-		scale = &Scale{X: 1, Y: 1} // what is wrong with the set's own is in bad
+	e := shaper{regions: regions, set: s, bounds: b, scale: s.scale, named: map[string]int{},
+		done: make([]bool, len(regions)), most: b.MaxRegionVertices, steps: shapeSteps, pace: pace, used: map[*Run]bool{}}
+	if e.scale != nil && e.scale.of == nil {
+		e.scale = &Scale{X: 1, Y: 1} // what is wrong with the set's own is in bad
 	}
 	for i := range regions {
+		if err := pace.took(1 + len(regions[i].Shape)); err != nil {
+			return err
+		}
 		if _, twice := e.named[regions[i].Name]; twice {
 			e.named[regions[i].Name] = -1
 		} else {
 			e.named[regions[i].Name] = i
 		}
 		if text := regions[i].Shape; text != "" {
-			n, err := parseShape(text, scale)
-			if err != nil {
+			// What it is parsed to takes 50 times as much memory as the text, and is not kept.
+			if _, err := parseShape(text, e.scale); err != nil {
 				bad.Add(path{"regions", i, "shape"}, quoted(text), "%s", err.(*LimitError).Reason())
 			}
-			e.nodes[i] = n
 		}
 	}
 	if len(bad.Violations) > 0 {
@@ -70,7 +85,7 @@ func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, p
 		if regions[i].Shape == "" {
 			continue
 		}
-		mask, err := e.region(i, nil, identity)
+		_, err := e.region(i, nil, identity)
 		if e.fatal != nil {
 			return e.fatal
 		}
@@ -78,20 +93,99 @@ func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, p
 			bad.Add(path{"regions", i, "shape"}, quoted(regions[i].Shape), "%v", err)
 			return nil // others may name it
 		}
-		if s.vertices += len(mask); s.vertices > b.MaxVertices {
-			bad.Add(path{"regions", i, "shape"}, quoted(regions[i].Shape),
-				"%d vertices and runs up to here are too many: the limit is %d in all regions together", s.vertices, b.MaxVertices)
-			return nil
-		}
-		s.shaped += len(mask)
-		if err := s.addMask(bad, i, &Region{Mask: mask}, b, pace); err != nil {
-			return err
-		}
+	}
+	if b.Memory != nil {
+		return b.Memory(int64(e.kept-e.asked) * runBytes)
 	}
 	return nil
 }
 
-// spend counts steps.
+const runBytes = int64(unsafe.Sizeof(Run{}))
+
+// hold is room for so many more runs, which may be negative.
+func (e *shaper) hold(n *shapeNode, runs int) error {
+	most := shapeRuns + e.bounds.MaxVertices
+	if e.held+runs > most { // others may have left buffers of other sizes
+		for k := range e.free {
+			e.held -= len(e.free[k]) << k
+			e.free[k] = nil
+		}
+	}
+	if e.held+runs > most {
+		return wrong(n, "takes memory for %d runs of pixels at a time: the limit is %d in all regions together", e.held+runs, most)
+	}
+	e.held += runs
+	if more := e.held - e.asked; more > 0 {
+		e.asked = e.held
+		if e.bounds.Memory != nil && e.fatal == nil {
+			e.fatal = e.bounds.Memory(int64(more) * runBytes)
+		}
+	}
+	return e.fatal
+}
+
+// buffer has no runs, and room for so many.
+func (e *shaper) buffer(n *shapeNode, runs int) ([]Run, error) {
+	k := bits.Len(uint(max(runs, 1) - 1))
+	for c := k; c < min(k+4, len(e.free)); c++ {
+		if last := len(e.free[c]) - 1; last >= 0 {
+			b := e.free[c][last]
+			e.free[c] = e.free[c][:last]
+			e.used[unsafe.SliceData(b)] = true
+			return b, nil
+		}
+	}
+	if err := e.hold(n, 1<<k); err != nil {
+		return nil, err
+	}
+	b := make([]Run, 0, 1<<k)
+	e.used[unsafe.SliceData(b)] = true
+	return b, nil
+}
+
+// release lets others have the buffers that masks are in, which are not used any more. What is no buffer is a region's.
+func (e *shaper) release(masks ...[]Run) {
+	for _, mask := range masks {
+		if first := unsafe.SliceData(mask); e.used[first] {
+			delete(e.used, first)
+			k := bits.Len(uint(cap(mask) - 1))
+			e.free[k] = append(e.free[k], mask[:0])
+		}
+	}
+}
+
+// keep puts what region i comes to into the set.
+func (e *shaper) keep(i int, n *shapeNode, mask []Run) error {
+	s := e.set
+	if s.vertices += len(mask); s.vertices > e.bounds.MaxVertices {
+		return fmt.Errorf("%d vertices and runs up to here are too many: the limit is %d in all regions together", s.vertices,
+			e.bounds.MaxVertices)
+	}
+	if need := len(s.runs) + len(mask); need > cap(s.runs) {
+		more := max(need, cap(s.runs)+cap(s.runs)/4)
+		if err := e.hold(n, more); err != nil {
+			return err
+		}
+		runs := make([]Run, 0, more)
+		for part := range slices.Chunk(s.runs, setPiece) {
+			if err := e.spend(n, len(part)/8); err != nil {
+				return err
+			}
+			runs = append(runs, part...)
+		}
+		e.held -= e.kept // those before are nobody's now
+		e.kept, s.runs = more, runs
+	}
+	bad := newInvalid()
+	if e.fatal = s.addMask(bad, i, &Region{Mask: mask}, e.bounds, e.pace); e.fatal != nil {
+		return e.fatal
+	}
+	e.done[i] = true
+	e.release(mask)
+	return bad.Err()
+}
+
+// spend counts steps, of which the caller takes no more than some thousands before the next ones.
 func (e *shaper) spend(n *shapeNode, steps int) error {
 	if e.steps -= int64(steps); e.steps < 0 {
 		return wrong(n, "the shapes of the set take too long: more than %d steps", shapeSteps)
@@ -114,8 +208,8 @@ func (e *shaper) room(n *shapeNode, runs []Run) ([]Run, error) {
 func (e *shaper) region(i int, from *shapeNode, m affine) ([]Run, error) {
 	r := &e.regions[i]
 	if r.Shape != "" {
-		if runs, ok := e.done[i]; ok && m == identity {
-			return runs, nil
+		if e.done[i] && m == identity {
+			return e.set.runsOf(i), nil
 		}
 		if at := slices.Index(e.within, i); at >= 0 {
 			why := quoted(r.Name) + " is made of "
@@ -127,8 +221,15 @@ func (e *shaper) region(i int, from *shapeNode, m affine) ([]Run, error) {
 		if len(e.within) >= maxShapeDepth {
 			return nil, &shapeError{from.at, fmt.Sprintf("regions are made of one another through more than %d", maxShapeDepth), true}
 		}
+		node, err := parseShape(r.Shape, e.scale)
+		if err != nil { // it was parsed before
+			return nil, err
+		}
+		if err := e.spend(node, len(r.Shape)); err != nil {
+			return nil, err
+		}
 		e.within = append(e.within, i)
-		runs, err := e.eval(e.nodes[i], m)
+		runs, err := e.eval(node, m)
 		e.within = e.within[:len(e.within)-1]
 		if inner, ok := err.(*shapeError); ok && from != nil {
 			if inner.at = from.at; !inner.chain {
@@ -137,28 +238,47 @@ func (e *shaper) region(i int, from *shapeNode, m affine) ([]Run, error) {
 			return nil, inner
 		}
 		if err == nil && m == identity {
-			e.done[i] = runs
+			if err = e.keep(i, node, runs); err == nil {
+				runs = e.set.runsOf(i)
+			}
 		}
 		return runs, err
 	}
 	if r.Mask != nil {
 		return e.moved(from, r.Mask, m)
 	}
-	var edges []driver.Edge
+	vertices := 0
 	for _, ring := range r.Rings {
-		err := e.spend(from, len(ring))
-		if err != nil {
-			return nil, err
-		}
-		if edges, err = appendRing(edges, from, ring, m); err != nil {
-			return nil, err
-		}
+		vertices += len(ring)
 	}
-	return e.scan(from, edges, driver.FillRule(r.Fill))
+	return e.inside(from, vertices, driver.FillRule(r.Fill), func(edges []driver.Edge) (_ []driver.Edge, err error) {
+		for _, ring := range r.Rings {
+			if edges, err = e.appendRing(edges, from, ring, m); err != nil {
+				return nil, err
+			}
+		}
+		return edges, nil
+	})
+}
+
+// inside is the pixels within edges that fill appends to none, so many at most.
+func (e *shaper) inside(n *shapeNode, most int, rule driver.FillRule,
+	fill func([]driver.Edge) ([]driver.Edge, error)) ([]Run, error) {
+	room := 1 + most*(int(unsafe.Sizeof(driver.Edge{}))+sweepBytes)/int(runBytes)
+	if err := e.hold(n, room); err != nil {
+		return nil, err
+	}
+	edges, err := fill(make([]driver.Edge, 0, most))
+	var out []Run
+	if err == nil {
+		out, err = e.scan(n, edges, rule)
+	}
+	e.held -= room
+	return out, err
 }
 
 // appendRing appends the edges of a ring after a map, whose vertices are rounded once.
-func appendRing(edges []driver.Edge, n *shapeNode, ring Ring, m affine) ([]driver.Edge, error) {
+func (e *shaper) appendRing(edges []driver.Edge, n *shapeNode, ring Ring, m affine) ([]driver.Edge, error) {
 	at := func(p Point) (x, y int32, err error) {
 		px, py := p.X, p.Y
 		if m != identity {
@@ -173,7 +293,12 @@ func appendRing(edges []driver.Edge, n *shapeNode, ring Ring, m affine) ([]drive
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range ring {
+	for i, p := range ring {
+		if i%setPiece == 0 {
+			if err := e.spend(n, min(len(ring)-i, setPiece)); err != nil {
+				return nil, err
+			}
+		}
 		x1, y1, err := at(p)
 		if err != nil {
 			return nil, err
@@ -189,7 +314,12 @@ func appendRing(edges []driver.Edge, n *shapeNode, ring Ring, m affine) ([]drive
 // scan is the pixels within edges.
 func (e *shaper) scan(n *shapeNode, edges []driver.Edge, fill driver.FillRule) ([]Run, error) {
 	top, bottom, crossings := math.MaxInt, math.MinInt, 0
-	for _, g := range edges {
+	for i, g := range edges {
+		if i%setPiece == 0 {
+			if err := e.spend(n, min(len(edges)-i, setPiece)/8); err != nil {
+				return nil, err
+			}
+		}
 		from, to := edgeRows(g)
 		if from < to {
 			top, bottom = min(top, from), max(bottom, to)
@@ -199,19 +329,33 @@ func (e *shaper) scan(n *shapeNode, edges []driver.Edge, fill driver.FillRule) (
 	if int64(crossings) > e.steps { // before any is looked at
 		return nil, e.spend(n, crossings)
 	}
-	out := []Run{}
 	if top >= bottom {
-		return out, nil
+		return []Run{}, nil
 	}
-	var failed error
-	sweep(edges, top, bottom, func(y int, turns []turn) bool {
-		if failed = e.spend(n, len(turns)); failed != nil {
-			return false
+	out, failed := e.buffer(n, min(crossings/2, e.most))
+	room := 0 // for live edges
+	sweepUntil(edges, top, bottom, func(steps, live int) bool {
+		if need := live * liveBytes / int(runBytes); failed == nil && need > room {
+			more := max(need, 2*room) - room
+			if failed = e.hold(n, more); failed == nil {
+				room += more
+			}
 		}
-		spans(turns, fill, func(x0, x1 int) { out = append(out, Run{Y: int32(y), X0: int32(x0), X1: int32(x1)}) })
-		_, failed = e.room(n, out)
+		if failed == nil {
+			failed = e.spend(n, steps)
+		}
+		return failed != nil
+	}, func(y int, turns []turn) bool {
+		spans(turns, fill, func(x0, x1 int) {
+			if len(out) < cap(out) {
+				out = append(out, Run{Y: int32(y), X0: int32(x0), X1: int32(x1)})
+			} else {
+				failed = wrong(n, "more than %d runs of pixels are too many: the limit is %d", e.most, e.most)
+			}
+		})
 		return failed == nil
 	})
+	e.held -= room
 	if failed != nil {
 		return nil, failed
 	}
@@ -229,9 +373,6 @@ func (e *shaper) moved(n *shapeNode, mask []Run, m affine) ([]Run, error) {
 	if !straight && !turned || !whole(m.c) || !whole(m.f) {
 		return nil, wrong(n, "pixels can be moved by whole pixels, mirrored and turned by 90 degrees, and nothing else")
 	}
-	if err := e.spend(n, len(mask)); err != nil {
-		return nil, err
-	}
 	if turned {
 		var err error
 		if mask, err = e.transposed(n, mask); err != nil {
@@ -239,8 +380,17 @@ func (e *shaper) moved(n *shapeNode, mask []Run, m affine) ([]Run, error) {
 		}
 		m.a, m.b, m.d, m.e = m.b, m.a, m.e, m.d
 	}
-	out := make([]Run, len(mask))
+	out, err := e.buffer(n, len(mask))
+	if err != nil {
+		return nil, err
+	}
+	out = out[:len(mask)]
 	for i, u := range mask {
+		if i%setPiece == 0 {
+			if err := e.spend(n, min(len(mask)-i, setPiece)); err != nil {
+				return nil, err
+			}
+		}
 		y, x0, x1 := int(u.Y), int(u.X0), int(u.X1)
 		if m.e < 0 {
 			y = -1 - y
@@ -252,30 +402,80 @@ func (e *shaper) moved(n *shapeNode, mask []Run, m affine) ([]Run, error) {
 		if min(y, x0) <= -maxCoordinate || max(y, x1-1) >= maxCoordinate {
 			return nil, wrong(n, "a pixel comes to (%d, %d): must be less than %d px from 0", x0, y, maxCoordinate)
 		}
+		if m.e < 0 { // rows come from the bottom, and their runs from the right
+			i = len(mask) - 1 - i
+		}
 		out[i] = Run{Y: int32(y), X0: int32(x0), X1: int32(x1)}
 	}
-	slices.SortFunc(out, func(a, b Run) int {
-		if a.Y != b.Y {
-			return int(a.Y) - int(b.Y)
+	e.release(mask)
+	if (m.a < 0) == (m.e < 0) {
+		return out, nil
+	}
+	for from, to := 0, 0; from < len(out); from = to {
+		for to = from; to < len(out) && out[to].Y == out[from].Y; to++ {
 		}
-		return int(a.X0) - int(b.X0)
-	})
+		if err := e.spend(n, (to-from)/8); err != nil {
+			return nil, err
+		}
+		slices.Reverse(out[from:to])
+	}
 	return out, nil
 }
 
 // transposed is a mask with x for y.
 func (e *shaper) transposed(n *shapeNode, mask []Run) ([]Run, error) {
-	var edges []driver.Edge
-	for _, ring := range Outline(mask) {
-		for i := range ring {
-			ring[i] = Point{ring[i].Y, ring[i].X}
+	// What a row has and the one above it hasn't begins there, and what only the one above has ends there. Edges along
+	// rows are upright afterwards, and all others count for no row.
+	return e.inside(n, 2*len(mask), driver.NonZero, func(edges []driver.Edge) ([]driver.Edge, error) {
+		add := func(y int32, above, below []Run) error {
+			since, ends, failed := int32(0), 0, error(nil)
+			eachEnd(above, below, func(x int32, inAbove, inBelow bool) {
+				if ends++; ends == combinePiece && failed == nil {
+					ends, failed = 0, e.spend(n, ends)
+				}
+				from, to := since*driver.Subpixel, x*driver.Subpixel
+				if inAbove {
+					from, to = to, from
+				}
+				if inAbove != inBelow && since != x {
+					edges = append(edges, driver.Edge{X0: y * driver.Subpixel, Y0: to, X1: y * driver.Subpixel, Y1: from})
+				}
+				since = x
+			})
+			if failed == nil {
+				failed = e.spend(n, ends)
+			}
+			return failed
 		}
-		var err error
-		if edges, err = appendRing(edges, n, ring, identity); err != nil {
-			return nil, err
+		var above []Run
+		for at := 0; at < len(mask); {
+			var row []Run
+			row, at = rowAt(mask, at)
+			if len(above) > 0 && above[0].Y+1 < row[0].Y {
+				if err := add(above[0].Y+1, above, nil); err != nil {
+					return nil, err
+				}
+				above = nil
+			}
+			if err := add(row[0].Y, above, row); err != nil {
+				return nil, err
+			}
+			above = row
 		}
+		if len(above) == 0 {
+			return edges, nil
+		}
+		return edges, add(above[0].Y+1, above, nil)
+	})
+}
+
+// rowAt is the runs of the row that runs[i] is of, and where the next row begins.
+func rowAt(runs []Run, i int) ([]Run, int) {
+	from := i
+	for i < len(runs) && runs[i].Y == runs[from].Y {
+		i++
 	}
-	return e.scan(n, edges, driver.NonZero)
+	return runs[from:i], i
 }
 
 // similar says that a map changes all lengths by the same factor, which it returns.
@@ -324,6 +524,7 @@ func (e *shaper) eval(n *shapeNode, m affine) (out []Run, err error) {
 			return nil, err
 		}
 		out, err = e.combine(n, n.set, a, b)
+		e.release(a, b)
 	case shapeInset, shapeOutset, shapeInwards, shapeOutwards:
 		out, err = e.distant(n, m)
 	default:
@@ -335,11 +536,16 @@ func (e *shaper) eval(n *shapeNode, m affine) (out []Run, err error) {
 	return e.room(n, out)
 }
 
+// combine needs a and b no more than its caller does, who is to release them.
 func (e *shaper) combine(n *shapeNode, op SetOp, a, b []Run) ([]Run, error) {
-	if err := e.spend(n, len(a)+len(b)+1); err != nil {
+	out, err := e.buffer(n, len(a)+len(b))
+	if err != nil {
 		return nil, err
 	}
-	return e.room(n, Combine(op, a, b))
+	if out, err = combine(out, op, a, b, func(ends int) error { return e.spend(n, ends) }); err != nil {
+		return nil, err
+	}
+	return e.room(n, out)
 }
 
 // union is of so many masks, by halves.
@@ -358,7 +564,9 @@ func (e *shaper) union(n *shapeNode, count int, mask func(i int) ([]Run, error))
 		if err != nil {
 			return nil, err
 		}
-		return e.combine(n, Union, a, b)
+		out, err := e.combine(n, Union, a, b)
+		e.release(a, b)
+		return out, err
 	}
 	return part(0, count)
 }
@@ -379,23 +587,30 @@ func (e *shaper) distant(n *shapeNode, m affine) ([]Run, error) {
 	}
 	if n.op == shapeOutset || n.op == shapeOutwards {
 		out, err := e.grown(n, of, d)
-		if err != nil || n.op == shapeOutset {
-			return out, err
+		if err == nil && n.op == shapeOutwards {
+			all := out
+			out, err = e.combine(n, Difference, all, of)
+			e.release(all)
 		}
-		return e.combine(n, Difference, out, of)
+		e.release(of)
+		return out, err
 	}
-	around, err := e.around(n, of)
+	outside, err := e.around(n, of)
 	if err != nil {
 		return nil, err
 	}
-	if around, err = e.grown(n, around, d); err != nil {
+	around, err := e.grown(n, outside, d)
+	if err != nil {
 		return nil, err
 	}
+	e.release(outside)
 	op := Difference
 	if n.op == shapeInwards {
 		op = Intersection
 	}
-	return e.combine(n, op, of, around)
+	out, err := e.combine(n, op, of, around)
+	e.release(of, around)
+	return out, err
 }
 
 // around is the pixels outside of a mask, within the box that is a pixel wider on each side: no pixel of the mask is
@@ -409,11 +624,16 @@ func (e *shaper) around(n *shapeNode, mask []Run) ([]Run, error) {
 	if rows := int(y1) - int(y0); rows > e.most {
 		return nil, wrong(n, "%d rows of pixels are too many: the limit is %d", rows, e.most)
 	}
-	all := make([]Run, 0, y1-y0)
+	all, err := e.buffer(n, int(y1-y0))
+	if err != nil {
+		return nil, err
+	}
 	for y := y0; y < y1; y++ {
 		all = append(all, Run{Y: y, X0: x0 - 1, X1: x1 + 1})
 	}
-	return e.combine(n, Difference, all, mask)
+	out, err := e.combine(n, Difference, all, mask)
+	e.release(all)
+	return out, err
 }
 
 // grown is the pixels whose centres are d at most from that of one of a mask.
@@ -429,11 +649,16 @@ func (e *shaper) grown(n *shapeNode, mask []Run, d float64) ([]Run, error) {
 	return e.union(n, 2*reach+1, func(i int) ([]Run, error) {
 		dy := int64(i - reach)
 		wide := int32(isqrt(uint64(most - dy*dy)))
-		if err := e.spend(n, len(mask)); err != nil {
+		out, err := e.buffer(n, len(mask))
+		if err != nil {
 			return nil, err
 		}
-		out := make([]Run, 0, len(mask))
-		for _, u := range mask {
+		for i, u := range mask {
+			if i%setPiece == 0 {
+				if err := e.spend(n, min(len(mask)-i, setPiece)); err != nil {
+					return nil, err
+				}
+			}
 			u = Run{Y: u.Y + int32(dy), X0: u.X0 - wide, X1: u.X1 + wide}
 			if k := len(out) - 1; k >= 0 && out[k].Y == u.Y && out[k].X1 >= u.X0 {
 				out[k].X1 = max(out[k].X1, u.X1)

@@ -6,6 +6,7 @@ package polygon
 import (
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -120,14 +121,46 @@ func (a *active) turn() {
 // that does not cross itself, it takes O(edges*log(edges) + crossings); never more than a factor of log(edges) beyond
 // that.
 func sweep(edges []driver.Edge, y0, y1 int, row func(y int, turns []turn) bool) {
+	sweepUntil(edges, y0, y1, func(int, int) bool { return false }, row)
+}
+
+// sweepPiece is how many edges are looked at between two calls of ended, some 10 ns each.
+const sweepPiece = 1024
+
+// sweepBytes is what [sweepUntil] takes for an edge, and liveBytes for one that is live, in slices that may have grown.
+const (
+	sweepBytes = int(unsafe.Sizeof(int32(0)))
+	liveBytes  = 2 * int(unsafe.Sizeof(active{})+unsafe.Sizeof(turn{}))
+)
+
+// sweepUntil is [sweep] for callers that must let others go first: it calls ended with how many edges it is going to look
+// at and how many are in the row or just coming to it, before there is memory for them, and ends once that says so.
+func sweepUntil(edges []driver.Edge, y0, y1 int, ended func(steps, live int) bool,
+	row func(y int, turns []turn) bool) {
+	over := false
+	done := func(steps, live int) bool {
+		over = over || ended(steps, live)
+		return over
+	}
 	order := make([]int32, 0, len(edges))
 	for i, e := range edges {
+		if i%sweepPiece == 0 && done(min(sweepPiece, len(edges)-i), 0) {
+			return
+		}
 		if from, to := edgeRows(e); from < to && from < y1 && to > y0 {
 			order = append(order, int32(i))
 		}
 	}
 	top := func(i int32) int32 { return min(edges[i].Y0, edges[i].Y1) }
-	slices.SortFunc(order, func(a, b int32) int { return int(top(a)) - int(top(b)) })
+	slices.SortFunc(order, func(a, b int32) int {
+		if done(1, 0) { // all are equal then, and sorting ends
+			return 0
+		}
+		return int(top(a)) - int(top(b))
+	})
+	if over {
+		return
+	}
 
 	var live []active // in the order of the current row
 	var turns []turn
@@ -146,15 +179,27 @@ func sweep(edges []driver.Edge, y0, y1 int, row func(y int, turns []turn) bool) 
 			if from > y {
 				break
 			}
+			if done(1, len(live)+1) {
+				return
+			}
 			if to <= y {
 				continue
 			}
+			if len(live) == cap(live) { // twice as many each time: what is given up is no more than what is held
+				live = slices.Grow(live, max(len(live), 16))
+				turns = make([]turn, 0, cap(live))
+			}
 			live = append(live, start(e, y, to))
 		}
-		sortActive(live)
+		if sortActive(live, done); over {
+			return
+		}
 		turns = turns[:0]
 		keep := live[:0]
-		for _, a := range live {
+		for i, a := range live {
+			if i%sweepPiece == 0 && done(min(sweepPiece, len(live)-i), len(live)) {
+				return
+			}
 			turns = append(turns, turn{int(a.p), a.sign})
 			if a.end > y+1 {
 				a.q += a.stepQ
@@ -190,7 +235,7 @@ func start(e driver.Edge, y, end int) active {
 }
 
 // sortActive is an insertion sort, because rows are nearly sorted as a rule, until it turns out that this one is not.
-func sortActive(a []active) {
+func sortActive(a []active, done func(steps, live int) bool) {
 	moves := 16 * len(a)
 	for i := 1; i < len(a); i++ {
 		if a[i].p >= a[i-1].p {
@@ -202,8 +247,16 @@ func sortActive(a []active) {
 			a[k] = a[k-1]
 		}
 		a[k] = x
+		if done(1+(i-k)/8, len(a)) {
+			return
+		}
 		if moves -= i - k; moves < 0 {
-			slices.SortFunc(a, func(a, b active) int { return int(a.p - b.p) })
+			slices.SortFunc(a, func(x, y active) int {
+				if done(1, len(a)) {
+					return 0
+				}
+				return int(x.p - y.p)
+			})
 			return
 		}
 	}

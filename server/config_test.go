@@ -1,6 +1,7 @@
 package server
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -19,7 +20,7 @@ var standard = func() Config {
 // Tags hold numbers, and these are those of other packages.
 func TestSettingsAgreeWithPackages(t *testing.T) {
 	if want := (polygon.Bounds{MaxRegions: polygon.DefaultMaxRegions, MaxVertices: polygon.DefaultMaxVertices,
-		MaxRegionVertices: polygon.DefaultMaxRegionVertices}); standard.bounds() != want {
+		MaxRegionVertices: polygon.DefaultMaxRegionVertices}); !reflect.DeepEqual(standard.bounds(), want) {
 		t.Errorf("%+v, want %+v", standard.bounds(), want)
 	}
 	for _, x := range []struct {

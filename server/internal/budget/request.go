@@ -35,15 +35,18 @@ func RequestOf(ctx context.Context) *Request {
 // Hold takes n bytes in place of those before, and says whether there was room. A nil Request has room.
 func (r *Request) Hold(n int64) bool { return r == nil || r.hold(n, nil, false) }
 
-// More takes n bytes beside those that are held, for as long as these, and says whether there was room. A nil Request
-// has room.
+// More takes n bytes beside those that are held, for as long as these, and says whether there was room. Of a negative
+// number it gives some back. A nil Request has room.
 func (r *Request) More(n int64) bool {
 	if r == nil {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended || !r.of.admit(Requests, n, r.of.smallMessages()) {
+	if n < 0 && !r.ended {
+		n = max(n, -r.bytes) // another message may have come
+		r.of.Count(Requests, n)
+	} else if r.ended || !r.of.admit(Requests, n, r.of.smallMessages()) {
 		return r.ended
 	}
 	r.bytes += n

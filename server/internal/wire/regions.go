@@ -14,19 +14,25 @@ import (
 )
 
 // NewSet checks and compiles the regions of a message, which is not kept. It calls pause, unless that is nil, as
-// [polygon.NewSetInPieces] does. What shapes come to counts for the request that ctx is of.
+// [polygon.NewSetInPieces] does. What shapes take counts for the request that ctx is of, before they take it.
 func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pause func() error) (*polygon.Set, error) {
 	regions, err := regionsOf(m.GetRegions(), p, b)
 	if err != nil {
 		return nil, err
 	}
+	request, asked := budget.RequestOf(ctx), int64(0)
+	b.Memory = func(n int64) error {
+		if !request.More(n) {
+			return apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
+				"%s.regions: requests under way leave no room for the %d bytes that the shapes take", p.Set, asked+n))
+		}
+		asked += n
+		return nil
+	}
 	set, err := polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
 	if err != nil {
+		request.More(-asked)
 		return nil, p.Translate(err)
-	}
-	if n := set.ShapeBytes(); n > 0 && !budget.RequestOf(ctx).More(n) {
-		return nil, apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
-			"requests under way leave no room for the %d bytes that the shapes of the regions come to", n))
 	}
 	return set, nil
 }

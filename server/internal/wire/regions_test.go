@@ -24,9 +24,13 @@ func TestShapesCount(t *testing.T) {
 	if err := set("1000"); err != nil || memory.Used(budget.Requests) != 12_005 {
 		t.Errorf("%v, %d bytes", err, memory.Used(budget.Requests))
 	}
+	if err := set("1000 9"); err == nil || memory.Used(budget.Requests) != 12_005 {
+		t.Errorf("%v, %d bytes of a shape that is none", err, memory.Used(budget.Requests))
+	}
 	var quota *apierr.QuotaError
-	if err := set("1000000"); !errors.As(err, &quota) || !strings.Contains(err.Error(), "12000000 bytes that the shapes") {
-		t.Errorf("%v", err)
+	if err := set("1000000"); !errors.As(err, &quota) || !strings.Contains(err.Error(), " bytes that the shapes") ||
+		memory.Used(budget.Requests) != 12_005 {
+		t.Errorf("%v, %d bytes", err, memory.Used(budget.Requests))
 	}
 	if end(); memory.Used(budget.Requests) != 0 {
 		t.Errorf("%d bytes afterwards", memory.Used(budget.Requests))
