@@ -50,7 +50,8 @@ func (b *tab) pair(bad string) {
 		[...document.querySelectorAll(".pair figure")].every(f => f.querySelectorAll("img").length === 2 &&
 		[...f.querySelectorAll("img")].every(i => i.complete && i.naturalWidth > 0))`)
 	captions := eval[[]string](b, `[...document.querySelectorAll(".pair figcaption")].map(c => c.textContent)`)
-	if !strings.Contains(captions[0], bad) || !strings.Contains(captions[1], "A-") {
+	if !strings.Contains(captions[0], ": "+bad+" ") || !strings.Contains(captions[0], "block of "+bad) ||
+		!strings.Contains(captions[1], "A-") {
 		b.t.Errorf("the pictures are of %q", captions)
 	}
 }

@@ -70,8 +70,9 @@ func (c *camera) halves(part string, left, right byte) time.Time {
 		}
 	}
 	if err := c.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: &pb.Frame{PartId: part,
-		Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
-		Source: &pb.Frame_Data{Data: data}}}}); err != nil {
+		FrameId: "block of " + part,
+		Layout:  &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		Source:  &pb.Frame_Data{Data: data}}}}); err != nil {
 		c.t.Fatal(err)
 	}
 	r, err := c.Recv()

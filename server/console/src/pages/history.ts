@@ -195,7 +195,7 @@ const page: Page = async (root, query) => {
   };
 
   const figure = (p: HistoryPart, label: string): HTMLElement =>
-    h("figure", { class: "figure" }, h("figcaption", null, badge(markOf(p)), ` ${label}: ${p.partId || p.frameId || `#${p.partNumber || p.resultNumber}`} `, p.evidence && may("run") && h("a", { href: drawOn(p) }, t.draw)), h("div", { class: "frame" }, h("p", { class: "empty" }, p.evidence ? text.loading : t.noPicture)));
+    h("figure", { class: "figure" }, h("figcaption", null, badge(markOf(p)), ` ${label}: ${p.partId || p.frameId || `#${p.partNumber || p.resultNumber}`} `, p.evidence && may("run") && h("a", { href: drawOn(p) }, t.draw), p.partId && p.frameId && h("span", { class: "why" }, ` ${p.frameId}`)), h("div", { class: "frame" }, h("p", { class: "empty" }, p.evidence ? text.loading : t.noPicture)));
 
   const fill = async (f: HTMLElement, p: HistoryPart): Promise<void> => {
     const frame = f.querySelector(".frame")!;
