@@ -30,9 +30,11 @@ type capacityStep struct {
 	OK       bool    `json:"ok"`
 }
 
+// capacityStepTime is how long a step of a plain run takes. Tests have less.
+var capacityStepTime = 2 * time.Second
+
 // The search.
 const (
-	capacityStepTime = 2 * time.Second // of a plain run
 	// capacityHalvings is how often the interval between a rate that works and one that doesn't is halved: to 1/16 of
 	// it.
 	capacityHalvings = 4

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +79,44 @@ func TestCapacityRange(t *testing.T) {
 	}
 	if one := (&capacityReport{Lines: 7, Most: 7}).rates(); one != "7" {
 		t.Error(one)
+	}
+}
+
+// TestFindCapacity: --find-capacity searches three times, and reports the lowest and the highest of what it found.
+func TestFindCapacity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	before := capacityStepTime
+	capacityStepTime = 250 * time.Millisecond
+	defer func() { capacityStepTime = before }()
+	file := filepath.Join(t.TempDir(), "capacity.json")
+	out, errs, code := conveyor(t, "--width", "64", "--strip-lines", "8", "--part-lines", "16", "--region-count", "1",
+		"--line-rate", "20000", "--budget", "10s", "--find-capacity", "--max-held-up", "1", "--json", file)
+	var r report
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil || r.Capacity == nil {
+		t.Fatalf("exit %d: %v\n%s%s", code, err, out, errs)
+	}
+	if code == exitVoid && r.Capacity.Lines == 0 {
+		t.Skip("this machine keeps up no rate") // which ends the search
+	}
+	for _, again := range []string{"(2 of 3)", "(3 of 3)"} {
+		if !strings.Contains(out, "again, to see how sure that is "+again) {
+			t.Errorf("exit %d, no search %s:\n%s", code, again, out)
+		}
+	}
+	var found []float64 // by the searches: a step that isn't kept up follows one that is
+	for _, s := range r.Capacity.Steps {
+		if s.OK {
+			found = append(found, s.Lines)
+		}
+	}
+	if c := r.Capacity; !slices.Contains(found, c.Lines) || !slices.Contains(found, c.Most) || c.Most < c.Lines {
+		t.Errorf("%v to %v of the steps %v", c.Lines, c.Most, found)
 	}
 }
 
