@@ -32,7 +32,8 @@ const (
 
 func TestReadmeCommands(t *testing.T) {
 	text := readme(t)
-	for _, c := range []string{firstCommand, secondCommand} {
+	const fill = "polyscan fill testdata/board.png -r testdata/board.regions.json -o filled.png" // a picture that is smooth
+	for _, c := range []string{firstCommand, secondCommand, fill} {
 		if !strings.Contains(text, "\n"+c+"\n") {
 			t.Errorf("the README doesn't give the command %s", c)
 		}
