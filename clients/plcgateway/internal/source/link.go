@@ -151,9 +151,9 @@ func (l *Link) Run(ctx context.Context) {
 		for u, err := range l.client.Watch(ctx, req, clients.WatchOptions{Silence: silence, Outage: forever}) {
 			switch {
 			case err != nil:
-				l.lost(err)
+				l.lost(ctx, err)
 			case u.Lost != nil:
-				l.lost(u.Lost)
+				l.lost(ctx, u.Lost)
 			default:
 				l.message(ctx, u.Message)
 			}
@@ -168,12 +168,12 @@ func (l *Link) Run(ctx context.Context) {
 	}
 }
 
-func (l *Link) lost(err error) {
+func (l *Link) lost(ctx context.Context, err error) {
 	was := l.up.Swap(false)
 	for _, s := range l.sources {
 		s.station.Link(false)
 	}
-	if was {
+	if was && ctx.Err() == nil { // or it is the gateway that goes
 		l.log.Warn("server lost", "error", err)
 	} else if e := clients.AsError(err); e != nil && e.Code != codes.Unavailable && e.Code != codes.Canceled {
 		l.log.Error("server can't be watched", "error", err)
