@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/polyscan/polyscan/internal/exact"
+	"unsafe"
 )
 
 // Verdict is the outcome of limits.
@@ -73,6 +74,22 @@ type Limit struct {
 	unit        int    // of the condition: 1 of mm, 2 of mm²
 	unitAt      int    // where the first unit is
 	scale       *Scale // of the set that the limit is in
+}
+
+// bytes is about how much memory a limit takes beside its text, and a pointer to it.
+func (l *Limit) bytes() int64 {
+	n := int64(unsafe.Sizeof(*l) + unsafe.Sizeof(l))
+	if x := l.expression; x != nil {
+		n += int64(unsafe.Sizeof(*x)) + int64(cap(x.steps))*int64(unsafe.Sizeof(step{})) +
+			int64(cap(x.operands))*int64(unsafe.Sizeof(operand{}))
+	}
+	if q := l.blobs; q != nil {
+		n += int64(unsafe.Sizeof(*q)) + int64(cap(q.on))*int64(unsafe.Sizeof(l))
+		for i := range q.of {
+			n += q.of[i].bytes()
+		}
+	}
+	return n
 }
 
 // quantity is what a limit measures.

@@ -80,7 +80,8 @@ type Bounds struct {
 	// MaxRegionVertices of one region; default 1,048,576.
 	MaxRegionVertices int
 	// Memory, unless nil, is asked for room before shapes take so many more bytes, and told of a negative number when they
-	// need less. An error of it ends [NewSet], and is returned as it is.
+	// need less; and for what the limits of each region are compiled to. An error of it ends [NewSet], and is returned as it
+	// is.
 	Memory func(bytes int64) error
 }
 

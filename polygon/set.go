@@ -89,6 +89,15 @@ func (s *Set) Bytes() int64 {
 	for _, name := range s.names {
 		n += int64(len(name))
 	}
+	for _, l := range s.distinct {
+		n += l.bytes()
+	}
+	for i := range s.references {
+		n += int64(unsafe.Sizeof(s.references[i]))
+		for _, d := range s.references[i].kept {
+			n += int64(cap(d.values))*int64(unsafe.Sizeof(d.mode)) + int64(cap(d.cumulative))*int64(unsafe.Sizeof(uint64(0)))
+		}
+	}
 	each := unsafe.Sizeof("") + unsafe.Sizeof(driver.Region{}) + unsafe.Sizeof(box{}) + unsafe.Sizeof(float64(0))
 	return n + int64(len(s.regions))*int64(each) + int64(len(s.limits)+len(s.limitFrom))*int64(unsafe.Sizeof(s))
 }
@@ -173,7 +182,9 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		}
 		if !shapes {
 			s.rows = s.rows.union(s.boxes[i])
-			s.addLimits(bad, i, r, known)
+			if err := s.addLimits(bad, i, r, known, b.Memory); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if shapes { // limits want to know how many pixels a region may have
@@ -184,7 +195,9 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		}
 		for i := range regions {
 			s.rows = s.rows.union(s.boxes[i])
-			s.addLimits(bad, i, &regions[i], known)
+			if err := s.addLimits(bad, i, &regions[i], known, b.Memory); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(bad.Violations) == 0 {
@@ -332,13 +345,16 @@ func (a twiceArea) pixels() float64 {
 	return exact.Quotient(a.hi, a.lo, 2*driver.Subpixel*driver.Subpixel)
 }
 
-func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[string]*Limit) {
+// addLimits returns an error of memory alone.
+func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[string]*Limit,
+	memory func(bytes int64) error) error {
 	exprs := r.Limits
 	if len(exprs) > MaxLimits {
 		bad.Add(path{"regions", i, "limits"}, len(exprs), "are too many: the limit is %d",
 			MaxLimits)
-		return
+		return nil
 	}
+	took := int64(0)
 	for k, expr := range exprs {
 		l := known[expr]
 		if l == nil {
@@ -354,6 +370,7 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 			l = &p
 			l.scale = s.scale
 			known[expr] = l
+			took += 2 * l.bytes() // there is also what knows it
 			s.distinct = append(s.distinct, l)
 		}
 		if l.quantity.distance() && r.Reference == nil {
@@ -382,6 +399,10 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 	if s.limitFrom != nil {
 		s.limitFrom[i+1] = int32(len(s.limits))
 	}
+	if took == 0 || memory == nil {
+		return nil
+	}
+	return memory(took)
 }
 
 // addOffsets notes the offsets of pairs and the correlations that a limit speaks of, and says where they become too

@@ -197,3 +197,35 @@ func TestShapesInBuffers(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsAskForMemory: what limits are compiled to is asked for and is part of a set, each once.
+func TestLimitsAskForMemory(t *testing.T) {
+	few := func(regions, limits int) (asked, bytes int64) {
+		list := make([]Region, regions)
+		for i := range list {
+			list[i].Rings = box4(0)
+			for k := range limits {
+				list[i].Limits = append(list[i].Limits, fmt.Sprintf("mean < %d.5", k+1), fmt.Sprintf(`mean - min < %d`, k+1))
+			}
+		}
+		set, err := NewSet(list, Bounds{Memory: func(n int64) error { asked += n; return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asked, set.Bytes()
+	}
+	none, of := few(1, 0)
+	asked, bytes := few(1, 30)
+	if none != 0 || bytes < of+60*230 || asked < bytes-of-60*16 {
+		t.Errorf("60 limits ask for %d bytes, and their set is of %d instead of %d", asked, bytes, of)
+	}
+	if again, _ := few(50, 30); again != asked {
+		t.Errorf("limits that are the same ask for %d bytes, once for %d", again, asked)
+	}
+	full := errors.New("full")
+	_, err := NewSet([]Region{{Rings: box4(0), Limits: []string{"mean < 3"}}},
+		Bounds{Memory: func(int64) error { return full }})
+	if err != full {
+		t.Error(err)
+	}
+}

@@ -32,8 +32,8 @@ type state struct {
 	recipes   int
 	host      *budget.Budget
 
-	sessionBytes, recipeBytes, historyBytes int64
-	tenants                                 map[string]*auth.Usage // by label
+	sessionBytes, historyBytes int64
+	tenants                    map[string]*auth.Usage // by label
 }
 
 // stateMetric is a metric of the state. collect calls emit for each series, with the values of its labels.
@@ -143,15 +143,14 @@ var stateMetrics = func() (all []stateMetric) {
 		"(image files), results (from when they are sized to when they are written), uploads (of points), canvases, "+
 		"watchers, http (messages of calls over HTTP), http_expected and expected (of messages that have begun to come "+
 		"and are not here yet), received (messages), requests (messages that were read, and what they are compiled to), "+
-		"region_sets (that came again with requests, and are kept), connections. Beside that idle (buffers of messages "+
-		"that wait for the next one). Of what has bounds of its own: sessions (line-scan: regions, results that wait or "+
-		"may be asked for again), recipes, copies (of resident frames), history (what waits to be written).", "kind",
+		"region_sets (that came again with requests, and are kept), recipes, connections. Beside that idle (buffers of "+
+		"messages that wait for the next one). Of what has bounds of its own: sessions (line-scan: regions, results that wait or "+
+		"may be asked for again), copies (of resident frames), history (what waits to be written).", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			for k, name := range budget.Kinds {
 				emit(float64(st.host.Used(budget.Kind(k))), name)
 			}
 			emit(float64(st.sessionBytes), "sessions")
-			emit(float64(st.recipeBytes), "recipes")
 			emit(float64(st.frames.Copies), "copies")
 			emit(float64(st.historyBytes), "history")
 		})
@@ -268,7 +267,7 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 		memory: dev.Memory(), jobs: dev.Sched(),
 		prepared: c.s.inspector.Prepared.Stats(), setups: dev.Memos(), frames: c.s.residents.Totals(),
 		recipes: c.s.recipes.Count(), tenants: c.s.tenantLabels(),
-		host: c.s.host, sessionBytes: c.s.lineScan.Bytes(), recipeBytes: c.s.recipes.Bytes(),
+		host: c.s.host, sessionBytes: c.s.lineScan.Bytes(),
 		historyBytes: c.s.history.Waiting(),
 	}
 	for _, m := range stateMetrics {

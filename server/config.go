@@ -94,7 +94,7 @@ type Config struct {
 	// Line-scan sessions and uploads have limits of their own.
 	StreamIdleTimeout time.Duration `name:"stream-idle" default:"10m" group:"Limits"`
 	// Memory of the host for what calls send, for decoding image files, for drawings and for large results. Default: 1GiB,
-	// and 4 times --max-message at least.
+	// and 4 times --max-message and twice --recipe-memory at least.
 	//
 	// Messages may have half of it, while there is room for them beside all else; small ones and strips find some beyond.
 	// Calls wait for their share of the rest. While the heap is nearly full, of all that is counted or as GOMEMLIMIT says,
@@ -158,8 +158,8 @@ type Config struct {
 	RecipeDir string `name:"recipes" type:"path" placeholder:"DIR" default:"" group:"Recipes"`
 	// Most versions of recipes.
 	MaxRecipes int `default:"10000" group:"Recipes"`
-	// Most memory for them.
-	MaxRecipeBytes int64 `name:"recipe-memory" type:"size" default:"1GiB" group:"Recipes"`
+	// Most of --host-memory for them, half of it at most. Default: a quarter.
+	MaxRecipeBytes int64 `name:"recipe-memory" type:"size" group:"Recipes"`
 
 	// Folder that keeps what parts came to, and pictures of those that failed; one server at a time may use it. By default
 	// nothing is kept.
@@ -225,7 +225,12 @@ func (c Config) withDefaults() (Config, error) {
 	orElse(&c.MaxFrameIdleTimeout, max(std.MaxFrameIdleTimeout, c.FrameIdleTimeout))
 	orElse(&c.FrameIdleTimeout, min(std.FrameIdleTimeout, c.MaxFrameIdleTimeout))
 	setting.Fill(&c)
-	orElse(&c.HostBytes, max(1<<30, 4*c.MaxMessageBytes))
+	orElse(&c.HostBytes, max(1<<30, 4*c.MaxMessageBytes, 2*c.MaxRecipeBytes))
+	orElse(&c.MaxRecipeBytes, c.HostBytes/4)
+	if c.MaxRecipeBytes > c.HostBytes/2 {
+		return c, fmt.Errorf("server: Config.MaxRecipeBytes = %d: must be at most half of HostBytes, %d", c.MaxRecipeBytes,
+			c.HostBytes/2)
+	}
 	if c.FrameIdleTimeout > c.MaxFrameIdleTimeout {
 		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v",
 			c.FrameIdleTimeout, c.MaxFrameIdleTimeout)

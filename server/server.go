@@ -187,7 +187,7 @@ func New(cfg Config) (_ *Server, err error) {
 	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
 	s.recipes, err = recipes.Open(host{s}, recipes.Config{
 		Dir: cfg.RecipeDir, MaxRecipes: cfg.MaxRecipes, MaxBytes: cfg.MaxRecipeBytes, Bounds: cfg.bounds(),
-		Work: s.work, Events: s.events, Auditor: s.history,
+		Memory: s.host, Work: s.work, Events: s.events, Auditor: s.history,
 		Hold: func(tenant string) func() { return s.tenants.Hold(tenant, auth.Recipes, 1) },
 	})
 	if err != nil {
@@ -461,14 +461,16 @@ func (s *Server) shutdown(ctx context.Context) error {
 // heapRest is what the heap has beside what is counted: what a busy server has of small things, and garbage.
 const heapRest = 208 << 20
 
-// HeapLimit is how large the heap may get now: Config.HostBytes, what sessions, recipes, copies of resident frames and
-// the history hold beside, and 208 MiB. A program that is a server and nothing else is to tell the runtime, which lets
-// the heap grow to twice of what is in use else ([debug.SetMemoryLimit]). Beyond nine tenths of what the runtime was
-// told work that takes much memory is refused, see [Config.HostBytes].
+// HeapLimit is how large the heap may get now: Config.HostBytes, what sessions, copies of resident frames and the history
+// hold beside, recipes beyond Config.MaxRecipeBytes that were stored before, and 208 MiB. A program that is a server and
+// nothing else is to tell the runtime, which lets the heap grow to twice of what is in use else
+// ([debug.SetMemoryLimit]). Beyond nine tenths of what the runtime was told work that takes much memory is refused, see
+// [Config.HostBytes].
 func (s *Server) HeapLimit() int64 {
 	stored := int64(0)
 	if s.lineScan != nil { // all were made
-		stored = s.lineScan.Bytes() + s.recipes.Bytes() + s.residents.Totals().Copies + s.history.Waiting()
+		stored = s.lineScan.Bytes() + max(s.recipes.Bytes()-s.cfg.MaxRecipeBytes, 0) + s.residents.Totals().Copies +
+			s.history.Waiting()
 	}
 	return s.cfg.HostBytes + heapRest + stored
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -19,6 +21,7 @@ var shapeAttacks = []attack{
 		run: shaped("array of circle(2000, 2000, 1900) 80 by 80 every (10, 10)")},
 	{row: 11, name: "bands around arrays", cancelled: true,
 		run: shaped("band of (array of circle(40, 40, 15) 80 by 80 every (40, 40)) outwards 900")},
+	{row: 5, name: "recipes of many limits", run: manyRecipes},
 	{row: 11, name: "turned stripes with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			stripes := &pb.Region{Name: "m", Mask: &pb.Mask{}}
@@ -40,6 +43,35 @@ var shapeAttacks = []attack{
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName,
 				marshal(&pb.ReduceRequest{Frame: grayFrame(8, 8), Inspection: inspect(regions...)}), deadline...)
 		}},
+}
+
+// manyRecipes stores one recipe after the other, each of 0.7 MB that comes to 9 MB, and deletes none.
+func manyRecipes(ctx context.Context, a *attempt) {
+	w := dial(a, a.addr, 1<<20)
+	defer w.close()
+	for n := 0; ctx.Err() == nil; n++ {
+		var regions []*pb.Region
+		for i := range 500 {
+			r := rectangle(fmt.Sprint(i), 9, 9)
+			for k := range 60 {
+				r.Limits = append(r.Limits, fmt.Sprintf("mean < %d.%03d", i%200+1, i/200*60+k))
+			}
+			regions = append(regions, r)
+		}
+		c := w.call(pb.RecipeService_PutRecipe_FullMethodName)
+		err := c.send(ctx, marshal(&pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: fmt.Sprintf("r%d", n),
+			RegionSet: &pb.RegionSet{Regions: regions}}}))
+		if err == nil || err == errEnded {
+			var code codes.Code
+			if code, err = c.wait(ctx); err == nil {
+				a.answered(code)
+			}
+		}
+		if err != nil {
+			c.reset()
+			return
+		}
+	}
 }
 
 // shaped floods a server with a region of a shape.

@@ -32,6 +32,7 @@ const (
 	Received     // messages in the transport's buffers
 	Requests     // messages that were read, and what they are compiled to
 	RegionSets   // that come again with requests, and are kept
+	Recipes      // that are stored, with what they are compiled to
 	Connections
 	Idle // buffers of the transport that wait for the next message, which takes them: they are in nobody's way
 
@@ -40,7 +41,7 @@ const (
 
 // Kinds are the names of kinds.
 var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http", "http_expected",
-	"expected", "received", "requests", "region_sets", "connections", "idle"}
+	"expected", "received", "requests", "region_sets", "recipes", "connections", "idle"}
 
 // Budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
 type Budget struct {

@@ -16,6 +16,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -45,6 +46,7 @@ type Config struct {
 	Dir        string // "" keeps recipes in memory
 	MaxRecipes int    // versions
 	MaxBytes   int64  // of memory, of all together
+	Memory     *budget.Budget
 	Bounds     polygon.Bounds
 	Work       *hostwork.Pool // where recipes of many vertices are compiled
 	Events     *events.Bus
@@ -57,7 +59,7 @@ type Config struct {
 func Open(h Host, cfg Config) (*Service, error) {
 	s := &Service{host: h, bounds: cfg.Bounds, work: cfg.Work, events: cfg.Events, auditor: cfg.Auditor}
 	var err error
-	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, s.loadRecipe, cfg.Hold)
+	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, cfg.Memory, s.loadRecipe, cfg.Hold)
 	return s, err
 }
 

@@ -16,6 +16,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -34,6 +35,7 @@ type store struct {
 	hold     func(tenant string) (release func()) // counts a version that is there already
 	max      int
 	maxBytes int64
+	memory   *budget.Budget // where they count
 
 	mu    sync.RWMutex
 	names map[string]*recipeName
@@ -81,9 +83,9 @@ func (n *recipeName) find(version uint64) *storedRecipe {
 
 // newStore reads what is in dir; "" is for memory only. compile checks a recipe and makes its set, and hold counts one
 // for its tenant.
-func newStore(dir string, limit int, maxBytes int64, compile func(*pb.Recipe) (*polygon.Set, error),
-	hold func(tenant string) (release func())) (*store, error) {
-	s := &store{max: limit, maxBytes: maxBytes, hold: hold, names: map[string]*recipeName{}}
+func newStore(dir string, limit int, maxBytes int64, memory *budget.Budget,
+	compile func(*pb.Recipe) (*polygon.Set, error), hold func(tenant string) (release func())) (*store, error) {
+	s := &store{max: limit, maxBytes: maxBytes, memory: memory, hold: hold, names: map[string]*recipeName{}}
 	if dir == "" {
 		return s, nil
 	}
@@ -97,8 +99,9 @@ func newStore(dir string, limit int, maxBytes int64, compile func(*pb.Recipe) (*
 			if err != nil {
 				return err
 			}
-			n := s.name(m.GetName())
-			n.versions = append(n.versions, s.stored(m, set, memoryOf(m, set), s.hold(m.GetTenant())))
+			n, size := s.name(m.GetName()), memoryOf(m, set)
+			s.memory.Count(budget.Recipes, size)
+			n.versions = append(n.versions, s.stored(m, set, size, s.hold(m.GetTenant())))
 			n.last = max(n.last, m.GetVersion())
 			return nil
 		},
@@ -256,9 +259,14 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 			fmt.Sprintf("the recipe takes %d bytes and those stored take %d: the limit is %d", size, bytes, s.maxBytes))
 	}
 	m.Version = last + 1
-	uncount, err := who.TakeFor(m.Tenant, auth.Recipes, 1)
+	release, err := who.TakeFor(m.Tenant, auth.Recipes, 1)
 	if err != nil {
 		return err
+	}
+	if !s.memory.Admit(budget.Recipes, size, false) {
+		release()
+		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
+			fmt.Sprintf("requests under way leave no room for the %d bytes that the recipe takes", size))
 	}
 	var file []byte
 	err = do(func() (err error) {
@@ -276,13 +284,14 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 		err = s.dir.write(m, file)
 	}
 	if err != nil {
-		uncount()
+		release()
+		s.memory.Count(budget.Recipes, -size)
 		return err
 	}
 	s.mu.Lock()
 	n = s.name(m.GetName())
 	n.last = m.GetVersion()
-	n.versions = append(n.versions, s.stored(m, set, size, uncount))
+	n.versions = append(n.versions, s.stored(m, set, size, release))
 	s.mu.Unlock()
 	stored()
 	return nil
@@ -331,6 +340,7 @@ func (s *store) delete(who auth.Caller, name string, version uint64) ([]*storedR
 	for _, r := range gone {
 		s.count--
 		s.bytes -= r.bytes
+		s.memory.Count(budget.Recipes, -r.bytes)
 		r.uncount()
 	}
 	return gone, nil

@@ -12,11 +12,12 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 func openStore(t *testing.T, path string) *store {
 	t.Helper()
-	s, err := newStore(path, 1000, 1<<20, func(*pb.Recipe) (*polygon.Set, error) { return nil, nil },
+	s, err := newStore(path, 1000, 1<<20, budget.New(1<<30), func(*pb.Recipe) (*polygon.Set, error) { return nil, nil },
 		func(string) func() { return func() {} })
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestForgetsAtStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, floorFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newStore(path, 1, 1, nil, nil); err == nil || !strings.Contains(err.Error(), floorFile) {
+	if _, err := newStore(path, 1, 1, budget.New(1<<30), nil, nil); err == nil || !strings.Contains(err.Error(), floorFile) {
 		t.Errorf("a damaged floor: %v", err)
 	}
 }

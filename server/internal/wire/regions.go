@@ -14,7 +14,7 @@ import (
 )
 
 // NewSet checks and compiles the regions of a message, which is not kept. It calls pause, unless that is nil, as
-// [polygon.NewSetInPieces] does. What shapes take counts for the request that ctx is of, before they take it.
+// [polygon.NewSetInPieces] does. What shapes and limits take counts for the request that ctx is of.
 func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pause func() error) (*polygon.Set, error) {
 	regions, err := regionsOf(m.GetRegions(), p, b)
 	if err != nil {
@@ -24,7 +24,7 @@ func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pau
 	b.Memory = func(n int64) error {
 		if !request.More(n) {
 			return apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
-				"%s.regions: requests under way leave no room for the %d bytes that the shapes take", p.Set, asked+n))
+				"%s.regions: requests under way leave no room for the %d bytes that shapes and limits take", p.Set, asked+n))
 		}
 		asked += n
 		return nil

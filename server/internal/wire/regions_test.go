@@ -28,7 +28,7 @@ func TestShapesCount(t *testing.T) {
 		t.Errorf("%v, %d bytes of a shape that is none", err, memory.Used(budget.Requests))
 	}
 	var quota *apierr.QuotaError
-	if err := set("1000000"); !errors.As(err, &quota) || !strings.Contains(err.Error(), " bytes that the shapes") ||
+	if err := set("1000000"); !errors.As(err, &quota) || !strings.Contains(err.Error(), " bytes that shapes and limits") ||
 		memory.Used(budget.Requests) != 12_005 {
 		t.Errorf("%v, %d bytes", err, memory.Used(budget.Requests))
 	}
