@@ -203,7 +203,10 @@ func npyHeader(r *bufio.Reader) (n *npy.Reader, err error) {
 			err = errors.New("its header is not what NumPy writes")
 		}
 	}()
-	return npy.NewReader(r)
+	if n, err = npy.NewReader(r); err != nil {
+		err = errors.New(strings.TrimPrefix(err.Error(), "npy: "))
+	}
+	return n, err
 }
 
 // writeTriangles writes a NumPy file. The library that reads them would write an array without rows as one without

@@ -143,7 +143,7 @@ func TestTriangulateRefuses(t *testing.T) {
 	for file, says := range map[string]string{
 		"":                                      "is no NumPy file",
 		"PK\x03\x04":                            "is no NumPy file",
-		"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR": "is no NumPy file that can be read: npy: not a valid NumPy file format",
+		"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR": "is no NumPy file that can be read: not a valid NumPy file format",
 		npyFile("<i4", false, "(3, 2)", nil)[:30]:         "is no NumPy file",
 		npyFile("<i4", false, "(3, 2", nil):               "",
 		"\x93NUMPY\x02\x00\x00\x00\x01\x00{":              "its header is not what NumPy writes",
