@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -33,14 +34,27 @@ func TestRecipeMeasures(t *testing.T) {
 	}
 	defer conn.Close()
 	recipes := pb.NewRecipeServiceClient(conn)
-	want := &pb.Recipe{Name: "metal", Reductions: asking(), Frames: map[string]string{"golden": "kept-1"},
-		RegionSet: &pb.RegionSet{Regions: []*pb.Region{{Name: "pits", Limits: []string{"blobs(area > 12) == 0"},
-			Rings: []*pb.Ring{{Xy: []float64{215, 305, 335, 305, 335, 425, 215, 425}}}}}}}
+	metal, err := os.ReadFile(testdata("metal.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden, err := pb.NewFrameServiceClient(conn).PutFrame(t.Context(), &pb.PutFrameRequest{
+		Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: metal}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &pb.Recipe{Name: "metal", Reductions: asking(), Frames: map[string]string{"golden": golden.GetFrame().GetName()},
+		RegionSet: &pb.RegionSet{Regions: []*pb.Region{
+			{Name: "pits", Limits: []string{"blobs(area > 12) == 0"},
+				Rings: []*pb.Ring{{Xy: []float64{215, 305, 335, 305, 335, 425, 215, 425}}}},
+			{Name: "all of it", Limits: []string{`ncc of "golden" > 0.99`},
+				Rings: []*pb.Ring{{Xy: []float64{0, 0, 1024, 0, 1024, 512, 0, 512}}}},
+		}}}
 	if _, err := recipes.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: want}); err != nil {
 		t.Fatal(err)
 	}
 	e := s.editor(t, "?recipe=metal")
-	e.await(`document.querySelectorAll(".list .regions button").length === 1`)
+	e.await(`document.querySelectorAll(".list .regions button").length === 2`)
 	e.frame(testdata("metal.png"))
 	e.verdict("fail")
 	e.do(`document.querySelector(".list .regions button").click()`)

@@ -19,7 +19,7 @@ import type { Page } from "../page";
 import { ends, readFile, write, type Format } from "../recipe/files";
 import { fileFrame, send, type Labelled } from "../recipe/labelled";
 import { LimitPlot } from "../recipe/limitplot";
-import { differences, fromRegions, Model, toRegionSet, type Shape } from "../recipe/model";
+import { differences, framesOf, fromRegions, Model, toRegionSet, type Shape } from "../recipe/model";
 import { Stage, type Tool, type Use } from "../recipe/stage";
 import { text } from "../text";
 import { markOf, type Mark } from "../watch";
@@ -328,7 +328,8 @@ class Editor {
       // With the regions that its limits and its reference name.
       const others = model.shapes.filter((s) => s !== shape && (s.name === shape.reference?.region || shape.limits.some((l) => l.includes(`"${s.name}"`))));
       const set = toRegionSet([shape, ...others.map((s) => ({ ...s, limits: [], reference: undefined }))], model.scale);
-      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: this.base.frames, reductions: this.wanted(shown, true) } }, { signal });
+      const reductions = this.wanted(shown, true);
+      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), reductions } }, { signal });
       if (this.model.shape === shape || this.model.shape?.name === shape.name) this.detail = one.result?.regions[0];
       if (moving && this.detail) this.stage.marks[model.chosen] = markOf(this.detail);
       performance.mark("numbers", { detail: revision });
@@ -336,7 +337,8 @@ class Editor {
       this.detail = undefined;
     }
     if (!moving) {
-      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: toRegionSet(model.shapes, model.scale) }, frames: this.base.frames, reductions: this.wanted([S.COUNT], false) } }, { signal });
+      const set = toRegionSet(model.shapes, model.scale), reductions = this.wanted([S.COUNT], false);
+      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), reductions } }, { signal });
       this.result = all.result;
       this.stage.marks = all.result?.regions.map((r) => markOf(r)) ?? [];
       if (this.message.classList.contains("error")) this.tell("");
@@ -755,8 +757,9 @@ class Editor {
     const shapes = structuredClone(this.model.shapes);
     const mine = name === this.base.name;
     try {
+      const regionSet = toRegionSet(shapes, this.model.scale), { reductions } = this.base;
       const res = await this.recipes.putRecipe({
-        recipe: { name, description: mine ? this.base.description : "", reductions: this.base.reductions, frames: this.base.frames, regionSet: toRegionSet(shapes, this.model.scale) },
+        recipe: { name, description: mine ? this.base.description : "", reductions, frames: framesOf(regionSet, reductions, this.base.frames), regionSet },
         expectedVersion: mine ? expected : 0n,
       });
       this.latest = res.recipe!.version;

@@ -306,6 +306,16 @@ export function toRegion(s: Shape): Region {
   });
 }
 
+/**
+ * framesOf are the frames to compare with that a limit of the regions or a correlation speaks of: the server refuses
+ * others, since the limit that was meant is missing.
+ */
+export function framesOf(set: RegionSet, reductions?: { correlations?: { frame?: string }[] }, frames: Record<string, string> = {}): Record<string, string> {
+  const spoken = (name: string) =>
+    set.regions.some((r) => r.limits.some((l) => l.includes(JSON.stringify(name)))) || reductions?.correlations?.some((c) => c.frame === name);
+  return Object.fromEntries(Object.entries(frames).filter(([name]) => spoken(name)));
+}
+
 export function toRegionSet(shapes: Shape[], scale?: ScaleLike): RegionSet {
   return create(RegionSetSchema, { regions: shapes.map(toRegion), scale: scale && { x: scale.x, y: scale.y, origin: scale.origin && { x: scale.origin.x, y: scale.origin.y } } });
 }
