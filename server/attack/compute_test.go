@@ -55,11 +55,12 @@ var computeAttacks = []attack{
 		run: refusedSolve},
 }
 
-// Why the metrics tell of less than there is, by heap profiles and by servers without a pool of buffers, or of more.
+// Why the metrics tell of another sum than there is, by heap profiles and by servers without a pool of buffers, or of more.
 const (
 	tall      = "the rows of a region 8 million pixels high, of which its extent is made, are 20 MB that nobody counts"
 	pooled    = "buffers that messages are put together in stay in the library's pool for two collections, not counted"
 	untouched = "a connection counts with all of its buffers, which are resident once something has come"
+	asked     = "what shapes take is counted when it is asked for, before it is written"
 	sized     = "what decoding takes is counted when it is sized, while the file waits for its turn to be decoded"
 )
 
