@@ -199,6 +199,7 @@ func TestRecipeExports(t *testing.T) {
 		e.press("Export regions")
 		e.has(".message.error", want)
 	}
+	e.regions(written(t, "none.json", "["+holes+","+holes+","+holes+"]"), 3) // so that one region is not what was there
 	e.regions(written(t, "holes.json", "["+holes+"]"), 1)
 	for _, format := range []string{"labelme", "coco"} {
 		e.do(fmt.Sprintf(`document.getElementById("format").value = %q`, format))
