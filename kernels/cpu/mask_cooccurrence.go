@@ -50,11 +50,10 @@ type pairing struct {
 	mu    sync.Mutex // held to add to the counts of a region that is in several tasks
 }
 
-// pairTask is rows [from, to) of a region, which counts from First, and some of its offsets in one channel: those of
-// order[first:last].
+// pairTask is rows of a region, and some of its offsets in one channel: those of order[first:last].
 type pairTask struct {
-	region, channel, first, last int
-	from, to                     int
+	taskRows
+	channel, first, last int
 }
 
 func (d *device) maskCooccurrence(op *driver.MaskCooccurrence, stop *stopFlag) error {
@@ -103,38 +102,13 @@ func levelsOf(f driver.PixelFormat, levels int) []byte {
 
 // plan makes the tasks, and returns about how many pairs they have together.
 func (p *pairing) plan(threads int) (total uint64) {
-	from, to := max(p.FromRow, p.Row0), min(p.ToRow, p.Row0+p.Frame.Height)
 	group := max(1, pairCells/(pairTables*p.cells)) // offsets of a task
-	// Pixels and rows of a region that are counted.
-	inRows := func(i int) (pixels uint64, y0, y1 int) {
-		e := &p.prepared.regions[p.First+i]
-		y0, y1 = max(int(e.Y0), from), min(int(e.Y1), to)
-		if y0 >= y1 || e.Count == 0 {
-			return 0, 0, 0
-		}
-		return uint64(float64(e.Pixels) * float64(y1-y0) / float64(e.Y1-e.Y0)), y0, y1
-	}
-	each := uint64(p.channels * len(p.Offsets))
-	for i := range p.Count {
-		n, _, _ := inRows(i)
-		total += n * each
-	}
-	target := max(minTaskPixels, total/uint64(tasksPerThread*threads))
-	for i := range p.Count {
-		n, y0, y1 := inRows(i)
-		if y0 == y1 {
-			continue
-		}
-		parts := 1
-		if threads > 1 {
-			parts = int(min(max(n*each/target, 1), uint64(y1-y0)))
-		}
-		for k := range parts {
-			for c := range p.channels {
-				for first := 0; first < len(p.order); first += group {
-					p.tasks = append(p.tasks, pairTask{region: i, channel: c, first: first,
-						last: min(first+group, len(p.order)), from: y0 + (y1-y0)*k/parts, to: y0 + (y1-y0)*(k+1)/parts})
-				}
+	rows, total := p.prepared.taskRows(p.First, p.Count, max(p.FromRow, p.Row0), min(p.ToRow, p.Row0+p.Frame.Height),
+		threads, uint64(p.channels*len(p.Offsets)))
+	for _, r := range rows {
+		for c := range p.channels {
+			for first := 0; first < len(p.order); first += group {
+				p.tasks = append(p.tasks, pairTask{taskRows: r, channel: c, first: first, last: min(first+group, len(p.order))})
 			}
 		}
 	}

@@ -20,13 +20,10 @@ type correlating struct {
 	sums         []driver.PairSums
 	each         int // of a region
 
-	tasks []correlateTask
+	tasks []taskRows
 	next  atomic.Int64
 	mu    sync.Mutex // held to add to the sums of a region that is in several tasks
 }
-
-// correlateTask is rows [from, to) of a region, which counts from First.
-type correlateTask struct{ region, from, to int }
 
 func (d *device) maskCorrelate(op *driver.MaskCorrelate, stop *stopFlag) error {
 	c := &correlating{MaskCorrelate: *op}
@@ -36,8 +33,10 @@ func (d *device) maskCorrelate(op *driver.MaskCorrelate, stop *stopFlag) error {
 	if !c.Accumulate {
 		clear(c.sums)
 	}
-	work := c.plan(d.threads)
-	n := min(d.threads, len(c.tasks), 1+int(work/(2*minTaskPixels)))
+	var pairs uint64
+	c.tasks, pairs = c.prepared.taskRows(c.First, c.Count, max(c.FromRow, c.Row0), min(c.ToRow, c.Row0+c.Frame.Height),
+		d.threads, uint64(len(c.Lags)*len(c.Series)))
+	n := min(d.threads, len(c.tasks), 1+int(pairs/(2*minTaskPixels)))
 	return d.share("MaskCorrelate", n, stop, c.work)
 }
 
@@ -49,39 +48,6 @@ func (c *correlating) open() (err error) {
 	c.frame, c.other = view(c.Frame.Data), view(c.Other.Data)
 	c.sums, c.each = viewAs[driver.PairSums](c.Sums), len(c.Series)*c.Slots
 	return nil
-}
-
-// plan makes the tasks, and returns about how many pairs they have together.
-func (c *correlating) plan(threads int) (total uint64) {
-	from, to := max(c.FromRow, c.Row0), min(c.ToRow, c.Row0+c.Frame.Height)
-	times := uint64(len(c.Lags) * len(c.Series))
-	inRows := func(i int) (pairs uint64, y0, y1 int) {
-		e := &c.prepared.regions[c.First+i]
-		y0, y1 = max(int(e.Y0), from), min(int(e.Y1), to)
-		if y0 >= y1 || e.Count == 0 {
-			return 0, 0, 0
-		}
-		return uint64(float64(e.Pixels)*float64(y1-y0)/float64(e.Y1-e.Y0)) * times, y0, y1
-	}
-	for i := range c.Count {
-		n, _, _ := inRows(i)
-		total += n
-	}
-	target := max(minTaskPixels, total/uint64(tasksPerThread*threads))
-	for i := range c.Count {
-		n, y0, y1 := inRows(i)
-		if y0 == y1 {
-			continue
-		}
-		parts := 1
-		if threads > 1 {
-			parts = int(min(max(n/target, 1), uint64(y1-y0)))
-		}
-		for k := range parts {
-			c.tasks = append(c.tasks, correlateTask{i, y0 + (y1-y0)*k/parts, y0 + (y1-y0)*(k+1)/parts})
-		}
-	}
-	return total
 }
 
 // work takes tasks until there are none.
@@ -109,7 +75,7 @@ func (c *correlating) work(sc *scratch) error {
 }
 
 // add does a task.
-func (c *correlating) add(sc *scratch, t *correlateTask, sums []driver.PairSums) error {
+func (c *correlating) add(sc *scratch, t *taskRows, sums []driver.PairSums) error {
 	spans, err := c.prepared.regionSpans(c.First + t.region)
 	if err != nil {
 		return err

@@ -151,6 +151,41 @@ func openPreparedFor(from driver.Slice, im *driver.Image, row0, first, count int
 	return p, nil
 }
 
+// taskRows is rows [from, to) of a region, which counts from an op's first.
+type taskRows struct{ region, from, to int }
+
+// taskRows divides what regions [first, first+count) have in rows [from, to) into tasks of about equal work, where each
+// pixel is work for so many pairs. total is about how many pairs there are.
+func (p prepared) taskRows(first, count, from, to, threads int, each uint64) (tasks []taskRows, total uint64) {
+	inRows := func(i int) (pairs uint64, y0, y1 int) {
+		e := &p.regions[first+i]
+		y0, y1 = max(int(e.Y0), from), min(int(e.Y1), to)
+		if y0 >= y1 || e.Count == 0 {
+			return 0, 0, 0
+		}
+		return uint64(float64(e.Pixels)*float64(y1-y0)/float64(e.Y1-e.Y0)) * each, y0, y1
+	}
+	for i := range count {
+		n, _, _ := inRows(i)
+		total += n
+	}
+	target := max(minTaskPixels, total/uint64(tasksPerThread*threads))
+	for i := range count {
+		n, y0, y1 := inRows(i)
+		if y0 == y1 {
+			continue
+		}
+		parts := 1
+		if threads > 1 {
+			parts = int(min(max(n/target, 1), uint64(y1-y0)))
+		}
+		for k := range parts {
+			tasks = append(tasks, taskRows{i, y0 + (y1-y0)*k/parts, y0 + (y1-y0)*(k+1)/parts})
+		}
+	}
+	return tasks, total
+}
+
 // rangeOf checks the range of regions that an op asks for.
 func (p prepared) rangeOf(first, count int) error {
 	if n := len(p.regions); first < 0 || count < 0 || first > n || count > n-first {
