@@ -155,7 +155,7 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	s.sets = wire.NewRegionSets(min(keptRegionSets, cfg.messageBytes()/8), s.host, host{s}.Forget)
 	s.host.Heap = new(budget.Heap)
-	s.host.Messages = cfg.messageBytes()
+	s.host.Messages, s.host.MaxRecipes = cfg.messageBytes(), cfg.MaxRecipeBytes
 	if s.validator, err = wire.NewValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)
 	}

@@ -50,6 +50,9 @@ type Budget struct {
 	Heap *Heap // nil: nobody looks at it
 	// Messages is what large messages may take of Cap, small ones half as much again, and urgent ones twice as much.
 	Messages int64
+	// MaxRecipes is what recipes may take of Cap. Those that were stored before with more than that are beside it: their
+	// excess keeps nobody's messages out.
+	MaxRecipes int64
 	// Waiting is called each second while somebody waits for a share; nil: nobody is told.
 	Waiting func()
 
@@ -57,9 +60,9 @@ type Budget struct {
 	admitting sync.Mutex
 }
 
-// New makes a budget; half of it is for messages.
+// New makes a budget; half of it is for messages, and a quarter for recipes.
 func New(bytes int64) *Budget {
-	return &Budget{Sem: semaphore.NewWeighted(bytes), Cap: bytes, Messages: bytes / 2}
+	return &Budget{Sem: semaphore.NewWeighted(bytes), Cap: bytes, Messages: bytes / 2, MaxRecipes: bytes / 4}
 }
 
 // Out is how much is out for all kinds.
@@ -96,7 +99,8 @@ func (b *Budget) admit(k Kind, n, most int64) bool {
 	b.admitting.Lock()
 	defer b.admitting.Unlock()
 	messages := n + b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() + b.used[RegionSets].Load()
-	if messages > most || most <= b.Messages && n+b.Out() > max(b.Cap, b.Messages) {
+	beside := max(b.used[Recipes].Load()-b.MaxRecipes, 0)
+	if messages > most || most <= b.Messages && n+b.Out()-beside > max(b.Cap, b.Messages) {
 		return false
 	}
 	b.used[k].Add(n)

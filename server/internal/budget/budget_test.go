@@ -178,6 +178,29 @@ func TestMessages(t *testing.T) {
 	release()
 }
 
+// Recipes that were stored before with more than they may take now keep no messages out; what they may take counts.
+func TestRecipesStoredBefore(t *testing.T) {
+	const mb = 1 << 20
+	b := New(64 * mb)
+	b.MaxRecipes = 16 * mb
+	b.Count(Recipes, 1000*mb)
+	if !b.Admit(Expected, 32*mb, false) {
+		t.Error("no room beside recipes that were there before")
+	}
+	b.Count(Expected, -32*mb)
+	release, err := b.Take(t.Context(), Results, 32*mb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if b.Admit(Expected, 17*mb, false) {
+		t.Error("the share of recipes does not count")
+	}
+	if !b.Admit(Expected, 16*mb, false) {
+		t.Error("there is room for just that")
+	}
+}
+
 // Whoever waits for a share has it told each second, until there is one or the call ends.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
