@@ -55,17 +55,10 @@ func (p *Problem) Cooccurrence(pairs Pairs, row0, rows int) []uint32 {
 func init() { oracle(hostMaskCooccurrence) }
 
 func hostMaskCooccurrence(op *driver.MaskCooccurrence) error {
-	p, err := prepared(op.Prepared)
+	p, err := preparedFor(op.Prepared, &op.Frame, op.Row0, op.First, op.Count)
 	if err != nil {
 		return err
 	}
-	if op.Frame.Width != p.Width || op.Row0+op.Frame.Height > p.Height {
-		return fmt.Errorf("rows [%d, %d+%d) of width %d for regions of %dx%d", op.Row0, op.Row0, op.Frame.Height,
-			op.Frame.Width, p.Width, p.Height)
-	}
-	p.Format, p.Stride = op.Frame.Format, op.Frame.Stride
-	p.First, p.Count = op.First, op.Count
-	p.Strips = []Strip{{op.Row0, op.Frame.Height}}
 	p.Pixels = append(make([]byte, op.Row0*p.Stride), view(op.Frame.Data)...)
 	if err := p.checkUse(); err != nil {
 		return err

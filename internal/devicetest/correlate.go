@@ -62,17 +62,11 @@ func (p *Problem) Correlate(c Correlation, row0, rows int) []driver.PairSums {
 func init() { oracle(hostMaskCorrelate) }
 
 func hostMaskCorrelate(op *driver.MaskCorrelate) error {
-	p, err := prepared(op.Prepared)
+	p, err := preparedFor(op.Prepared, &op.Frame, op.Row0, op.First, op.Count)
 	if err != nil {
 		return err
 	}
-	if op.Frame.Width != p.Width || op.Row0+op.Frame.Height > p.Height {
-		return fmt.Errorf("rows [%d, %d+%d) of width %d for regions of %dx%d", op.Row0, op.Row0, op.Frame.Height,
-			op.Frame.Width, p.Width, p.Height)
-	}
-	p.Format, p.Stride = op.Frame.Format, p.Width*op.Frame.Format.PixelBytes()
-	p.First, p.Count = op.First, op.Count
-	p.Strips = []Strip{{op.Row0, op.Frame.Height}}
+	p.Stride = p.Width * p.Format.PixelBytes()
 	// Rows of any stride, to rows without gaps.
 	dense := func(im *driver.Image) []byte {
 		rows, data := make([]byte, op.Row0*p.Stride), view(im.Data)

@@ -53,6 +53,23 @@ func hostMaskPrepare(op *driver.MaskPrepare) error {
 	return nil
 }
 
+// preparedFor is [prepared] for an op on regions [first, first+count), whose frame holds rows from row0. The problem's
+// pixels are the caller's to set.
+func preparedFor(s driver.Slice, frame *driver.Image, row0, first, count int) (*Problem, error) {
+	p, err := prepared(s)
+	if err != nil {
+		return nil, err
+	}
+	if frame.Width != p.Width || row0+frame.Height > p.Height {
+		return nil, fmt.Errorf("rows [%d, %d+%d) of width %d for regions of %dx%d", row0, row0, frame.Height, frame.Width,
+			p.Width, p.Height)
+	}
+	p.Format, p.Stride = frame.Format, frame.Stride
+	p.First, p.Count = first, count
+	p.Strips = []Strip{{row0, frame.Height}}
+	return p, nil
+}
+
 // prepared reads a set back.
 func prepared(s driver.Slice) (*Problem, error) {
 	b := view(s)

@@ -5,7 +5,6 @@ package devicetest
 import (
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -16,15 +15,7 @@ func (s Suite) blobs(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)
 	g := rand.New(rand.NewPCG(s.Seed, 78))
-	for _, c := range Cases(s.Seed, s.Random/10) {
-		if c.Heavy || s.only != nil && !s.only(c) || strings.HasPrefix(c.Name, "what") ||
-			s.small && !strings.HasPrefix(c.Name, "shape") {
-			continue
-		}
-		p := c.Problem()
-		if p.Count == 0 || p.Width*p.Height > 1<<16 || p.Count > 64 {
-			continue
-		}
+	for c, p := range s.pairCases {
 		ways, times := 1, 1
 		if !s.Short && !s.small {
 			ways, times = 3, 2

@@ -15,15 +15,7 @@ func (s Suite) cooccurrence(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)
 	g := rand.New(rand.NewPCG(s.Seed, 77))
-	for _, c := range Cases(s.Seed, s.Random/10) {
-		if c.Heavy || s.only != nil && !s.only(c) || strings.HasPrefix(c.Name, "what") ||
-			s.small && !strings.HasPrefix(c.Name, "shape") {
-			continue
-		}
-		p := c.Problem()
-		if p.Count == 0 || p.Width*p.Height > 1<<16 || p.Count > 64 {
-			continue
-		}
+	for c, p := range s.pairCases {
 		choices := PairChoices(g, true)
 		if !s.Short && p.Count <= 8 {
 			choices = PairChoices(g, false)
@@ -91,20 +83,47 @@ func (r *rig) cooccurrence(t T, p *Problem, pairs Pairs, row0 int, g *rand.Rand)
 		}
 		return nil
 	}
-	if err := Enqueue(r.dev, r.stream, &op); err != nil {
+	return r.wholeAndInBands(t, &op, p.Height, g, func(from, to int) driver.Op {
+		band := op
+		band.Accumulate, band.FromRow, band.ToRow = from > 0, from, to
+		return &band
+	}, check)
+}
+
+// pairCases are the cases of a suite, with their problems, that are small enough for oracles that look at each pixel of
+// a region many times.
+func (s Suite) pairCases(yield func(Case, *Problem) bool) {
+	for _, c := range Cases(s.Seed, s.Random/10) {
+		if c.Heavy || s.only != nil && !s.only(c) || strings.HasPrefix(c.Name, "what") ||
+			s.small && !strings.HasPrefix(c.Name, "shape") {
+			continue
+		}
+		p := c.Problem()
+		if p.Count == 0 || p.Width*p.Height > 1<<16 || p.Count > 64 {
+			continue
+		}
+		if !yield(c, p) {
+			return
+		}
+	}
+}
+
+// wholeAndInBands runs an op whole, and then in bands of rows that accumulate, and checks what comes of each.
+func (r *rig) wholeAndInBands(t T, op driver.Op, height int, g *rand.Rand, band func(from, to int) driver.Op,
+	check func() error) error {
+	t.Helper()
+	if err := Enqueue(r.dev, r.stream, op); err != nil {
 		return err
 	}
 	if err := check(); err != nil {
 		return err
 	}
-	for from := 0; from < p.Height; {
-		band := op
-		band.Accumulate = from > 0
-		band.FromRow, band.ToRow = from, min(from+1+g.IntN(p.Height), p.Height)
-		from = band.ToRow
-		if err := Enqueue(r.dev, r.stream, &band); err != nil {
+	for from := 0; from < height; {
+		to := min(from+1+g.IntN(height), height)
+		if err := Enqueue(r.dev, r.stream, band(from, to)); err != nil {
 			return err
 		}
+		from = to
 	}
 	if err := check(); err != nil {
 		return errors.Join(errors.New("in bands of rows"), err)

@@ -3,10 +3,8 @@
 package devicetest
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -17,15 +15,7 @@ func (s Suite) correlate(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)
 	g := rand.New(rand.NewPCG(s.Seed, 78))
-	for _, c := range Cases(s.Seed, s.Random/10) {
-		if c.Heavy || s.only != nil && !s.only(c) || strings.HasPrefix(c.Name, "what") ||
-			s.small && !strings.HasPrefix(c.Name, "shape") {
-			continue
-		}
-		p := c.Problem()
-		if p.Count == 0 || p.Width*p.Height > 1<<16 || p.Count > 64 {
-			continue
-		}
+	for c, p := range s.pairCases {
 		choices := Correlations(g, int(p.Format.Channels))
 		if s.Short { // one for each case, in turn
 			choices = choices[len(c.Name)%len(choices):][:1]
@@ -102,24 +92,9 @@ func (r *rig) correlate(t T, p *Problem, c Correlation, row0 int, g *rand.Rand) 
 		}
 		return nil
 	}
-	if err := Enqueue(r.dev, r.stream, &op); err != nil {
-		return err
-	}
-	if err := check(); err != nil {
-		return err
-	}
-	for from := 0; from < p.Height; {
+	return r.wholeAndInBands(t, &op, p.Height, g, func(from, to int) driver.Op {
 		band := op
-		band.Accumulate = from > 0
-		band.FromRow, band.ToRow = from, min(from+1+g.IntN(p.Height), p.Height)
-		from = band.ToRow
-		if err := Enqueue(r.dev, r.stream, &band); err != nil {
-			return err
-		}
-	}
-	if err := check(); err != nil {
-		return errors.Join(errors.New("in bands of rows"), err)
-	}
-	r.checkGuards(t)
-	return nil
+		band.Accumulate, band.FromRow, band.ToRow = from > 0, from, to
+		return &band
+	}, check)
 }
