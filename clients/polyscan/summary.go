@@ -200,63 +200,48 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	return writeReasons(e, w, res)
 }
 
-// textureColumns turn a texture into cells.
-var textureColumns = []struct {
-	title string
-	get   func(t *polyscanv1.Texture) *float64
-}{
-	{"CONTRAST", func(t *polyscanv1.Texture) *float64 { return t.Contrast }},
-	{"HOMOGEN.", func(t *polyscanv1.Texture) *float64 { return t.Homogeneity }},
-	{"ENERGY", func(t *polyscanv1.Texture) *float64 { return t.Energy }},
-	{"CORREL.", func(t *polyscanv1.Texture) *float64 { return t.Correlation }},
-	{"ENTROPY", func(t *polyscanv1.Texture) *float64 { return t.Entropy }},
+// pairRow is a row of a table of textures or correlations: what was looked at, how many pairs there are, and numbers, of
+// which nil has no value.
+type pairRow struct {
+	of      string
+	pairs   uint64
+	numbers []*float64
 }
 
 // writeTextures prints the textures of a frame, a row for each region, channel and offset; nothing where there are
 // none.
 func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
-	t := &table{columns: []column{{title: "TEXTURE"}, {title: "CH"}, {title: "PAIR"}, {"PAIRS", true}}}
-	for _, k := range textureColumns {
-		t.columns = append(t.columns, column{k.title, true})
-	}
-	for _, g := range res.GetRegions() {
-		name := shorten(cli.Printable(g.GetName()), maxTextureName)
-		for _, c := range g.GetChannels() {
-			channel := ""
-			if len(g.GetChannels()) > 1 {
-				channel = channelLetter(c.GetChannel())
-			}
-			for _, v := range c.GetTextures() {
-				row := []cell{{text: name}, {text: channel}, {
-					text: fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy())},
-					{text: strconv.FormatUint(v.GetPairs(), 10)}}
-				name = ""
-				for _, k := range textureColumns {
-					text := "-"
-					if number := k.get(v); number != nil {
-						text = strconv.FormatFloat(*number, 'g', 4, 64)
-					}
-					row = append(row, cell{text: text})
-				}
-				t.add(row...)
-			}
+	titles := []string{"TEXTURE", "PAIR", "CONTRAST", "HOMOGEN.", "ENERGY", "CORREL.", "ENTROPY"}
+	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {
+		for _, v := range c.GetTextures() {
+			rows = append(rows, pairRow{fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy()), v.GetPairs(),
+				[]*float64{v.Contrast, v.Homogeneity, v.Energy, v.Correlation, v.Entropy}})
 		}
-	}
-	if len(t.rows) == 0 {
-		return nil
-	}
-	t.dropEmpty("CH")
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	return t.write(e, w)
+		return rows
+	})
 }
 
 // writeCorrelations prints the correlations of a frame, a row for each region, channel and pair; nothing where there are
 // none.
 func writeCorrelations(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
-	t := &table{columns: []column{{title: "CORRELATION"}, {title: "CH"}, {title: "OF"}, {"PAIRS", true}, {"PRODUCT", true},
-		{"COVARIANCE", true}, {"CORREL.", true}}}
+	titles := []string{"CORRELATION", "OF", "PRODUCT", "COVARIANCE", "CORREL."}
+	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {
+		for _, v := range c.GetCorrelations() {
+			rows = append(rows, pairRow{cli.Printable(formatTerm(v.GetOf())), v.GetPairs(),
+				[]*float64{v.Product, v.Covariance, v.Correlation}})
+		}
+		return rows
+	})
+}
+
+// writePairs prints a table of what rows gives for the channels of each region; nothing where that is nothing. titles
+// are of the region, of what was looked at, and of the numbers.
+func writePairs(e *env, w io.Writer, res *polyscanv1.FrameResult, titles []string,
+	rows func(*polyscanv1.ChannelStatistics) []pairRow) error {
+	t := &table{columns: []column{{title: titles[0]}, {title: "CH"}, {title: titles[1]}, {"PAIRS", true}}}
+	for _, title := range titles[2:] {
+		t.columns = append(t.columns, column{title, true})
+	}
 	for _, g := range res.GetRegions() {
 		name := shorten(cli.Printable(g.GetName()), maxTextureName)
 		for _, c := range g.GetChannels() {
@@ -264,11 +249,10 @@ func writeCorrelations(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 			if len(g.GetChannels()) > 1 {
 				channel = channelLetter(c.GetChannel())
 			}
-			for _, v := range c.GetCorrelations() {
-				row := []cell{{text: name}, {text: channel}, {text: cli.Printable(formatTerm(v.GetOf()))},
-					{text: strconv.FormatUint(v.GetPairs(), 10)}}
+			for _, r := range rows(c) {
+				row := []cell{{text: name}, {text: channel}, {text: r.of}, {text: strconv.FormatUint(r.pairs, 10)}}
 				name = ""
-				for _, number := range []*float64{v.Product, v.Covariance, v.Correlation} {
+				for _, number := range r.numbers {
 					text := "-"
 					if number != nil {
 						text = strconv.FormatFloat(*number, 'g', 4, 64)
