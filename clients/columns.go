@@ -123,7 +123,9 @@ func (c *Columns) check() error {
 		}
 	}
 	asked := func(s ...polyscanv1.Statistic) bool {
-		return slices.ContainsFunc(s, func(s polyscanv1.Statistic) bool { return slices.Contains(m.GetStatistics(), s) })
+		return slices.ContainsFunc(s, func(s polyscanv1.Statistic) bool {
+			return slices.Contains(m.GetStatistics(), s)
+		})
 	}
 	text := func(name string, t *polyscanv1.TextColumn, n uint64) {
 		if t != nil {
@@ -824,7 +826,8 @@ func (c *Columns) Entropy(i, ch int) (float64, bool) {
 
 // MeanAbsoluteDeviation is the mean distance of the samples from their mean.
 func (c *Columns) MeanAbsoluteDeviation(i, ch int) (float64, bool) {
-	return c.float(i, ch, c.m.GetMeanAbsoluteDeviation(), func(s *statistics) *float64 { return s.MeanAbsoluteDeviation })
+	return c.float(i, ch, c.m.GetMeanAbsoluteDeviation(),
+		func(s *statistics) *float64 { return s.MeanAbsoluteDeviation })
 }
 
 // InterquartileRange is the 75th percentile less the 25th.
@@ -963,8 +966,8 @@ func (c *Columns) Blobs(i int) *polyscanv1.RegionBlobs {
 		TooMany: word32(c.m.GetBlobsSeen(), i) < kept, AreaMm2: pointer(c.mm2(float64(area), true))}
 }
 
-// Correlations are those of a channel of row i, one for each that was asked for, in order, all distances of a radius and
-// all channels one by one; none where none was.
+// Correlations are those of a channel of row i, one for each that was asked for, in order, all distances of a radius
+// and all channels one by one; none where none was.
 func (c *Columns) Correlations(i, ch int) []*polyscanv1.Correlation {
 	if c.list != nil {
 		return c.of(i, ch).GetCorrelations()
@@ -976,8 +979,9 @@ func (c *Columns) Correlations(i, ch int) []*polyscanv1.Correlation {
 	out := make([]*polyscanv1.Correlation, len(t.GetTerms()))
 	for k, of := range t.GetTerms() {
 		at := c.place(i, ch)*len(out) + k
-		out[k] = &polyscanv1.Correlation{Of: of, Pairs: word64(t.GetPairs(), at), Product: pointer(atFloat(t.GetProduct(), at)),
-			Covariance: pointer(atFloat(t.GetCovariance(), at)), Correlation: pointer(atFloat(t.GetCorrelation(), at))}
+		out[k] = &polyscanv1.Correlation{Of: of, Pairs: word64(t.GetPairs(), at),
+			Product: pointer(atFloat(t.GetProduct(), at)), Covariance: pointer(atFloat(t.GetCovariance(), at)),
+			Correlation: pointer(atFloat(t.GetCorrelation(), at))}
 	}
 	return out
 }

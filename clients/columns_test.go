@@ -69,13 +69,16 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 			Parts:      column([]uint32{0, 7, 0}),
 		},
 		Textures: &polyscanv1.TextureColumns{Levels: 2, Offsets: []*polyscanv1.PixelOffset{{Dx: 1}},
-			Pairs:    column([]uint32{3, 2, 0, 0}),
-			Contrast: column([]float64{1.5, 0, math.NaN(), math.NaN()}), Homogeneity: column([]float64{0.5, 1, math.NaN(), math.NaN()}),
-			Energy: column([]float64{0.25, 1, math.NaN(), math.NaN()}), Entropy: column([]float64{0.75, 0, math.NaN(), math.NaN()}),
+			Pairs:       column([]uint32{3, 2, 0, 0}),
+			Contrast:    column([]float64{1.5, 0, math.NaN(), math.NaN()}),
+			Homogeneity: column([]float64{0.5, 1, math.NaN(), math.NaN()}),
+			Energy:      column([]float64{0.25, 1, math.NaN(), math.NaN()}),
+			Entropy:     column([]float64{0.75, 0, math.NaN(), math.NaN()}),
 			Correlation: column([]float64{-0.5, math.NaN(), math.NaN(), math.NaN()}),
 			Counts:      column([]uint32{1, 2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0})},
 		Covered: &polyscanv1.CoveredColumns{Count: column([]float64{3.5, 0}),
-			Sum: column([]float64{7, math.NaN(), 0, math.NaN()}), Mean: column([]float64{2, math.NaN(), math.NaN(), math.NaN()}),
+			Sum:      column([]float64{7, math.NaN(), 0, math.NaN()}),
+			Mean:     column([]float64{2, math.NaN(), math.NaN(), math.NaN()}),
 			Variance: column([]float64{2.25, math.NaN(), math.NaN(), math.NaN()}),
 			Histogram: &polyscanv1.CoveredHistogramColumns{Bins: 2, Lower: 1, Upper: 3,
 				Counts: column([]float64{1.5, 1, 0, 0, 0, 0, 0, 0}), Below: column([]float64{0.25, 0, 0, 0}),
@@ -126,7 +129,8 @@ func TestColumns(t *testing.T) {
 				Stddev: proto.Float64(math.Sqrt(1.25)), Min: proto.Uint32(0), Max: proto.Uint32(3),
 				MinAt: &polyscanv1.PixelPosition{X: 1, Y: 2}, MaxAt: &polyscanv1.PixelPosition{X: 2, Y: 2},
 				Median: proto.Float64(1.5), Mode: proto.Uint32(0), Distinct: proto.Uint32(4),
-				Percentiles:      []*polyscanv1.PercentileValue{{Percentile: 25, Value: 0.75}, {Percentile: 99.9, Value: 2.997}},
+				Percentiles: []*polyscanv1.PercentileValue{{Percentile: 25, Value: 0.75},
+					{Percentile: 99.9, Value: 2.997}},
 				Histogram:        &polyscanv1.Histogram{Upper: 4, Counts: []uint64{1, 1, 1, 1}},
 				WeightedCentroid: &polyscanv1.Point{X: 1, Y: 2},
 				Skewness:         proto.Float64(0), Kurtosis: proto.Float64(1.64), Entropy: proto.Float64(2),
@@ -147,7 +151,8 @@ func TestColumns(t *testing.T) {
 				Stddev: proto.Float64(0), Min: proto.Uint32(1), Max: proto.Uint32(1),
 				MinAt: &polyscanv1.PixelPosition{X: 1, Y: 3}, MaxAt: &polyscanv1.PixelPosition{X: 2, Y: 3},
 				Median: proto.Float64(1), Mode: proto.Uint32(1), Distinct: proto.Uint32(1),
-				Percentiles:      []*polyscanv1.PercentileValue{{Percentile: 25, Value: 1}, {Percentile: 99.9, Value: 1}},
+				Percentiles: []*polyscanv1.PercentileValue{{Percentile: 25, Value: 1},
+					{Percentile: 99.9, Value: 1}},
 				Histogram:        &polyscanv1.Histogram{Upper: 4, Counts: []uint64{0, 4, 0, 0}},
 				WeightedCentroid: &polyscanv1.Point{X: 3, Y: 4},
 				Entropy:          proto.Float64(0), MeanAbsoluteDeviation: proto.Float64(0),
@@ -155,11 +160,13 @@ func TestColumns(t *testing.T) {
 				Textures: []*polyscanv1.Texture{{Offset: &polyscanv1.PixelOffset{Dx: 1}, Levels: 2, Pairs: 2,
 					Contrast: proto.Float64(0), Homogeneity: proto.Float64(1), Energy: proto.Float64(1),
 					Entropy: proto.Float64(0), Counts: []uint32{0, 0, 0, 2}}},
-				Correlations: []*polyscanv1.Correlation{{Of: ring, Pairs: 2, Product: proto.Float64(1), Covariance: proto.Float64(0)}},
+				Correlations: []*polyscanv1.Correlation{{Of: ring, Pairs: 2, Product: proto.Float64(1),
+					Covariance: proto.Float64(0)}},
 			}},
 		}
 		if !full {
-			want.Channels[0].Histogram = &polyscanv1.Histogram{Lower: 1, Upper: 3, Counts: []uint64{1, 1}, Below: 1, Above: 1}
+			want.Channels[0].Histogram = &polyscanv1.Histogram{Lower: 1, Upper: 3, Counts: []uint64{1, 1}, Below: 1,
+				Above: 1}
 			want.Channels[1].Histogram = &polyscanv1.Histogram{Lower: 1, Upper: 3, Counts: []uint64{4, 0}}
 			want.Channels[0].Cumulative, want.Channels[1].Cumulative = []uint64{2, 3}, []uint64{4, 4}
 		}
@@ -168,14 +175,16 @@ func TestColumns(t *testing.T) {
 		}
 		// The second region has no pixels.
 		empty := c.Row(1)
-		if empty.Name != "é" || empty.Index != 4 || empty.Coverage != nil || empty.Bounds != nil || empty.Centroid != nil ||
-			len(empty.Limits) != 2 || empty.Limits[0].Value != nil || empty.Limits[1].Reason != "how" {
+		if empty.Name != "é" || empty.Index != 4 || empty.Coverage != nil || empty.Bounds != nil ||
+			empty.Centroid != nil || len(empty.Limits) != 2 || empty.Limits[0].Value != nil ||
+			empty.Limits[1].Reason != "how" {
 			t.Errorf("row 1: %v", empty)
 		}
 		for ch := range 2 {
 			s := empty.Channels[ch]
-			if s.Mean != nil || s.Min != nil || s.Median != nil || s.Mode != nil || len(s.Percentiles) > 0 || s.Stddev != nil ||
-				s.WeightedCentroid != nil || s.GetCount() != 0 || s.Count == nil || s.Distinct == nil || s.Sum == nil {
+			if s.Mean != nil || s.Min != nil || s.Median != nil || s.Mode != nil || len(s.Percentiles) > 0 ||
+				s.Stddev != nil || s.WeightedCentroid != nil || s.GetCount() != 0 || s.Count == nil ||
+				s.Distinct == nil || s.Sum == nil {
 				t.Errorf("row 1, channel %d: %v", ch, s)
 			}
 		}
@@ -235,7 +244,8 @@ func TestOddColumns(t *testing.T) {
 		t.Errorf("%d columns seen", columns)
 	}
 	for _, s := range []*polyscanv1.Scale{{Y: 1}, {X: -1, Y: 1}, {X: 1, Y: math.NaN()}, {X: math.Inf(1), Y: 1},
-		{X: 1, Y: 1, Origin: &polyscanv1.Point{X: math.NaN()}}, {X: 1, Y: 1, Origin: &polyscanv1.Point{Y: math.Inf(-1)}}} {
+		{X: 1, Y: 1, Origin: &polyscanv1.Point{X: math.NaN()}},
+		{X: 1, Y: 1, Origin: &polyscanv1.Point{Y: math.Inf(-1)}}} {
 		check("scale: ", func(m *polyscanv1.RegionColumns) { m.Scale = s })
 	}
 	check("verdict: 0 bytes, want 2", func(m *polyscanv1.RegionColumns) { m.Verdict = nil })
@@ -342,9 +352,10 @@ func TestChangedColumns(t *testing.T) {
 // An older server answers with rows of all regions, and these are read as if they were the columns that were asked for.
 func TestColumnsOfRows(t *testing.T) {
 	rows := []*polyscanv1.RegionResult{
-		{Index: 0, Name: "a", Verdict: polyscanv1.Verdict_VERDICT_PASS, Count: 3, Channels: []*polyscanv1.ChannelStatistics{
-			{Channel: polyscanv1.Channel_CHANNEL_GRAY, Mean: proto.Float64(7), Max: proto.Uint32(9),
-				MaxAt: &polyscanv1.PixelPosition{X: 1, Y: 2}}}},
+		{Index: 0, Name: "a", Verdict: polyscanv1.Verdict_VERDICT_PASS, Count: 3,
+			Channels: []*polyscanv1.ChannelStatistics{
+				{Channel: polyscanv1.Channel_CHANNEL_GRAY, Mean: proto.Float64(7), Max: proto.Uint32(9),
+					MaxAt: &polyscanv1.PixelPosition{X: 1, Y: 2}}}},
 		{Index: 1, Name: "b", Verdict: polyscanv1.Verdict_VERDICT_FAIL, Channels: []*polyscanv1.ChannelStatistics{{}}},
 	}
 	in := UseRecipe("r", 0)
@@ -362,7 +373,8 @@ func TestColumnsOfRows(t *testing.T) {
 	}
 	readAll(c)
 	in.Result = &polyscanv1.ResultOptions{Regions: polyscanv1.RegionChoice_REGION_CHOICE_FAILED}
-	c, err = ColumnsOf(AsColumns(in, polyscanv1.RegionField_REGION_FIELD_VERDICT), &polyscanv1.FrameResult{Regions: rows})
+	c, err = ColumnsOf(AsColumns(in, polyscanv1.RegionField_REGION_FIELD_VERDICT),
+		&polyscanv1.FrameResult{Regions: rows})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,10 +402,13 @@ func older(t *testing.T, name protoreflect.FullName) protoreflect.MessageDescrip
 			add(f.Imports().Get(i).FileDescriptor)
 		}
 		p := protodesc.ToFileDescriptorProto(f)
-		p.Dependency = slices.DeleteFunc(p.Dependency, func(s string) bool { return strings.HasSuffix(s, "columns.proto") })
+		p.Dependency = slices.DeleteFunc(p.Dependency, func(s string) bool {
+			return strings.HasSuffix(s, "columns.proto")
+		})
 		for _, m := range p.MessageType {
 			m.Field = slices.DeleteFunc(m.Field, func(f *descriptorpb.FieldDescriptorProto) bool {
-				return f.GetTypeName() == ".polyscan.v1.RegionColumns" || f.GetTypeName() == ".polyscan.v1.ResultOptions"
+				return f.GetTypeName() == ".polyscan.v1.RegionColumns" ||
+					f.GetTypeName() == ".polyscan.v1.ResultOptions"
 			})
 		}
 		files.File = append(files.File, p)
@@ -416,7 +431,8 @@ func older(t *testing.T, name protoreflect.FullName) protoreflect.MessageDescrip
 // Messages with columns cross to programs that don't know them and back: what they know reads as before.
 func TestColumnsOnOlderWire(t *testing.T) {
 	req := &polyscanv1.ReduceRequest{Inspection: AsColumns(UseRecipe("r", 3))}
-	res := &polyscanv1.ReduceResponse{Result: &polyscanv1.FrameResult{Verdict: 2, Backend: "cpu", Columns: twoRows(true)}}
+	res := &polyscanv1.ReduceResponse{Result: &polyscanv1.FrameResult{Verdict: 2, Backend: "cpu",
+		Columns: twoRows(true)}}
 	for _, m := range []proto.Message{req, res} {
 		b, err := proto.Marshal(m)
 		if err != nil {

@@ -266,7 +266,8 @@ func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOp
 		o.Stall = defaultScanStall
 	}
 	s := &Scan{
-		client: c, open: open, opts: o, height: raw.Height, stride: raw.Stride, row: int(RowBytes(raw.Format, raw.Width)),
+		client: c, open: open, opts: o, height: raw.Height, stride: raw.Stride,
+		row:     int(RowBytes(raw.Format, raw.Width)),
 		updates: make(chan *ScanUpdate, o.Updates), done: make(chan struct{}),
 		room: make(chan struct{}, 1), work: make(chan struct{}, 1),
 		slots: make([]scanSlot, o.Strips), start: time.Now(),

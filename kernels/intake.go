@@ -21,8 +21,8 @@ type Intake struct {
 	beyond     [1]uint32
 }
 
-// Take begins with rows [y0, y1) of a picture that passed [Picture.Check], which has to stay until [Intake.Forget]. Of a
-// picture on the device that ops take as it is all rows are taken: see Rows.
+// Take begins with rows [y0, y1) of a picture that passed [Picture.Check], which has to stay until [Intake.Forget]. Of
+// a picture on the device that ops take as it is all rows are taken: see Rows.
 func (t *Intake) Take(p *Picture, y0, y1 int) {
 	*t = Intake{p: p, y0: y0, y1: y1, pieces: t.pieces[:0]}
 	switch resident := p.Resident.Len() > 0; {
@@ -107,8 +107,8 @@ func (t *Intake) Run(q *Queue) (driver.Image, error) {
 	}
 	t.pixels, im.Data = to, to.Slice()
 	op := &driver.Develop{
-		Src: driver.RawImage{Data: data.Slice(), Width: p.Width, Height: p.Height, First: t.first, Rows: t.end - t.first,
-			Stride: p.RowBytes(), Coding: p.Coding},
+		Src: driver.RawImage{Data: data.Slice(), Width: p.Width, Height: p.Height, First: t.first,
+			Rows: t.end - t.first, Stride: p.RowBytes(), Coding: p.Coding},
 		Row0: t.y0, Dst: im,
 	}
 	if !p.Coding.Checked() {
@@ -139,8 +139,8 @@ func (p *Picture) Beyond(samples uint32, y0, y1 int, at Path) error {
 		"are above %d, the most that %d bits hold", 1<<bits-1, bits)
 }
 
-// RowPieces returns the pieces of rows [y0, y1) of a picture in host memory and their number of bytes; the gap behind the
-// last of them is left out. The pieces are appended to dst.
+// RowPieces returns the pieces of rows [y0, y1) of a picture in host memory and their number of bytes; the gap behind
+// the last of them is left out. The pieces are appended to dst.
 func (p *Picture) RowPieces(dst [][]byte, y0, y1 int) ([][]byte, int) {
 	stride := p.RowBytes()
 	from := y0 * stride

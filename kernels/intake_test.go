@@ -28,8 +28,8 @@ func cpuDevice(t testing.TB) *kernels.Device {
 }
 
 func pictureOf(s *devicetest.Shot) kernels.Picture {
-	return kernels.Picture{Width: s.Width, Height: s.Height, Stride: s.Stride, Format: s.Coding.Format(), Coding: s.Coding,
-		Data: [][]byte{s.Bytes}}
+	return kernels.Picture{Width: s.Width, Height: s.Height, Stride: s.Stride, Format: s.Coding.Format(),
+		Coding: s.Coding, Data: [][]byte{s.Bytes}}
 }
 
 // take is rows of a picture after an intake, without gaps between them.
@@ -174,10 +174,11 @@ func TestPictureCheckCoded(t *testing.T) {
 		{"", 3, 2, 0, 10, mono}, {"", 3, 2, 7, 12, mono}, {"data", 3, 2, 0, 9, mono}, {"stride", 3, 2, 4, 8, mono},
 		{"", 2, 2, 0, 4, bayer(8)}, {"width", 1, 2, 0, 2, bayer(8)}, {"height", 2, 1, 0, 2, bayer(8)},
 		{"", 2, 2, 0, 8, bayer(12)}, {"stride", 2, 2, 5, 9, bayer(12)}, {"coding", 2, 2, 0, 8, bayer(9)},
-		{"coding", 2, 2, 0, 8, bayer(18)}, {"width", 3, 2, 0, 12, yuv}, {"", 4, 2, 9, 17, yuv}, {"width", 0, 2, 0, 0, yuv},
+		{"coding", 2, 2, 0, 8, bayer(18)}, {"width", 3, 2, 0, 12, yuv}, {"", 4, 2, 9, 17, yuv},
+		{"width", 0, 2, 0, 0, yuv},
 	} {
-		p := kernels.Picture{Width: x.width, Height: x.height, Stride: x.stride, Format: x.coding.Format(), Coding: x.coding,
-			Data: [][]byte{make([]byte, x.bytes)}}
+		p := kernels.Picture{Width: x.width, Height: x.height, Stride: x.stride, Format: x.coding.Format(),
+			Coding: x.coding, Data: [][]byte{make([]byte, x.bytes)}}
 		var bad *kernels.InvalidError
 		err := p.Check("frame")
 		if x.field == "" && err != nil || x.field != "" && (!errors.As(err, &bad) ||
@@ -193,7 +194,8 @@ func TestPictureCheckCoded(t *testing.T) {
 
 // Whatever a layout says: a frame that passes the checks becomes what the definition says, and others are refused.
 func FuzzIntake(f *testing.F) {
-	f.Add(uint8(1), uint8(10), true, uint8(0), uint8(0), uint16(5), uint16(3), uint16(0), []byte("0123456789abcdefghijk"))
+	f.Add(uint8(1), uint8(10), true, uint8(0), uint8(0), uint16(5), uint16(3), uint16(0),
+		[]byte("0123456789abcdefghijk"))
 	f.Add(uint8(4), uint8(12), false, uint8(3), uint8(1), uint16(4), uint16(3), uint16(10), make([]byte, 30))
 	f.Add(uint8(2), uint8(8), false, uint8(0), uint8(0), uint16(4), uint16(2), uint16(9), make([]byte, 18))
 	dev := cpuDevice(f)

@@ -141,7 +141,8 @@ func (p *Picture) Sizes(at ...any) (least, most int64, _ error) {
 		bad.Add(Path(at).Join("format"), f, "is no known pixel format")
 	case !sized:
 	case stride < row:
-		bad.Add(Path(at).Join("stride"), stride, "is less than a row of %d bytes (%d pixels of %v)", row, p.Width, p.Sent())
+		bad.Add(Path(at).Join("stride"), stride, "is less than a row of %d bytes (%d pixels of %v)", row, p.Width,
+			p.Sent())
 	case stride > math.MaxInt32:
 		bad.Add(Path(at).Join("stride"), stride, "must be at most %d", math.MaxInt32)
 	case c.Kind != driver.Plain:
@@ -219,8 +220,8 @@ func PictureOf(im image.Image) Picture {
 }
 
 // Image returns the pixels of Data as an image, for encoders. Those of GRAY8 and RGBA8 are the picture's own where they
-// are in one piece; others are copies. 16-bit samples keep their values, and what cameras send is developed. The picture is one that
-// [Picture.Check] takes.
+// are in one piece; others are copies. 16-bit samples keep their values, and what cameras send is developed. The
+// picture is one that [Picture.Check] takes.
 func (p *Picture) Image() image.Image {
 	if p.Coding.Kind != driver.Plain {
 		p, _ = p.Developed() // what is wrong with samples doesn't show
@@ -250,22 +251,23 @@ func (p *Picture) Image() image.Image {
 	return &image.NRGBA{Pix: out, Stride: 4 * p.Width, Rect: rect}
 }
 
-// Developed is the picture as ops have it, its pixels in host memory that is new: what [driver.Develop] makes of it. The
-// picture is one that [Picture.Check] takes, whose Coding isn't the zero value. The error is that of [Intake.Err]; the
-// picture is there with it.
+// Developed is the picture as ops have it, its pixels in host memory that is new: what [driver.Develop] makes of it.
+// The picture is one that [Picture.Check] takes, whose Coding isn't the zero value. The error is that of [Intake.Err];
+// the picture is there with it.
 func (p *Picture) Developed(at ...any) (*Picture, error) {
 	out := &Picture{Width: p.Width, Height: p.Height, Format: p.Format}
 	pixels, from, row := make([]byte, p.Height*out.RowBytes()), p.Bytes(), out.RowBytes()
 	raw := driver.RawRows{Coding: p.Coding, Width: p.Width, Height: p.Height,
 		Row: func(y int) []byte { return from[y*p.RowBytes():][:p.RowSize()] }}
-	beyond, _ := raw.Develop(0, p.Height, func(y int) []byte { return pixels[y*row:][:row] }, func() bool { return true })
+	beyond, _ := raw.Develop(0, p.Height, func(y int) []byte { return pixels[y*row:][:row] },
+		func() bool { return true })
 	out.Data = [][]byte{pixels}
 	return out, p.Beyond(beyond, 0, p.Height, at)
 }
 
-// Sketch is about what colours a pixel has, of 8 bits, in a picture whose Coding isn't the zero value, for pictures that
-// leave most pixels out: Bayer has those of 2 x 2 pixels, without interpolation. Gray is in all three. at returns a byte
-// of Data.
+// Sketch is about what colours a pixel has, of 8 bits, in a picture whose Coding isn't the zero value, for pictures
+// that leave most pixels out: Bayer has those of 2 x 2 pixels, without interpolation. Gray is in all three. at returns
+// a byte of Data.
 func (p *Picture) Sketch(x, y int, at func(offset int) byte) [3]byte {
 	raw := driver.RawRows{Coding: p.Coding, Width: p.Width, Height: p.Height}
 	return raw.Sketch(x, y, func(y, i int) byte { return at(y*p.RowBytes() + i) })

@@ -13,8 +13,8 @@ import (
 const (
 	// patience is when a job without a deadline is taken to be due, counted from its arrival, so that others with
 	// deadlines don't keep it waiting for ever; one with a later deadline is, too. Each job of its client that waits
-	// makes it due later by queuePatience, at most maxQueued times: of clients that count as equal, one that sends a job
-	// now and then is not behind all that another has sent at once.
+	// makes it due later by queuePatience, at most maxQueued times: of clients that count as equal, one that sends a
+	// job now and then is not behind all that another has sent at once.
 	patience      = 10 * time.Second
 	queuePatience = time.Second
 	maxQueued     = 40
@@ -24,8 +24,8 @@ const (
 	// maxHalted is how many jobs of a client may have had a turn and wait for another: they hold memory, so that with
 	// more of them none would end for long, and others would wait for that.
 	maxHalted = 4
-	// longestTurn is how far ahead a job is due, at most, that has had its turn: those behind it that are due later still
-	// can wait.
+	// longestTurn is how far ahead a job is due, at most, that has had its turn: those behind it that are due later
+	// still can wait.
 	longestTurn = time.Minute
 	// longestPause bounds how long a job pauses in [Queue.Yield] for more urgent ones: one of those may have work on
 	// the host to do, with the device idle.
@@ -204,9 +204,10 @@ func (s *sched) submit(t *ticket) error {
 	return t.err
 }
 
-// startOf estimates when a new ticket gets a stream, counted from its arrival: when the jobs of its client that are ahead
-// of it have run, and of each other client's jobs as much as evens out what the two have had of the device. What jobs of
-// other classes, and waiting for memory, add to that is unknown, and so is who is first among equals: it is a lower bound.
+// startOf estimates when a new ticket gets a stream, counted from its arrival: when the jobs of its client that are
+// ahead of it have run, and of each other client's jobs as much as evens out what the two have had of the device. What
+// jobs of other classes, and waiting for memory, add to that is unknown, and so is who is first among equals: it is a
+// lower bound.
 func (s *sched) startOf(t *ticket) time.Duration {
 	q := &s.classes[t.class]
 	if t.share == nil || t.deadline.IsZero() || q.hasStream(t) && len(q.waiting) == 0 {

@@ -12,9 +12,9 @@ const (
 	// is a turn, since a client gets no less at a time.
 	shareStep = turn
 	// headStart is how far behind the others a client may be that had no work, or waited for something else than the
-	// device. So much of its work goes before theirs when it comes: a client that asks for less than its share waits for
-	// pieces of the others and not for their jobs. Nobody gains by it in the long run, as what it was behind by more is
-	// forgotten and what it had is not. It is more than clients that always have work are behind each other.
+	// device. So much of its work goes before theirs when it comes: a client that asks for less than its share waits
+	// for pieces of the others and not for their jobs. Nobody gains by it in the long run, as what it was behind by
+	// more is forgotten and what it had is not. It is more than clients that always have work are behind each other.
 	headStart = 10 * time.Millisecond
 	// longestDebt is how far ahead of the others a client may be. Beyond it is forgotten what it has had: it had jobs
 	// that know no pieces, and must not stand still for as long as those took.

@@ -76,7 +76,8 @@ func TestBurstsOfJobs(t *testing.T) {
 			}
 			synctest.Wait()
 			begun := time.Now()
-			err := <-b.start(WithClient(due(b.Context(), time.Minute), "few"), Job{Label: "short"}, takes(time.Millisecond))
+			err := <-b.start(WithClient(due(b.Context(), time.Minute), "few"), Job{Label: "short"},
+				takes(time.Millisecond))
 			if took := time.Since(begun); err != nil || took > headStart+3*turn {
 				t.Errorf("%v after %v", err, took)
 			}
@@ -119,8 +120,8 @@ func TestSharesOfAnIdleDevice(t *testing.T) {
 	})
 }
 
-// The jobs that others have waiting are no reason to refuse a client with a few small ones: it has its turn before them.
-// Those of its own are.
+// The jobs that others have waiting are no reason to refuse a client with a few small ones: it has its turn before
+// them. Those of its own are.
 func TestDeadlinesOfASmallClient(t *testing.T) {
 	inBubble(t, Config{Streams: 2, MaxWaiting: 2000}, func(b *bench) {
 		client := func(i int) context.Context { return WithClient(b.Context(), fmt.Sprint(i)) }
@@ -260,7 +261,8 @@ func TestSharesOfClients(t *testing.T) {
 			for i := range deadlines {
 				rest -= had[fmt.Sprint("small ", i)]
 			}
-			// One with a short job at a time waits for a piece of others before each, in which it has no work to be owed for.
+			// One with a short job at a time waits for a piece of others before each, in which it has no work to be
+			// owed for.
 			sharers := len(greedy)
 			if fresh {
 				sharers++
@@ -271,8 +273,8 @@ func TestSharesOfClients(t *testing.T) {
 					t.Errorf("greedy client %d had %v, and is to have %v at least", i, got, part)
 				}
 			}
-			// A piece of each job that runs; the small ones of others; and whoever is as far behind, for a step. Where new
-			// clients keep coming that may be all the others.
+			// A piece of each job that runs; the small ones of others; and whoever is as far behind, for a step. Where
+			// new clients keep coming that may be all the others.
 			bound := time.Duration(streams)*longest + time.Duration(len(deadlines))*smallJob*2 + shareStep
 			if fresh {
 				bound += time.Duration(len(greedy)) * (shareStep + longest)
@@ -296,8 +298,8 @@ func TestJobsWithoutPieces(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		begun := time.Now()
-		if err := <-b.start(WithClient(b.Context(), "short"), Job{Label: "short"}, takes(time.Millisecond)); err != nil ||
-			time.Since(begun) != time.Millisecond {
+		if err := <-b.start(WithClient(b.Context(), "short"), Job{Label: "short"},
+			takes(time.Millisecond)); err != nil || time.Since(begun) != time.Millisecond {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		time.Sleep(3 * time.Second)

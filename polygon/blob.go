@@ -57,9 +57,9 @@ func (k MorphKind) String() string {
 	return fmt.Sprintf("MorphKind(%d)", uint8(k))
 }
 
-// Morph is a step of morphology with a rectangle of Width by Height pixels, odd and up to 63, or with a disc: the pixels
-// whose centres are at most Radius from the middle one's, up to 31. What is outside of the region has no part in it: it
-// is neither foreground nor background.
+// Morph is a step of morphology with a rectangle of Width by Height pixels, odd and up to 63, or with a disc: the
+// pixels whose centres are at most Radius from the middle one's, up to 31. What is outside of the region has no part in
+// it: it is neither foreground nor background.
 type Morph struct {
 	Kind          MorphKind
 	Width, Height int // 0 for a disc
@@ -101,7 +101,8 @@ type BlobSpec struct {
 // Bounds of blobs.
 const (
 	DefaultMaxBlobs = 256
-	// MostBlobs is how many blobs of all regions of a frame are looked at. Where a region has more, limits on them fail.
+	// MostBlobs is how many blobs of all regions of a frame are looked at. Where a region has more, limits on them
+	// fail.
 	MostBlobs = 1 << 16
 	// MostBlobRuns is how many runs of pixels contours are made of, in all regions of a frame. Blobs beyond have none.
 	MostBlobRuns = 1 << 17
@@ -116,9 +117,9 @@ type Blob struct {
 	Bounds Rect
 	// Centroid is the mean of the pixels' centres, correctly rounded.
 	Centroid Point
-	// Length and Breadth are the sides of the rectangle that has the second moments of the pixels, which are squares. They
-	// are exact for a rectangle. Angle is where the long side points, in degrees from the right towards below, -90 to 90;
-	// 0 where no side is longer.
+	// Length and Breadth are the sides of the rectangle that has the second moments of the pixels, which are squares.
+	// They are exact for a rectangle. Angle is where the long side points, in degrees from the right towards below, -90
+	// to 90; 0 where no side is longer.
 	Length, Breadth, Angle float64
 	// Sides is the length of the outline along the sides of pixels, those of holes included.
 	Sides uint64
@@ -134,8 +135,8 @@ type Blob struct {
 	Sum          uint64
 	Min, Max     uint32
 	Mean, StdDev float64
-	// Contour is the outline, along the sides of pixels: a ring for the outside, with the blob on its right, and one for
-	// each hole. The pixels whose centres are inside, by either fill rule, are the blob's. Nil unless asked for.
+	// Contour is the outline, along the sides of pixels: a ring for the outside, with the blob on its right, and one
+	// for each hole. The pixels whose centres are inside, by either fill rule, are the blob's. Nil unless asked for.
 	Contour []Ring
 
 	xx, xy, yy     float64 // second moments about the centroid, a pixel, of points
@@ -178,11 +179,9 @@ func (s *BlobSpec) check(bad *kernels.InvalidError) {
 			bad.Add(at.Join(to), number(v.To), "must be a number")
 		case v.From > v.To:
 			bad.Add(at.Join(to), number(v.To), "must not be below %s, which is %s", from, number(v.From))
-		case s.Threshold == ThresholdPercentiles && v.From < 0 && !math.IsInf(v.From, -1), v.From > 100 && s.Threshold ==
-			ThresholdPercentiles:
+		case s.Threshold == ThresholdPercentiles && (v.From < 0 && !math.IsInf(v.From, -1) || v.From > 100):
 			bad.Add(at.Join(from), number(v.From), "must be 0 to 100")
-		case s.Threshold == ThresholdPercentiles && v.To > 100 && !math.IsInf(v.To, 1), v.To < 0 && s.Threshold ==
-			ThresholdPercentiles:
+		case s.Threshold == ThresholdPercentiles && (v.To > 100 && !math.IsInf(v.To, 1) || v.To < 0):
 			bad.Add(at.Join(to), number(v.To), "must be 0 to 100")
 		}
 	}
@@ -221,7 +220,8 @@ func (s *BlobSpec) check(bad *kernels.InvalidError) {
 		}
 	}
 	if steps > driver.MaxBlobSteps {
-		bad.Add(at.Join("steps"), steps, "are more than %d, where opening and closing count as two", driver.MaxBlobSteps)
+		bad.Add(at.Join("steps"), steps, "are more than %d, where opening and closing count as two",
+			driver.MaxBlobSteps)
 	}
 	if s.MinArea < 0 || s.MinArea > MostMinArea {
 		bad.Add(at.Join("min_area"), s.MinArea, "must be 0 to %d", MostMinArea)
@@ -394,8 +394,8 @@ type blobMemory struct {
 	hasRun uint64
 }
 
-// blobOp prepares to find blobs in rows [y0, y1) of the frame, which lie stride bytes apart on the device, in batches of
-// regions. It is nil where none are wanted.
+// blobOp prepares to find blobs in rows [y0, y1) of the frame, which lie stride bytes apart on the device, in batches
+// of regions. It is nil where none are wanted.
 func (d *deriver) blobOp(dev *kernels.Device, y0, y1, stride, batch int) (m *blobMemory, footprint int64, err error) {
 	if d.blobs == nil {
 		return nil, 0, nil

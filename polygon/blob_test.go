@@ -32,7 +32,8 @@ func sketch(rows ...string) kernels.Picture {
 func bright() *BlobSpec { return &BlobSpec{Range: Span{100, math.Inf(1)}} }
 
 // blobsIn reduces a frame under regions.
-func blobsIn(t *testing.T, dev *kernels.Device, f kernels.Picture, spec *BlobSpec, scale *Scale, regions ...Region) *Result {
+func blobsIn(t *testing.T, dev *kernels.Device, f kernels.Picture, spec *BlobSpec, scale *Scale,
+	regions ...Region) *Result {
 	t.Helper()
 	set, err := NewSetInPieces(regions, scale, Bounds{}, nil)
 	if err != nil {
@@ -102,8 +103,8 @@ func TestBlobsByHand(t *testing.T) {
 		t.Errorf("connected by sides: %d blobs, want 5", r.Found)
 	}
 	spec.MinArea, spec.Order, spec.MaxBlobs = 2, ByArea, 1
-	if r := blobsIn(t, dev, f, spec, nil, whole(f)).Regions[0].Blobs; r.Found != 5 || r.Kept != 2 || len(r.Blobs) != 1 ||
-		r.Blobs[0].Area != 21 || r.Area != 37 {
+	if r := blobsIn(t, dev, f, spec, nil, whole(f)).Regions[0].Blobs; r.Found != 5 || r.Kept != 2 ||
+		len(r.Blobs) != 1 || r.Blobs[0].Area != 21 || r.Area != 37 {
 		t.Errorf("the largest: %+v", r)
 	}
 	// A blob is of one region.
@@ -215,7 +216,8 @@ func TestBlobLimits(t *testing.T) {
 	} {
 		res := blobsIn(t, dev, f, bright(), scale, whole(f, c.limit))
 		l := res.Regions[0].Limits[0]
-		if !l.Measured || math.Abs(l.Value-c.value) > 1e-9 || l.Reason != c.why || (l.Verdict == Pass) != (c.why == "") {
+		if !l.Measured || math.Abs(l.Value-c.value) > 1e-9 || l.Reason != c.why ||
+			(l.Verdict == Pass) != (c.why == "") {
 			t.Errorf("%s: %+v, want %v and %q", c.limit, l, c.value, c.why)
 		}
 	}
@@ -278,7 +280,8 @@ func TestTooManyBlobs(t *testing.T) {
 	}
 	spec := bright()
 	spec.MinArea = 2
-	if r := &blobsIn(t, dev, f, spec, nil, whole(f, "blobs == 0")).Regions[0]; r.Verdict != Pass || r.Blobs.Found != side*side/4 {
+	if r := &blobsIn(t, dev, f, spec, nil, whole(f, "blobs == 0")).Regions[0]; r.Verdict != Pass ||
+		r.Blobs.Found != side*side/4 {
 		t.Errorf("without small ones: %+v", r.Blobs)
 	}
 }
@@ -306,7 +309,8 @@ func TestContoursGiveBackTheBlob(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				res, err := Reduce(t.Context(), dev, set, f, Reductions{Statistics: AllStatistics &^ Distances}, MethodDefault)
+				res, err := Reduce(t.Context(), dev, set, f, Reductions{Statistics: AllStatistics &^ Distances},
+					MethodDefault)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -338,15 +342,16 @@ func TestBlobSpecs(t *testing.T) {
 		"steps[0].height": {Range: Span{1, 2}, Steps: []Morph{{Width: 3, Height: 65}}},
 		"steps[0].radius": {Range: Span{1, 2}, Steps: []Morph{{Radius: 32}}},
 		"steps[1].kind":   {Range: Span{1, 2}, Steps: []Morph{{Radius: 2}, {Radius: 2, Kind: 4}}},
-		"steps": {Range: Span{1, 2}, Steps: []Morph{{Kind: Open, Radius: 1}, {Kind: Open, Radius: 1}, {Kind: Open, Radius: 1},
-			{Kind: Close, Radius: 1}, {Radius: 1}}},
+		"steps": {Range: Span{1, 2}, Steps: []Morph{{Kind: Open, Radius: 1}, {Kind: Open, Radius: 1},
+			{Kind: Open, Radius: 1}, {Kind: Close, Radius: 1}, {Radius: 1}}},
 		"min_area":  {Range: Span{1, 2}, MinArea: -1},
 		"max_blobs": {Range: Span{1, 2}, MaxBlobs: MostBlobs + 1},
 		"order":     {Range: Span{1, 2}, Order: 2},
 	} {
 		err := Reductions{Blobs: &spec}.Validate()
 		var bad *kernels.InvalidError
-		if !errors.As(err, &bad) || len(bad.Violations) != 1 || bad.Violations[0].Path.String() != "reductions.blobs."+field {
+		if !errors.As(err, &bad) || len(bad.Violations) != 1 || bad.Violations[0].Path.String() != "reductions.blobs."+
+			field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -175,7 +175,8 @@ func (p *limitParser) blobs(l *Limit) error {
 		}
 		at := p.at
 		if c.unit = p.unit(l); c.unit != 0 && c.unit != f.dimension {
-			return p.failAt(at, "%s is no unit of %s, which is %s", units[c.unit][1:], f.name, dimensionName(f.dimension))
+			return p.failAt(at, "%s is no unit of %s, which is %s", units[c.unit][1:], f.name,
+				dimensionName(f.dimension))
 		}
 		q.of, q.on = append(q.of, c), append(q.on, f)
 		if p.word("and") {

@@ -120,8 +120,9 @@ func TestScanBayer(t *testing.T) {
 		set := mustSet(t, Region{Rings: []Ring{rectangle(0, y0, w, y1-y0)}},
 			Region{Rings: []Ring{{{X: 0, Y: y0}, {X: w, Y: y0 + 1}, {X: 1, Y: y1}}}})
 		r := Reductions{Statistics: Basic | Histogram}
-		scan, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: s.Width, Format: coded.Format, Coding: coded.Coding,
-			PartLines: s.Height, WholeParts: true, Reductions: r, StripBytes: g.IntN(2) * s.Height * s.Stride})
+		scan, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: s.Width, Format: coded.Format,
+			Coding: coded.Coding, PartLines: s.Height, WholeParts: true, Reductions: r,
+			StripBytes: g.IntN(2) * s.Height * s.Stride})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +138,8 @@ func TestScanBayer(t *testing.T) {
 			}
 			var parts []*ScannedPart
 			for k := 0; k < len(at); k += 2 {
-				done, err := scan.Strip(t.Context(), ScanStrip{FirstLine: line + uint64(at[k]), Frame: rows(at[k], at[k+1])})
+				done, err := scan.Strip(t.Context(), ScanStrip{FirstLine: line + uint64(at[k]),
+					Frame: rows(at[k], at[k+1])})
 				if err != nil {
 					t.Fatalf("%s: %v", s.Name, err)
 				}
@@ -178,7 +180,8 @@ func TestScanBayer(t *testing.T) {
 				sum += one.Regions[0].Channels[0].Sum
 			}
 			if got := part.Result.Regions[0].Channels[0].Sum; got != sum || part.MissingLines != 1 {
-				t.Errorf("%s without line %d: red %d, want %d; %d lines are missing", s.Name, a, got, sum, part.MissingLines)
+				t.Errorf("%s without line %d: red %d, want %d; %d lines are missing", s.Name, a, got, sum,
+					part.MissingLines)
 			}
 		}
 		scan.Close()

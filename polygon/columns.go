@@ -19,8 +19,8 @@ type Output struct {
 	// Fields are the parts of a region to return; 0 means all. Without [FieldChannels] no statistics are computed but
 	// those that limits need. Result.Regions may hold other parts than those that were asked for.
 	Fields Fields
-	// Later leaves limits over parts to [Parts.Judge]: until then the result's verdict is [Fail], and what Failed leaves
-	// out is there. Without it they fail.
+	// Later leaves limits over parts to [Parts.Judge]: until then the result's verdict is [Fail], and what Failed
+	// leaves out is there. Without it they fail.
 	Later bool
 }
 
@@ -54,8 +54,8 @@ type Columns struct {
 	Regions  int // of the set: R, or more where only failed ones are here
 	Channels []Channel
 	// Steps and Zeros say what samples of each channel stand for, as [ChannelStatistics].Step and Zero do; nil where no
-	// channel is derived from colours. Where one is, nothing follows from other columns but the cumulative histogram. The
-	// mode of [Hue] is 255 where no pixel has a hue.
+	// channel is derived from colours. Where one is, nothing follows from other columns but the cumulative histogram.
+	// The mode of [Hue] is 255 where no pixel has a hue.
 	Steps []float64
 	Zeros []uint32
 	// Statistics that were asked for, those without a column included.
@@ -423,7 +423,8 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 	if t := c.Correlations; t != nil {
 		for i, v := range s.correlations[:len(t.Correlations)] {
 			at := k*len(t.Correlations) + i
-			t.Pairs[at], t.Product[at], t.Covariance[at], t.Coefficient[at] = v.Pairs, v.Product, v.Covariance, v.Coefficient
+			t.Pairs[at], t.Product[at], t.Covariance[at], t.Coefficient[at] = v.Pairs, v.Product, v.Covariance,
+				v.Coefficient
 		}
 	}
 	if h := c.Histogram; h != nil && !h.Full {

@@ -23,8 +23,8 @@ const (
 	// Radial: all pixels whose distance from the first rounds to Radius, of the same frame and channel: two-point
 	// correlation. A request for it is one for all distances from 0 to Radius.
 	Radial
-	// Framed: the pixel at Offset from the place of the first, in the frame that Frame names: "" is the frame before in a
-	// stream, and where there is none there are no pairs.
+	// Framed: the pixel at Offset from the place of the first, in the frame that Frame names: "" is the frame before in
+	// a stream, and where there is none there are no pairs.
 	Framed
 	// Crossed: the same pixel in the channel With. A request for it with NoChannel is one for all channels.
 	Crossed
@@ -50,9 +50,9 @@ const (
 // CorrelationValue is what the pairs of a Correlation come to, of samples a and b. Where there are no pairs the numbers
 // are NaN.
 //
-// Sums are exact. Product is the exact value, correctly rounded; Covariance and Coefficient are off by less than 2^-50 of
-// themselves, and the same on every processor. Pairs of a distance count in either order, so that both samples have the
-// same mean and variance.
+// Sums are exact. Product is the exact value, correctly rounded; Covariance and Coefficient are off by less than 2^-50
+// of themselves, and the same on every processor. Pairs of a distance count in either order, so that both samples have
+// the same mean and variance.
 type CorrelationValue struct {
 	Correlation
 	Pairs       uint64
@@ -116,7 +116,8 @@ type correlating struct {
 	series []driver.ChannelPair
 }
 
-// sumPlace is where the sums of a correlation are: in which op, and which of its slots. The op is -1 where there are none.
+// sumPlace is where the sums of a correlation are: in which op, and which of its slots. The op is -1 where there are
+// none.
 type sumPlace struct{ op, slot int }
 
 // planCorrelations finds the correlations of a call: those that were asked for, and then those of limits.
@@ -152,8 +153,8 @@ func (p *plan) planCorrelations(bad *kernels.InvalidError, r *Reductions) {
 		return
 	}
 	if n := int64(p.set.Len()) * int64(len(p.channels)) * int64(p.listedCorrelations) * correlationValues; n > maxResultValues {
-		bad.Add(at, p.listedCorrelations, "make %d numbers for %d regions of %d channels: the limit is %d", n, p.set.Len(),
-			len(p.channels), maxResultValues)
+		bad.Add(at, p.listedCorrelations, "make %d numbers for %d regions of %d channels: the limit is %d", n,
+			p.set.Len(), len(p.channels), maxResultValues)
 		return
 	}
 	p.placeCorrelations(bad, r)
@@ -302,9 +303,10 @@ func (p *plan) correlationWork() (n int64) {
 	return n
 }
 
-// correlationOps are the ops of a call on rows [y0, y1) of the frame, of a stride, without their data, and how much scratch
-// memory the one that takes most does.
-func (d *deriver) correlationOps(dev *kernels.Device, y0, y1, stride int) (ops []driver.MaskCorrelate, scratch int64, err error) {
+// correlationOps are the ops of a call on rows [y0, y1) of the frame, of a stride, without their data, and how much
+// scratch memory the one that takes most does.
+func (d *deriver) correlationOps(dev *kernels.Device, y0, y1, stride int) (ops []driver.MaskCorrelate, scratch int64,
+	err error) {
 	im := driver.Image{Width: d.frame.Width, Height: y1 - y0, Stride: stride, Format: d.frame.Format}
 	for i := range d.correlating {
 		o := &d.correlating[i]
@@ -355,8 +357,8 @@ func (d *deriver) runOthers(q *kernels.Queue, others map[string]*kernels.Intake,
 }
 
 // correlate enqueues the ops for regions [first, first+count), and the download of their sums to host: op by op.
-func (d *deriver) correlate(q *kernels.Queue, ops []driver.MaskCorrelate, prepared driver.Slice, scratch, pixels driver.Slice,
-	first, count int, sums kernels.Buffer[driver.PairSums], host []driver.PairSums) error {
+func (d *deriver) correlate(q *kernels.Queue, ops []driver.MaskCorrelate, prepared driver.Slice, scratch,
+	pixels driver.Slice, first, count int, sums kernels.Buffer[driver.PairSums], host []driver.PairSums) error {
 	from := 0
 	for i, op := range ops {
 		n := count * d.correlating[i].sums()
@@ -453,8 +455,8 @@ func (v *CorrelationValue) derive(s *driver.PairSums) {
 	v.Coefficient = min(max(cov.near()/math.Sqrt(float64(a.near()*b.near())), -1), 1)
 }
 
-// signed is an integer of 128 bits with a sign. Those of derive stay below 2^127: a sum of squares of samples below 2^64
-// times pairs below 2^42, of which those of 16 bits are at most 2^32.
+// signed is an integer of 128 bits with a sign. Those of derive stay below 2^127: a sum of squares of samples below
+// 2^64 times pairs below 2^42, of which those of 16 bits are at most 2^32.
 type signed struct {
 	hi, lo   uint64
 	negative bool

@@ -88,16 +88,16 @@ func correlationDiffers(v CorrelationValue, pairs int64, product, covariance, co
 	}
 	if v.Pairs != uint64(pairs) || !near(v.Product, product, 0) || !near(v.Covariance, covariance, correlationError) ||
 		!near(v.Coefficient, coefficient, correlationError) {
-		return fmt.Sprintf("%d pairs, %v, %v, %v, want %d, %v, %v, %v", v.Pairs, v.Product, v.Covariance, v.Coefficient, pairs,
-			product, covariance, coefficient)
+		return fmt.Sprintf("%d pairs, %v, %v, %v, want %d, %v, %v, %v", v.Pairs, v.Product, v.Covariance, v.Coefficient,
+			pairs, product, covariance, coefficient)
 	}
 	return ""
 }
 
 // sameCorrelation says whether two are the same, bit for bit.
 func sameCorrelation(a, b CorrelationValue) bool {
-	return a.Correlation == b.Correlation && correlationDiffers(a, int64(b.Pairs), b.Product, b.Covariance, b.Coefficient) == "" &&
-		math.Float64bits(a.Covariance) == math.Float64bits(b.Covariance) &&
+	return a.Correlation == b.Correlation && correlationDiffers(a, int64(b.Pairs), b.Product, b.Covariance,
+		b.Coefficient) == "" && math.Float64bits(a.Covariance) == math.Float64bits(b.Covariance) &&
 		math.Float64bits(a.Coefficient) == math.Float64bits(b.Coefficient)
 }
 
@@ -139,7 +139,8 @@ func TestCorrelations(t *testing.T) {
 				Correlation{Kind: Lagged, Offset: Offset{rng.IntN(9) - 4, rng.IntN(9) - 4}},
 				Correlation{Kind: Framed, Frame: "golden", Offset: Offset{rng.IntN(5) - 2, rng.IntN(5) - 2}})
 		}
-		r.Correlations = append(r.Correlations, Correlation{Kind: Radial, Radius: rng.IntN(5)}, Correlation{Kind: Crossed})
+		r.Correlations = append(r.Correlations, Correlation{Kind: Radial, Radius: rng.IntN(5)},
+			Correlation{Kind: Crossed})
 		set := mustSet(t, tc.regions...)
 		res, err := Reduce(context.Background(), dev, set, tc.frame, r, driver.MethodDefault)
 		if err != nil {
@@ -159,7 +160,8 @@ func TestCorrelations(t *testing.T) {
 					t.Fatalf("seed %d: %d correlations", seed, len(ch.Correlations))
 				}
 				for k, v := range ch.Correlations {
-					pairs, product, covariance, coefficient := oracleCorrelation(mask, tc.frame, golden, channels, c, v.Correlation)
+					pairs, product, covariance, coefficient := oracleCorrelation(mask, tc.frame, golden, channels, c,
+						v.Correlation)
 					if diff := correlationDiffers(v, pairs, product, covariance, coefficient); diff != "" {
 						t.Fatalf("seed %d, region %d, channel %d, %v: %s", seed, i, c, v.Correlation, diff)
 					}
@@ -181,8 +183,10 @@ func TestCorrelationComparator(t *testing.T) {
 		t.Fatal(diff)
 	}
 	for n, change := range []func(*CorrelationValue){func(v *CorrelationValue) { v.Pairs++ },
-		func(v *CorrelationValue) { v.Product *= 1 + 0x1p-52 }, func(v *CorrelationValue) { v.Covariance *= 1 + 0x1p-49 },
-		func(v *CorrelationValue) { v.Coefficient *= 1 + 0x1p-49 }, func(v *CorrelationValue) { v.Coefficient = math.NaN() }} {
+		func(v *CorrelationValue) { v.Product *= 1 + 0x1p-52 },
+		func(v *CorrelationValue) { v.Covariance *= 1 + 0x1p-49 },
+		func(v *CorrelationValue) { v.Coefficient *= 1 + 0x1p-49 },
+		func(v *CorrelationValue) { v.Coefficient = math.NaN() }} {
 		wrong := v
 		change(&wrong)
 		if correlationDiffers(wrong, 3, product, covariance, coefficient) == "" {
@@ -252,13 +256,17 @@ func TestCorrelationLimits(t *testing.T) {
 	golden.Data[0][0] ^= 1
 	frames := map[string]kernels.Picture{"golden": onDevice(t, dev, golden)}
 	square := func(name string, x, y, side float64, limits ...string) Region {
-		return Region{Name: name, Limits: limits, Rings: []Ring{{{x, y}, {x + side, y}, {x + side, y + side}, {x, y + side}}}}
+		return Region{Name: name, Limits: limits, Rings: []Ring{{{x, y}, {x + side, y}, {x + side, y + side},
+			{x, y + side}}}}
 	}
-	limits := []string{"r.autocorrelation(1,0) > -1", `r.ncc of "golden" >= 0.99`, `r.ncc of "golden" at (1, 0) >= 0.99`,
-		"g.correlation(r) < 1", "R.Autocovariance( 1 , 0 ) < 16000", "r.radial(2) in [-0.5, 0.5]",
-		`b.covariance of "golden" > -100`, `r.autocorrelation(1,0) - "b".r.autocorrelation(1,0) in [-2, 2]`, "r.covariance(b) < 9000",
+	limits := []string{"r.autocorrelation(1,0) > -1", `r.ncc of "golden" >= 0.99`,
+		`r.ncc of "golden" at (1, 0) >= 0.99`, "g.correlation(r) < 1", "R.Autocovariance( 1 , 0 ) < 16000",
+		"r.radial(2) in [-0.5, 0.5]",
+		`b.covariance of "golden" > -100`, `r.autocorrelation(1,0) - "b".r.autocorrelation(1,0) in [-2, 2]`,
+		"r.covariance(b) < 9000",
 		"r.radial(0) == 1", `NCC of "golden" at (0,0) > 0.9`}
-	set := mustSet(t, square("a", 0, 0, 6, limits...), square("b", 6, 2, 6), square("dot", 3, 8, 1, "r.autocorrelation(1,0) < 1"))
+	set := mustSet(t, square("a", 0, 0, 6, limits...), square("b", 6, 2, 6),
+		square("dot", 3, 8, 1, "r.autocorrelation(1,0) < 1"))
 	r := Reductions{Frames: frames, Correlations: []Correlation{{Kind: Lagged, Offset: Offset{1, 0}},
 		{Kind: Framed, Frame: "golden"}, {Kind: Framed, Frame: "golden", Offset: Offset{1, 0}}, {Kind: Crossed},
 		{Kind: Radial, Radius: 2}}}
@@ -280,7 +288,8 @@ func TestCorrelationLimits(t *testing.T) {
 	for c := range 3 {
 		ncc = min(ncc, of(0, c, `ncc of "golden" at (0,0)`).Coefficient)
 	}
-	for k, want := range []float64{of(0, 0, "autocorrelation(1,0)").Coefficient, of(0, 0, `ncc of "golden" at (0,0)`).Coefficient,
+	for k, want := range []float64{of(0, 0, "autocorrelation(1,0)").Coefficient,
+		of(0, 0, `ncc of "golden" at (0,0)`).Coefficient,
 		of(0, 0, `ncc of "golden" at (1,0)`).Coefficient, of(0, 1, "correlation(red)").Coefficient,
 		of(0, 0, "autocorrelation(1,0)").Covariance, of(0, 0, "radial(2)").Coefficient,
 		of(0, 2, `ncc of "golden" at (0,0)`).Covariance,
@@ -291,11 +300,13 @@ func TestCorrelationLimits(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", l.Expression, l, want)
 		}
 	}
-	if l := res.Regions[2].Limits[0]; l.Verdict != Fail || l.Measured || !strings.Contains(l.Reason, "no two pixels of the region lie so") {
+	if l := res.Regions[2].Limits[0]; l.Verdict != Fail || l.Measured ||
+		!strings.Contains(l.Reason, "no two pixels of the region lie so") {
 		t.Errorf("of one pixel: %+v", l)
 	}
 	for _, out := range []Output{{}, {Columns: true}, {Fields: FieldLimits}} {
-		none, err := Reduce(context.Background(), dev, set, f, Reductions{Frames: frames, Output: out}, driver.MethodDefault)
+		none, err := Reduce(context.Background(), dev, set, f, Reductions{Frames: frames, Output: out},
+			driver.MethodDefault)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,14 +400,15 @@ func TestBadCorrelations(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, v := res.Regions[0].Limits[0], res.Regions[0].Channels[0].Correlations[0]
-	if l.Verdict != Fail || l.Measured || !strings.Contains(l.Reason, "no frame before") || v.Pairs != 0 || !math.IsNaN(v.Product) {
+	if l.Verdict != Fail || l.Measured || !strings.Contains(l.Reason, "no frame before") || v.Pairs != 0 ||
+		!math.IsNaN(v.Product) {
 		t.Errorf("without a frame before: %+v, %d pairs", l, v.Pairs)
 	}
 	before := f
 	before.Data = [][]byte{make([]byte, 64)}
 	before.Data[0][3], f.Data[0][3] = 9, 7
-	res, err = Reduce(context.Background(), dev, set, f, Reductions{Frames: map[string]kernels.Picture{"": onDevice(t, dev, before)}},
-		driver.MethodDefault)
+	res, err = Reduce(context.Background(), dev, set, f,
+		Reductions{Frames: map[string]kernels.Picture{"": onDevice(t, dev, before)}}, driver.MethodDefault)
 	if err != nil || res.Verdict != Pass || res.Regions[0].Limits[0].Value != 1 {
 		t.Errorf("with a frame before: %+v, %v", res, err)
 	}
@@ -408,7 +420,8 @@ func TestBadCorrelations(t *testing.T) {
 	}
 	cfg.Reductions = Reductions{}
 	for _, limit := range []string{"autocorrelation(1,0) < 0.5", "radial(1) - autocorrelation(0,1) < 0.5"} {
-		_, err := mustSet(t, Region{Rings: square, Limits: []string{"mean < 3", limit}}).NewScanner(context.Background(), dev, cfg)
+		_, err := mustSet(t, Region{Rings: square, Limits: []string{"mean < 3",
+			limit}}).NewScanner(context.Background(), dev, cfg)
 		if err == nil || !strings.Contains(err.Error(), "regions[0].limits[1]") {
 			t.Errorf("a line-scan with a limit %s: %v", limit, err)
 		}

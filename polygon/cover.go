@@ -13,8 +13,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// coverSteps is how many steps (an edge that is looked at between two heights in a row) finding the shares of the pixels
-// of a set may take; some 1 s. maxCoverPixels is how many pixels boundaries may cross: 32 MiB.
+// coverSteps is how many steps (an edge that is looked at between two heights in a row) finding the shares of the
+// pixels of a set may take; some 1 s. maxCoverPixels is how many pixels boundaries may cross: 32 MiB.
 const (
 	coverSteps     = 1 << 26
 	maxCoverPixels = 1 << 22
@@ -59,8 +59,8 @@ func (s *Set) cover(ctx context.Context, onHost func(func(pause func() error) er
 	return c, err
 }
 
-// coverFraction is how many bits behind the point sums of areas have, whose unit is 1/65,536 px, and coverHeight those of
-// heights, whose unit is 1/256 px.
+// coverFraction is how many bits behind the point sums of areas have, whose unit is 1/65,536 px, and coverHeight those
+// of heights, whose unit is 1/256 px.
 const (
 	coverFraction = 24
 	coverHeight   = 32
@@ -71,8 +71,8 @@ const (
 // 2^-32 (512 + 256) / 2 < 2^-23, and is cut off, 2^-24; the heights to the left of the pixel make 2^-24 more.
 const coverError = 4
 
-// coverer finds shares, region by region. The heights of a row between which no edge begins or ends are a slab: in it, an
-// edge that does not cross another has the same regions on both sides. What lies right of it gains or loses the area
+// coverer finds shares, region by region. The heights of a row between which no edge begins or ends are a slab: in it,
+// an edge that does not cross another has the same regions on both sides. What lies right of it gains or loses the area
 // between it and the right end of the frame, which is summed up for the pixels that the edge touches and, as a height,
 // for all of those behind.
 //
@@ -166,7 +166,8 @@ func (x *coverer) region(edges []driver.Edge, fill driver.FillRule, b box) strin
 		}
 		for ; flat < len(x.flat) && x.flat[flat].Y0 < top+driver.Subpixel; flat++ {
 			e := &x.flat[flat]
-			lo, hi := max(int(min(e.X0, e.X1))>>driver.SubpixelBits, x0), min(int(max(e.X0, e.X1))>>driver.SubpixelBits, x1-1)
+			lo, hi := max(int(min(e.X0, e.X1))>>driver.SubpixelBits, x0),
+				min(int(max(e.X0, e.X1))>>driver.SubpixelBits, x1-1)
 			if lo <= hi {
 				x.touched = append(x.touched, span32{int32(lo), int32(hi)})
 			}
@@ -433,7 +434,8 @@ func (x *coverer) flush(fill driver.FillRule, y, end int) string {
 				continue
 			}
 			if len(x.out) == maxCoverPixels {
-				return fmt.Sprintf("its boundary and those of the regions before it cross more than %d pixels", maxCoverPixels)
+				return fmt.Sprintf("its boundary and those of the regions before it cross more than %d pixels",
+					maxCoverPixels)
 			}
 			x.out = append(x.out, driver.NewWeightedPixel(j, y, int32(weight)))
 		}
@@ -466,9 +468,9 @@ const (
 	coverHeightSteps   = 1024
 )
 
-// exactly is the share of pixel (j, y), from the definition, in fractions: between the heights at which anything begins,
-// ends or crosses within the pixel, what lies inside is as wide as half way between on average. It is false where that
-// takes too long.
+// exactly is the share of pixel (j, y), from the definition, in fractions: between the heights at which anything
+// begins, ends or crosses within the pixel, what lies inside is as wide as half way between on average. It is false
+// where that takes too long.
 func (x *coverer) exactly(fill driver.FillRule, j, y int) (weight int64, ok bool) {
 	l, t := int64(j)<<driver.SubpixelBits, int64(y)<<driver.SubpixelBits
 	r, b := l+driver.Subpixel, t+driver.Subpixel

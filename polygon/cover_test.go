@@ -24,7 +24,8 @@ func clippedArea(rings []Ring, px, py int) *big.Rat {
 			points = append(points, bigPoint{big.NewRat(int64(quantise(p.X)), 1), big.NewRat(int64(quantise(p.Y)), 1)})
 		}
 		for side := range 4 {
-			at := big.NewRat([]int64{int64(px) * 256, int64(px)*256 + 256, int64(py) * 256, int64(py)*256 + 256}[side], 1)
+			at := big.NewRat([]int64{int64(px) * 256, int64(px)*256 + 256, int64(py) * 256, int64(py)*256 + 256}[side],
+				1)
 			// How far inside of the side a point is.
 			inside := func(p bigPoint) *big.Rat {
 				v := p.x

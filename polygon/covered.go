@@ -14,9 +14,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// CoveredSpec asks for statistics of pixels that are weighted by fractional coverage: by the share of each pixel's square
-// that the region covers, by its fill rule, exactly and then rounded once to 1/65,536. The pixels of masks and shapes have
-// the weight 1. They are of the frame's own channels.
+// CoveredSpec asks for statistics of pixels that are weighted by fractional coverage: by the share of each pixel's
+// square that the region covers, by its fill rule, exactly and then rounded once to 1/65,536. The pixels of masks and
+// shapes have the weight 1. They are of the frame's own channels.
 type CoveredSpec struct {
 	// Histogram asks for [CoveredValue].Histogram, too, in the bins of [Reductions].Histogram.
 	Histogram bool
@@ -140,8 +140,8 @@ func (a *twiceArea) addWide(hi, lo uint64) {
 	a.hi, _ = bits.Add64(a.hi, hi, carry)
 }
 
-// weightedVariance is (n q - s^2) / n^2, correctly rounded, for weights that sum to n, weighted samples to s and weighted
-// squares to q. It is false where that is negative.
+// weightedVariance is (n q - s^2) / n^2, correctly rounded, for weights that sum to n, weighted samples to s and
+// weighted squares to q. It is false where that is negative.
 func weightedVariance(n, s uint64, q twiceArea) (float64, bool) {
 	total := wide{q.lo, q.hi}.times(wideOf(n))
 	square := wideOf(s).times(wideOf(s))
@@ -307,8 +307,9 @@ func (c *coverage) upload(q *kernels.Queue, to kernels.Buffer[byte]) (coverMemor
 // op weighs the pixels of regions of a frame; its results are the caller's to set.
 func (m *coverMemory) op(frame driver.Image, row0, first, count int) driver.MaskWeigh {
 	at := int(kernels.Bytes[driver.WeightedPixel](m.pixels))
-	return driver.MaskWeigh{Pixels: m.at.Range(0, 8*m.pixels).Slice(), Starts: m.at.Range(at, at+4*(m.regions+1)).Slice(),
-		Regions: m.regions, First: first, Count: count, Frame: frame, Row0: row0}
+	return driver.MaskWeigh{Pixels: m.at.Range(0, 8*m.pixels).Slice(),
+		Starts: m.at.Range(at, at+4*(m.regions+1)).Slice(), Regions: m.regions, First: first, Count: count,
+		Frame: frame, Row0: row0}
 }
 
 // coverRows is the range of rows in which a region with this box can cover pixels.
@@ -364,5 +365,6 @@ func (s *Set) CoverBytes(r Reductions, width, height int) int64 {
 		}
 	}
 	const growing = 2 // a slice, while it is copied to a larger one
-	return growing*8*min(n, maxCoverPixels) + int64(width)*20 + int64(len(s.edges))*int64(unsafe.Sizeof(driver.Edge{})+4)
+	return growing*8*min(n, maxCoverPixels) + int64(width)*20 +
+		int64(len(s.edges))*int64(unsafe.Sizeof(driver.Edge{})+4)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// TestSharesOfOthers: the cases of exactextract's own tests whose vertices lie on the grid, and what it expects. Its rows
-// go upwards.
+// TestSharesOfOthers: the cases of exactextract's own tests whose vertices lie on the grid, and what it expects. Its
+// rows go upwards.
 func TestSharesOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -82,7 +82,8 @@ func oracleCovered(f kernels.Picture, weights []int64, c int) (weight, sum *big.
 
 // coveredCase is a frame and regions, of which one is a mask.
 func coveredCase(g *rand.Rand, w, h int) (kernels.Picture, []Region) {
-	format := []kernels.PixelFormat{kernels.Gray8, kernels.Gray16(12), kernels.Gray16(16), kernels.RGB8, kernels.RGBA8}[g.IntN(5)]
+	format := []kernels.PixelFormat{kernels.Gray8, kernels.Gray16(12), kernels.Gray16(16), kernels.RGB8,
+		kernels.RGBA8}[g.IntN(5)]
 	f := kernels.Picture{Width: w, Height: h, Format: format, Data: [][]byte{make([]byte, w*h*format.PixelBytes())}}
 	for i := range f.Data[0] {
 		if f.Data[0][i] = byte(g.Uint32()); format.SampleBytes == 2 && format.Bits == 12 && i%2 == 1 {
@@ -142,7 +143,8 @@ func TestCovered(t *testing.T) {
 					want.Mean = nearest(new(big.Rat).SetFrac(sum, weight))
 				}
 				if count := float64(weight.Int64()) / wholePixel; region.CoveredCount != count {
-					t.Fatalf("seed %d, %s: %v pixels are covered, want %v", seed, region.Name, region.CoveredCount, count)
+					t.Fatalf("seed %d, %s: %v pixels are covered, want %v", seed, region.Name, region.CoveredCount,
+						count)
 				}
 				if fmt.Sprint(*v) != fmt.Sprint(want) {
 					t.Fatalf("seed %d, %s, %v: %v, want %v", seed, region.Name, ch.Channel, *v, want)
@@ -224,7 +226,8 @@ func sameCovered(t *testing.T, dev *kernels.Device, set *Set, f kernels.Picture,
 		var parts []*ScannedPart
 		row := f.RowBytes()
 		for y := range f.Height {
-			strip := kernels.Picture{Width: f.Width, Height: 1, Format: f.Format, Data: [][]byte{f.Data[0][y*row : (y+1)*row]}}
+			strip := kernels.Picture{Width: f.Width, Height: 1, Format: f.Format,
+				Data: [][]byte{f.Data[0][y*row : (y+1)*row]}}
 			done, err := s.Strip(t.Context(), ScanStrip{FirstLine: first + uint64(y), Frame: strip})
 			if err != nil {
 				t.Fatal(err)
@@ -254,7 +257,8 @@ func coveredParts(r *Result) (out []string) {
 // TestCoveredLimits: limits on weighted pixels, and where they can't pass.
 func TestCoveredLimits(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
-	f := kernels.Picture{Width: 4, Height: 4, Format: kernels.Gray8, Data: [][]byte{slices.Repeat([]byte{0, 100, 100, 0}, 4)}}
+	f := kernels.Picture{Width: 4, Height: 4, Format: kernels.Gray8,
+		Data: [][]byte{slices.Repeat([]byte{0, 100, 100, 0}, 4)}}
 	box := func(x0, y0, x1, y1 float64) []Ring { return []Ring{{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}} }
 	for _, c := range []struct {
 		rings  []Ring
@@ -345,12 +349,14 @@ func TestCoverBounds(t *testing.T) {
 	set := mustSet(t, Region{Name: "tangle", Rings: []Ring{r}})
 	_, err := Reduce(t.Context(), dev, set, f, Reductions{Covered: &CoveredSpec{}}, MethodDefault)
 	var bad *kernels.InvalidError
-	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "take too long") || !strings.Contains(err.Error(), "tangle") {
+	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "take too long") ||
+		!strings.Contains(err.Error(), "tangle") {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Reduce(ctx, dev, set, f, Reductions{Covered: &CoveredSpec{}}, MethodDefault); !errors.Is(err, context.Canceled) {
+	if _, err := Reduce(ctx, dev, set, f, Reductions{Covered: &CoveredSpec{}}, MethodDefault); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("error %v after the context ended", err)
 	}
 }

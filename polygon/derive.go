@@ -517,8 +517,8 @@ func (d *deriver) checkHistogram(i, c int, m *driver.MaskStats, n, sum uint64) e
 	if k := d.coding(c); k.shift > 0 {
 		// Bins are of rounded samples: each is off by half a bin at most.
 		if near := n << k.shift / 2; sum<<k.shift+near < m.Sum || m.Sum+near < sum<<k.shift {
-			return fmt.Errorf("%w: region %d, %v: the histogram's bins sum to %d, the samples to %d", ErrInconsistent, i,
-				d.channels[c], sum<<k.shift, m.Sum)
+			return fmt.Errorf("%w: region %d, %v: the histogram's bins sum to %d, the samples to %d", ErrInconsistent,
+				i, d.channels[c], sum<<k.shift, m.Sum)
 		}
 		return nil
 	}
@@ -544,8 +544,8 @@ func (d *deriver) pairsOf(s *scratch, i, c int, to *ChannelStatistics, m *driver
 	}
 	for k := range s.textures {
 		if t := &s.textures[k]; t.Pairs > m.Count {
-			return fmt.Errorf("%w: region %d, %v: %d pairs at %v of %d pixels", ErrInconsistent, i, d.channels[c], t.Pairs,
-				t.Offset, m.Count)
+			return fmt.Errorf("%w: region %d, %v: %d pairs at %v of %d pixels", ErrInconsistent, i, d.channels[c],
+				t.Pairs, t.Offset, m.Count)
 		}
 	}
 	if to.Textures == nil { // of limits alone, or for columns
@@ -561,14 +561,15 @@ func (d *deriver) pairsOf(s *scratch, i, c int, to *ChannelStatistics, m *driver
 }
 
 // correlatedOf derives the correlations of channel c of region i, into the channel those that were asked for.
-func (d *deriver) correlatedOf(s *scratch, i, c int, to *ChannelStatistics, m *driver.MaskStats, from pairSource) error {
+func (d *deriver) correlatedOf(s *scratch, i, c int, to *ChannelStatistics, m *driver.MaskStats,
+	from pairSource) error {
 	s.correlations = grow(s.correlations, len(d.correlations))
 	d.correlationsOf(s.correlations, from, c)
 	for k := range s.correlations {
 		v := &s.correlations[k]
 		if n := uint64(max(1, ringLags(v.Radius))); v.Pairs > m.Count*n {
-			return fmt.Errorf("%w: region %d, %v: %d pairs of %v in %d pixels", ErrInconsistent, i, d.channels[c], v.Pairs,
-				v.Correlation, m.Count)
+			return fmt.Errorf("%w: region %d, %v: %d pairs of %v in %d pixels", ErrInconsistent, i, d.channels[c],
+				v.Pairs, v.Correlation, m.Count)
 		}
 	}
 	copy(to.Correlations, s.correlations) // none where they are of limits alone, or for columns
@@ -804,7 +805,8 @@ func (d *deriver) finish() {
 		for n := range d.set.between {
 			if b := &d.set.between[n]; b.over {
 				l := d.set.Limits(b.region)[b.limit]
-				d.put(b.region, b.limit, LimitResult{Expression: l.expr, Verdict: Fail, Reason: l.spelled + ": " + alone})
+				d.put(b.region, b.limit, LimitResult{Expression: l.expr, Verdict: Fail, Reason: l.spelled + ": " +
+					alone})
 			}
 		}
 	}

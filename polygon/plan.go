@@ -183,7 +183,8 @@ func (p *plan) checkLimits() error {
 		return l.toothless(most, pixels, format) != ""
 	})
 	kept := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
-		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered()) && spaceOf(l.channel) != 0 && p.own >= 3
+		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered()) && spaceOf(l.channel) != 0 &&
+			p.own >= 3
 	})
 	if !missing && !toothless && !kept {
 		return nil
@@ -206,7 +207,8 @@ func (p *plan) checkLimits() error {
 			} else if l.quantity.covered() && l.channel == Gray && p.own >= 3 {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
 					"covered pixels are of the frame's own channels (%s)", p.frame.Format)
-			} else if l.quantity.distance() && spaceOf(l.channel) != 0 && p.own >= 3 && p.set.references[i].kept != nil {
+			} else if l.quantity.distance() && spaceOf(l.channel) != 0 && p.own >= 3 &&
+				p.set.references[i].kept != nil {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
 					"the reference's counts are of the frame's own channels: compare %v with another region", l.channel)
 			} else if why := l.toothless(most, p.set.mostPixels(i), format); why != "" {

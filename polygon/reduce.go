@@ -159,7 +159,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	}
 
 	work := intake.Work()
-	work += d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes()) * (int64(1+len(d.offsets)) + d.correlationWork())
+	work += d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes()) * (int64(1+len(d.offsets)) +
+		d.correlationWork())
 	if found != nil {
 		work += int64(1+len(d.blobSteps)) * d.set.work(0, n, d.frame.Width, y0, y1, 1)
 	}
@@ -265,7 +266,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 				}
 			}
 			if clen > 0 {
-				if err := d.correlate(q, correlates, prepared, room, op.Frame.Data, first, count, sums, host.sums); err != nil {
+				if err := d.correlate(q, correlates, prepared, room, op.Frame.Data, first, count, sums,
+					host.sums); err != nil {
 					return err
 				}
 			}

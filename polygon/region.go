@@ -42,11 +42,12 @@ type Region struct {
 	// Rings, at least one. Coordinates are in pixels, |v| < 2^22.
 	Rings []Ring
 	Fill  FillRule
-	// Mask, unless it is nil, has the pixels instead of rings: in row-major order, no two of its runs touching in a row,
+	// Mask, unless it is nil, has the pixels instead of rings: in row-major order, no two of its runs touching in a
+	// row,
 	// |v| < 2^22. It may have none. See [MaskOf].
 	Mask []Run
-	// Shape, unless it is empty, says what the region is made of, instead of rings and a mask: other regions of the list,
-	// circles and rectangles, moved and combined, such as
+	// Shape, unless it is empty, says what the region is made of, instead of rings and a mask: other regions of the
+	// list, circles and rectangles, moved and combined, such as
 	//
 	//	band of "U7" inwards 4 px
 	//
@@ -79,9 +80,9 @@ type Bounds struct {
 	MaxVertices int
 	// MaxRegionVertices of one region; default 1,048,576.
 	MaxRegionVertices int
-	// Memory, unless nil, is asked for room before shapes take so many more bytes, and told of a negative number when they
-	// need less; and for what the limits of each region are compiled to. An error of it ends [NewSet], and is returned as it
-	// is.
+	// Memory, unless nil, is asked for room before shapes take so many more bytes, and told of a negative number when
+	// they need less; and for what the limits of each region are compiled to. An error of it ends [NewSet], and is
+	// returned as it is.
 	Memory func(bytes int64) error
 }
 

@@ -51,8 +51,9 @@ type RegionResult struct {
 	// asked for, and there are pixels. Correctly rounded.
 	Centroid    Point
 	HasCentroid bool
-	// CoveredCount is the sum of the weights that fractional coverage gives the pixels inside the frame: the region's area
-	// there, in pixels, but for the rounding of weights. A whole number of 1/65,536. 0 unless [Reductions.Covered] asked.
+	// CoveredCount is the sum of the weights that fractional coverage gives the pixels inside the frame: the region's
+	// area there, in pixels, but for the rounding of weights. A whole number of 1/65,536. 0 unless [Reductions.Covered]
+	// asked.
 	CoveredCount float64
 	// Channels in the order R, G, B, A.
 	Channels []ChannelStatistics

@@ -92,8 +92,8 @@ func (s *Scale) convert(q quantity, v float64) float64 {
 	return v
 }
 
-// pixels is a number of mm in pixels, of a kind that shapeParser.measure knows: the exact number of the decimals, rounded
-// once to float64.
+// pixels is a number of mm in pixels, of a kind that shapeParser.measure knows: the exact number of the decimals,
+// rounded once to float64.
 func (s *Scale) pixels(kind byte, mm float64) float64 {
 	each, from := s.X, 0.0
 	switch kind {

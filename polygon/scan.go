@@ -18,9 +18,9 @@ import (
 
 // ScanConfig says what a [Scanner] does with the lines of a camera.
 type ScanConfig struct {
-	// Width of a line, in pixels, their format, and how they are sent. Bayer is of frames, whose first line a part begins
-	// with: a strip's lines are all of one part, which has to be whole, and no other strip has lines beside them, on
-	// which their colours would depend.
+	// Width of a line, in pixels, their format, and how they are sent. Bayer is of frames, whose first line a part
+	// begins with: a strip's lines are all of one part, which has to be whole, and no other strip has lines beside
+	// them, on which their colours would depend.
 	Width  int
 	Format kernels.PixelFormat
 	Coding kernels.Coding
@@ -153,8 +153,8 @@ type ScannedPart struct {
 	// Err is what [Reduce] returns for the part's pixels: an [*kernels.InvalidError] for a 16-bit sample beyond the
 	// format's bits, or [ErrInconsistent].
 	Err error
-	// MissingLines is how many lines the regions need, or the part where it has to be whole, that did not come; the result
-	// is of the others.
+	// MissingLines is how many lines the regions need, or the part where it has to be whole, that did not come; the
+	// result is of the others.
 	MissingLines int
 }
 
@@ -197,7 +197,8 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	if err := c.measure(ctx, dev); err != nil {
 		return nil, err
 	}
-	c.align = max(driver.Align/gcd(driver.Align, len(p.channels)*int(statsSize)), driver.Align/gcd(driver.Align, p.own*weightsSize))
+	c.align = max(driver.Align/gcd(driver.Align, len(p.channels)*int(statsSize)),
+		driver.Align/gcd(driver.Align, p.own*weightsSize))
 	if err := c.Reset(ctx, dev); err != nil {
 		return nil, err
 	}
@@ -376,7 +377,8 @@ func (c *Scanner) newSums() (*sums, error) {
 	}
 	a := &sums{stats: stats}
 	if c.what&driver.MaskHistogram != 0 {
-		if a.hist, err = kernels.AllocPersistent[uint32](c.dev, n*c.frame.Format.Levels(), "line-scan sums"); err != nil {
+		if a.hist, err = kernels.AllocPersistent[uint32](c.dev, n*c.frame.Format.Levels(),
+			"line-scan sums"); err != nil {
 			stats.Free()
 			return nil, err
 		}
@@ -511,7 +513,8 @@ func (c *Scanner) checkStrip(s *ScanStrip) error {
 			continue
 		}
 		if of++; of > 1 || to-from != f.Height {
-			return invalid(path{"first_line"}, s.FirstLine, "and the lines after it must be of one part: %v is of frames", f.Coding)
+			return invalid(path{"first_line"}, s.FirstLine,
+				"and the lines after it must be of one part: %v is of frames", f.Coding)
 		}
 		if p.have.overlaps(from-margin, to+margin) {
 			return invalid(path{"first_line"}, s.FirstLine,
@@ -687,7 +690,8 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 				src.Data, src.Stride = pixels.Slice(), stride
 				op := &driver.Develop{
 					Src: src, Row0: y0,
-					Dst: driver.Image{Data: to.Slice(), Width: c.width, Height: rows, Stride: made / rows, Format: c.frame.Format},
+					Dst: driver.Image{Data: to.Slice(), Width: c.width, Height: rows, Stride: made / rows,
+						Format: c.frame.Format},
 				}
 				var count kernels.Buffer[uint32]
 				if src.Coding.Checked() {
@@ -731,8 +735,8 @@ func (c *Scanner) developed(lines int) int {
 	return (c.width*c.frame.Format.PixelBytes() + driver.Align - 1) / driver.Align * driver.Align * lines
 }
 
-// pieces are the rows of the strip that are needed, from y0 on, with those that these depend on, and their bytes. src is
-// what they are uploaded as.
+// pieces are the rows of the strip that are needed, from y0 on, with those that these depend on, and their bytes. src
+// is what they are uploaded as.
 func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0, rows int, src driver.RawImage) {
 	if len(c.steps) == 0 {
 		return nil, 0, 0, 0, src

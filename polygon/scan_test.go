@@ -490,8 +490,8 @@ func TestScanWhole(t *testing.T) {
 			for line := range 11 {
 				var parts []*ScannedPart
 				if line < 10 && (line < c.lost.from || line >= c.lost.to) {
-					parts, err = scan.Strip(t.Context(), ScanStrip{FirstLine: uint64(line), Frame: noise(8, 1, driver.Gray8),
-						Settled: uint64(line) + 1})
+					parts, err = scan.Strip(t.Context(),
+						ScanStrip{FirstLine: uint64(line), Frame: noise(8, 1, driver.Gray8), Settled: uint64(line) + 1})
 				} else if line == 10 {
 					parts, err = scan.Settle(t.Context(), 10)
 				}
@@ -511,7 +511,8 @@ func TestScanWhole(t *testing.T) {
 				}
 			}
 			if part.MissingLines != c.missing || part.Result.Verdict != c.verdict {
-				t.Errorf("lacks %d lines, %v; want %d, %v", part.MissingLines, part.Result.Verdict, c.missing, c.verdict)
+				t.Errorf("lacks %d lines, %v; want %d, %v", part.MissingLines, part.Result.Verdict, c.missing,
+					c.verdict)
 			}
 		})
 	}

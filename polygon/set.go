@@ -95,7 +95,8 @@ func (s *Set) Bytes() int64 {
 	for i := range s.references {
 		n += int64(unsafe.Sizeof(s.references[i]))
 		for _, d := range s.references[i].kept {
-			n += int64(cap(d.values))*int64(unsafe.Sizeof(d.mode)) + int64(cap(d.cumulative))*int64(unsafe.Sizeof(uint64(0)))
+			n += int64(cap(d.values))*int64(unsafe.Sizeof(d.mode)) +
+				int64(cap(d.cumulative))*int64(unsafe.Sizeof(uint64(0)))
 		}
 	}
 	each := unsafe.Sizeof("") + unsafe.Sizeof(driver.Region{}) + unsafe.Sizeof(box{}) + unsafe.Sizeof(float64(0))

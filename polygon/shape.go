@@ -46,7 +46,8 @@ type shapeNode struct {
 	name string
 	set  SetOp
 	args []*shapeNode
-	// nums are coordinates and lengths in pixels, and degrees; of shapeArray the numbers of columns and rows, and dx, dy.
+	// nums are coordinates and lengths in pixels, and degrees; of shapeArray the numbers of columns and rows, and dx,
+	// dy.
 	nums []float64
 	by   affine // of shapeMap
 }
@@ -344,8 +345,10 @@ func (p *shapeParser) array(n *shapeNode) error {
 	if err != nil {
 		return err
 	}
-	if columns != math.Trunc(columns) || rows != math.Trunc(rows) || columns < 1 || rows < 1 || columns*rows > maxArray {
-		return p.failAt(at, "%v by %v copies: must be whole numbers from 1, and %d copies at most", columns, rows, maxArray)
+	if columns != math.Trunc(columns) || rows != math.Trunc(rows) || columns < 1 || rows < 1 ||
+		columns*rows > maxArray {
+		return p.failAt(at, "%v by %v copies: must be whole numbers from 1, and %d copies at most", columns, rows,
+			maxArray)
 	}
 	if !p.word("every") {
 		return p.fail("every")
@@ -427,8 +430,8 @@ func (p *shapeParser) measure(what string, kind byte) (float64, error) {
 		case p.scale == nil:
 			return 0, p.failAt(unit, "the regions have no scale, and mm needs one")
 		case kind == 'r' && p.scale.X != p.scale.Y:
-			return 0, p.failAt(unit, "pixels are %v by %v mm, and a length in all directions in mm needs square ones", p.scale.X,
-				p.scale.Y)
+			return 0, p.failAt(unit, "pixels are %v by %v mm, and a length in all directions in mm needs square ones",
+				p.scale.X, p.scale.Y)
 		case err == nil:
 			v = p.scale.pixels(kind, v)
 		}
@@ -450,15 +453,16 @@ func (p *shapeParser) checkNumbers(n *shapeNode) error {
 		}
 	case shapeRing, shapeSector:
 		if v[2] < 0 || v[3] < v[2] {
-			why = fmt.Sprintf("radii of %v and %v: must be 0 or more, and the second no less than the first", v[2], v[3])
+			why = fmt.Sprintf("radii of %v and %v: must be 0 or more, and the second no less than the first", v[2],
+				v[3])
 		}
 		if n.op == shapeSector && !(v[5] > v[4] && v[5]-v[4] <= 360) {
 			why = fmt.Sprintf("from %v to %v degrees: must be 0 to 360 degrees, and not none", v[4], v[5])
 		}
 	case shapeRect:
 		if v[2] < v[0] || v[3] < v[1] {
-			why = fmt.Sprintf("corners (%v, %v) and (%v, %v): the second must lie right of the first and below it", v[0],
-				v[1], v[2], v[3])
+			why = fmt.Sprintf("corners (%v, %v) and (%v, %v): the second must lie right of the first and below it",
+				v[0], v[1], v[2], v[3])
 		} else if len(v) == 5 && !(v[4] >= 0 && 2*v[4] <= min(v[2]-v[0], v[3]-v[1])) {
 			why = fmt.Sprintf("a radius of %v: must be 0 to half of the shorter side", v[4])
 		}

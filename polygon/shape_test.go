@@ -230,7 +230,8 @@ func TestMaps(t *testing.T) {
 			return out
 		}
 		for text, to := range maps {
-			for what, op := range map[string]string{"+": `("a" + "b")`, "-": `("a" - "b")`, "and": `("a" and "b")`, "xor": `("a" xor "b")`} {
+			for what, op := range map[string]string{"+": `("a" + "b")`, "-": `("a" - "b")`, "and": `("a" and "b")`,
+				"xor": `("a" xor "b")`} {
 				got := pixelsOf(t, a, b, Region{Shape: fmt.Sprintf(text, op)})
 				want := pixelsOf(t, mapped(a, to), mapped(b, to), Region{Shape: fmt.Sprintf(`"a" %s "b"`, what)})
 				if !slices.Equal(got, want) {
@@ -239,7 +240,9 @@ func TestMaps(t *testing.T) {
 			}
 			one := pixelsOf(t, a, Region{Shape: fmt.Sprintf(text, `"a"`)})
 			drawn := rasterOf(t, openOnce(t), mustSet(t, mapped(a, to)), shapeSide, shapeSide, driver.MethodDefault)
-			if want := where(func(x2, y2 int) bool { return drawn.Data[0][y2/2*shapeSide+x2/2] != 0 }); !slices.Equal(one, want) {
+			if want := where(func(x2, y2 int) bool {
+				return drawn.Data[0][y2/2*shapeSide+x2/2] != 0
+			}); !slices.Equal(one, want) {
 				t.Fatalf("%s of %v: %v, want %v", text, a, one, want)
 			}
 		}
@@ -281,7 +284,8 @@ func TestMaps(t *testing.T) {
 			`rect(1,9,3,12) + rect(6.5,9,8.5,12) + rect(12,9,14,12)`,
 		`turn of rect(10, 10, 20, 20) by 45 about (15, 15)`: `turn of rect(10, 10, 20, 20) by 225 about (15, 15)`,
 	} {
-		if got, want := pixelsOf(t, Region{Shape: text}), pixelsOf(t, Region{Shape: same}); !slices.Equal(got, want) || len(got) == 0 {
+		if got, want := pixelsOf(t, Region{Shape: text}), pixelsOf(t, Region{Shape: same}); !slices.Equal(got, want) ||
+			len(got) == 0 {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
@@ -308,7 +312,8 @@ func TestShapeIsReduced(t *testing.T) {
 	for i := range frame.Data[0] {
 		frame.Data[0][i] = byte(i)
 	}
-	shape := Region{Name: "band", Shape: `band of "U7" inwards 2 px - "hole"`, Limits: []string{"coverage == 1", "count > 3"}}
+	shape := Region{Name: "band", Shape: `band of "U7" inwards 2 px - "hole"`,
+		Limits: []string{"coverage == 1", "count > 3"}}
 	box := Region{Name: "U7", Rings: []Ring{{{4, 3}, {30, 3}, {30, 20}, {4, 20}}}}
 	hole := Region{Name: "hole", Shape: `circle(4, 3, 5)`}
 	set := mustSet(t, shape, box, hole)
@@ -321,7 +326,8 @@ func TestShapeIsReduced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprintf("%+v", got.Regions) != fmt.Sprintf("%+v", want.Regions) || got.Verdict != Pass || got.Regions[0].Count == 0 {
+	if fmt.Sprintf("%+v", got.Regions) != fmt.Sprintf("%+v", want.Regions) || got.Verdict != Pass ||
+		got.Regions[0].Count == 0 {
 		t.Errorf("%+v, want %+v", got.Regions, want.Regions)
 	}
 	if set.Pixels(1) != nil || set.Vertices() != 4+len(set.Pixels(0))+len(set.Pixels(2)) {
@@ -369,13 +375,14 @@ func TestShapesRefuse(t *testing.T) {
 		{strings.Repeat(" ", MaxShape+1), "column 4097: the shape has 4097 bytes: the limit is 4096"},
 		{`circle(1,2,3) + "s"`, `column 17: "s" is made of itself`},
 		{`outset of "far" by 3`, "the distance reaches beyond 4194304 px from 0"},
-		{`array of (outset of rect(0,0,5000,5000) by 4000) 200 by 200 every (1, 1)`, "the shapes of the set take too long"},
+		{`array of (outset of rect(0,0,5000,5000) by 4000) 200 by 200 every (1, 1)`,
+			"the shapes of the set take too long"},
 		{`inset of "wide" by 1`, "rows of pixels are too many: the limit is 1048576"},
 	} {
 		far := Region{Name: "far", Mask: []Run{{Y: 4194301, X1: 2}}}
 		wide := Region{Name: "wide", Mask: []Run{{Y: -4194000, X1: 2}, {Y: 4194301, X1: 2}}}
-		_, err := NewSet([]Region{box, mask, {Name: "twice", Mask: mask.Mask}, {Name: "twice", Mask: mask.Mask}, far, wide,
-			{Name: "s", Shape: c.shape}}, Bounds{})
+		_, err := NewSet([]Region{box, mask, {Name: "twice", Mask: mask.Mask}, {Name: "twice", Mask: mask.Mask}, far,
+			wide, {Name: "s", Shape: c.shape}}, Bounds{})
 		var invalid *kernels.InvalidError
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) ||
 			!strings.HasPrefix(invalid.Violations[0].Path.String(), "regions[6].shape") {
@@ -407,7 +414,8 @@ func TestShapesRefuse(t *testing.T) {
 		t.Errorf("a chain of 67 regions: %v", err)
 	}
 	both := Region{Shape: `circle(1, 2, 3)`, Mask: mask.Mask}
-	if _, err := NewSet([]Region{both}, Bounds{}); err == nil || !strings.Contains(err.Error(), "a region has one of them") {
+	if _, err := NewSet([]Region{both}, Bounds{}); err == nil ||
+		!strings.Contains(err.Error(), "a region has one of them") {
 		t.Errorf("a shape and a mask: %v", err)
 	}
 	few := Bounds{MaxVertices: 9, MaxRegionVertices: 6}
@@ -416,7 +424,8 @@ func TestShapesRefuse(t *testing.T) {
 		`array of rect(0,0,1,1) 4 by 2 every (2, 3)`: "8 runs of pixels are too many: the limit is 6",
 		`rect(0, 0, 1, 6)`:                           "10 vertices and runs up to here are too many: the limit is 9",
 	} {
-		_, err := NewSet([]Region{{Mask: []Run{{X1: 1}, {Y: 1, X1: 1}, {Y: 2, X1: 1}, {Y: 3, X1: 1}}}, {Shape: shape}}, few)
+		_, err := NewSet([]Region{{Mask: []Run{{X1: 1}, {Y: 1, X1: 1}, {Y: 2, X1: 1}, {Y: 3, X1: 1}}}, {Shape: shape}},
+			few)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", shape, err, want)
 		}
@@ -434,8 +443,8 @@ func TestShapesRefuse(t *testing.T) {
 	}
 }
 
-// TestShapesInMillimetres: shapes in mm have the pixels of those in pixels, by the scale and its origin, of the decimals as
-// they are written.
+// TestShapesInMillimetres: shapes in mm have the pixels of those in pixels, by the scale and its origin, of the
+// decimals as they are written.
 func TestShapesInMillimetres(t *testing.T) {
 	square, oblong := &Scale{X: 0.1, Y: 0.1, Origin: Point{12, 40}}, &Scale{X: 0.05, Y: 0.04, Origin: Point{-3.5, 8}}
 	base := Region{Name: "a", Rings: []Ring{{{20, 50}, {60, 50}, {60, 90}, {20, 90}}}}
@@ -495,14 +504,15 @@ func FuzzRegionShape(f *testing.F) {
 	for _, s := range []string{
 		`band of "U7" inwards 4 px`, `"U7" - "m" xor circle(3, 4, 5) and rect(0,0,9,9,2)`,
 		`array of (turn of sector(9,9,2,7,-30,200) by 37.5 about (1,2)) 3 by 2 every (4.5, 9)`,
-		`inset of mirror of "m" at x 3.5 by 1.5`, `map of "U7" by (1, 0.5, 0, -0.25, 1, 3)`, `outset of "s" by 1`, `(((`, ``,
+		`inset of mirror of "m" at x 3.5 by 1.5`, `map of "U7" by (1, 0.5, 0, -0.25, 1, 3)`, `outset of "s" by 1`,
+		`(((`, ``,
 		`circle(3 mm, 1e-9mm, 0.3 mm) - move of "U7" by (1 px, -0.5 mm)`, `circle(1e308 mm, 1e-320 mm, 1)`,
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		regions := []Region{{Name: "U7", Rings: []Ring{{{1, 1}, {20, 2}, {15, 19}}}}, {Name: "m", Mask: []Run{{Y: 3, X0: 2, X1: 9}}},
-			{Name: "s", Shape: text}}
+		regions := []Region{{Name: "U7", Rings: []Ring{{{1, 1}, {20, 2}, {15, 19}}}},
+			{Name: "m", Mask: []Run{{Y: 3, X0: 2, X1: 9}}}, {Name: "s", Shape: text}}
 		set, err := NewSetInPieces(regions, &Scale{X: 0.1, Y: 0.1, Origin: Point{1, 2}},
 			Bounds{MaxRegions: 9, MaxVertices: 4000, MaxRegionVertices: 3000}, nil)
 		if err != nil {

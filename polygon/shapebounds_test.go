@@ -52,12 +52,14 @@ func heavyRegions(shape string) []Region {
 // heeded at any time.
 func TestShapesLetOthersGoFirst(t *testing.T) {
 	alone := 0
-	if _, err := NewSetInPieces(heavyRegions(`circle(0, 0, 1)`), nil, Bounds{}, func() error { alone++; return nil }); err != nil {
+	if _, err := NewSetInPieces(heavyRegions(`circle(0, 0, 1)`), nil, Bounds{},
+		func() error { alone++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for name, shape := range heavy {
 		all := 0
-		if _, err := NewSetInPieces(heavyRegions(shape), nil, Bounds{}, func() error { all++; return nil }); err != nil {
+		if _, err := NewSetInPieces(heavyRegions(shape), nil, Bounds{},
+			func() error { all++; return nil }); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if least := alone + 100; all < least { // 300,000 runs or more, in pieces of 2,048 or less
@@ -79,7 +81,8 @@ func TestShapesLetOthersGoFirst(t *testing.T) {
 	}
 }
 
-// TestShapesAskForMemory: shapes ask before they take memory, take no more than they ask for, and keep what the set has.
+// TestShapesAskForMemory: shapes ask before they take memory, take no more than they ask for, and keep what the set
+// has.
 func TestShapesAskForMemory(t *testing.T) {
 	for name, shape := range map[string]string{
 		"a board's holes":    `array of circle(30, 30, 20) 80 by 80 every (60, 60)`,
@@ -133,8 +136,8 @@ func TestShapesAskForMemory(t *testing.T) {
 	}
 }
 
-// TestShapesHoldFewRuns: what shapes hold at a time is bounded, whatever they come to; small sets have the bound of large
-// ones.
+// TestShapesHoldFewRuns: what shapes hold at a time is bounded, whatever they come to; small sets have the bound of
+// large ones.
 func TestShapesHoldFewRuns(t *testing.T) {
 	circles := slices.Repeat([]string{"circle(0, 0, 500000)"}, 30)
 	nested := strings.Join(circles, " - (") + strings.Repeat(")", len(circles)-1)
@@ -168,8 +171,8 @@ func TestShapesInBuffers(t *testing.T) {
 		}
 		draw = func(depth int) string {
 			if depth == 0 || rng.IntN(8) == 0 {
-				text := fmt.Sprintf([]string{"circle(%v, %v, %v)", "ring(%v, %v, 2, %v)", "sector(%v, %v, 1, %v, 30, 300)",
-					"turn of rect(3, 3, 20, 15, 3) by 30 about (%v, %v) - circle(9, 9, %v)"}[rng.IntN(4)], rng.IntN(40), rng.IntN(40),
+				text := fmt.Sprintf([]string{"circle(%v, %v, %v)", "ring(%v, %v, 2, %v)",
+					"sector(%v, %v, 1, %v, 30, 300)", "turn of rect(3, 3, 20, 15, 3) by 30 about (%v, %v) - circle(9, 9, %v)"}[rng.IntN(4)], rng.IntN(40), rng.IntN(40),
 					2+rng.IntN(12))
 				add(text)
 				return "(" + text + ")"
@@ -205,7 +208,8 @@ func TestLimitsAskForMemory(t *testing.T) {
 		for i := range list {
 			list[i].Rings = box4(0)
 			for k := range limits {
-				list[i].Limits = append(list[i].Limits, fmt.Sprintf("mean < %d.5", k+1), fmt.Sprintf(`mean - min < %d`, k+1))
+				list[i].Limits = append(list[i].Limits, fmt.Sprintf("mean < %d.5", k+1),
+					fmt.Sprintf(`mean - min < %d`, k+1))
 			}
 		}
 		set, err := NewSet(list, Bounds{Memory: func(n int64) error { asked += n; return nil }})

@@ -17,7 +17,8 @@ import (
 // may take; some 0.5 s.
 const shapeSteps = 1 << 26
 
-// shapeRuns is how many runs the shapes of a set may hold at a time, beside as many as all regions may have: some 100 MB.
+// shapeRuns is how many runs the shapes of a set may hold at a time, beside as many as all regions may have: some 100
+// MB.
 const shapeRuns = 8 << 20
 
 // shaper finds the pixels of the regions of a set that have shapes.
@@ -36,8 +37,8 @@ type shaper struct {
 
 	// Runs that there is room for, the most there was, which memory was asked for, and what the set has of them.
 	held, asked, kept int
-	// Buffers that are in use, by their first runs, and those that are not, by the logarithm of their capacity. Shapes are
-	// combined in them over and over, so that what is held is all that is allocated.
+	// Buffers that are in use, by their first runs, and those that are not, by the logarithm of their capacity. Shapes
+	// are combined in them over and over, so that what is held is all that is allocated.
 	used map[*Run]bool
 	free [32][][]Run
 }
@@ -58,7 +59,8 @@ func wrong(n *shapeNode, format string, args ...any) error {
 // addShapes finds the pixels of the regions with shapes. It returns an error of pace alone.
 func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, pace *pacer) error {
 	e := shaper{regions: regions, set: s, bounds: b, scale: s.scale, named: map[string]int{},
-		done: make([]bool, len(regions)), most: b.MaxRegionVertices, steps: shapeSteps, pace: pace, used: map[*Run]bool{}}
+		done: make([]bool, len(regions)), most: b.MaxRegionVertices, steps: shapeSteps, pace: pace,
+		used: map[*Run]bool{}}
 	if e.scale != nil && e.scale.of == nil {
 		e.scale = &Scale{X: 1, Y: 1} // what is wrong with the set's own is in bad
 	}
@@ -112,7 +114,8 @@ func (e *shaper) hold(n *shapeNode, runs int) error {
 		}
 	}
 	if e.held+runs > most {
-		return wrong(n, "takes memory for %d runs of pixels at a time: the limit is %d in all regions together", e.held+runs, most)
+		return wrong(n, "takes memory for %d runs of pixels at a time: the limit is %d in all regions together", e.held+
+			runs, most)
 	}
 	e.held += runs
 	if more := e.held - e.asked; more > 0 {
@@ -158,8 +161,8 @@ func (e *shaper) release(masks ...[]Run) {
 func (e *shaper) keep(i int, n *shapeNode, mask []Run) error {
 	s := e.set
 	if s.vertices += len(mask); s.vertices > e.bounds.MaxVertices {
-		return fmt.Errorf("%d vertices and runs up to here are too many: the limit is %d in all regions together", s.vertices,
-			e.bounds.MaxVertices)
+		return fmt.Errorf("%d vertices and runs up to here are too many: the limit is %d in all regions together",
+			s.vertices, e.bounds.MaxVertices)
 	}
 	if need := len(s.runs) + len(mask); need > cap(s.runs) {
 		more := max(need, cap(s.runs)+cap(s.runs)/4)
@@ -219,7 +222,8 @@ func (e *shaper) region(i int, from *shapeNode, m affine) ([]Run, error) {
 			return nil, &shapeError{from.at, why + "itself", true}
 		}
 		if len(e.within) >= maxShapeDepth {
-			return nil, &shapeError{from.at, fmt.Sprintf("regions are made of one another through more than %d", maxShapeDepth), true}
+			return nil, &shapeError{from.at, fmt.Sprintf("regions are made of one another through more than %d",
+				maxShapeDepth), true}
 		}
 		node, err := parseShape(r.Shape, e.scale)
 		if err != nil { // it was parsed before
@@ -438,7 +442,8 @@ func (e *shaper) transposed(n *shapeNode, mask []Run) ([]Run, error) {
 					from, to = to, from
 				}
 				if inAbove != inBelow && since != x {
-					edges = append(edges, driver.Edge{X0: y * driver.Subpixel, Y0: to, X1: y * driver.Subpixel, Y1: from})
+					edges = append(edges, driver.Edge{X0: y * driver.Subpixel, Y0: to, X1: y * driver.Subpixel,
+						Y1: from})
 				}
 				since = x
 			})

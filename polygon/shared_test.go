@@ -213,7 +213,8 @@ func TestOracleSample(t *testing.T) {
 						t.Errorf("%s: histogram %v, want %v", name, g.Histogram.Counts, w.Hist)
 					}
 					if w.Count == 0 {
-						if g.Has&^(Count|Sum|SumOfSquares|Distinct|Histogram|Cumulative) != 0 || w.Mean != nil || w.Min != nil {
+						if g.Has&^(Count|Sum|SumOfSquares|Distinct|Histogram|Cumulative) != 0 || w.Mean != nil ||
+							w.Min != nil {
 							t.Errorf("%s: has %v without pixels", name, g.Has)
 						}
 						continue
@@ -345,8 +346,8 @@ func TestSharedPolygons(t *testing.T) {
 					}
 					for x, in := range oracleRow(rings, NonZero, y, 0, s.width) {
 						if (one.Data[0][y*s.width+x] == 255) != in {
-							t.Fatalf("%s: pixel (%d, %d) is %d, want %v", s.regions[i].Name, x, y, one.Data[0][y*s.width+x],
-								in)
+							t.Fatalf("%s: pixel (%d, %d) is %d, want %v", s.regions[i].Name, x, y,
+								one.Data[0][y*s.width+x], in)
 						}
 					}
 				}
@@ -392,16 +393,17 @@ func TestStatesPartition(t *testing.T) {
 	}
 }
 
-// TestSharedCorrelations compares correlations of real boards, with their golden pictures, with sums over all pixels, and
-// looks at what they should say: the first board resembles its golden picture most where that lies. The other one and its
-// picture are some pixels apart.
+// TestSharedCorrelations compares correlations of real boards, with their golden pictures, with sums over all pixels,
+// and looks at what they should say: the first board resembles its golden picture most where that lies. The other one
+// and its picture are some pixels apart.
 func TestSharedCorrelations(t *testing.T) {
 	dev := openCPU(t, kernels.Config{MemoryBytes: 256 << 20})
 	for i, name := range []string{"deeppcb_00041007", "deeppcb_12100007"} {
 		board := sharedFrame(t, "images", "pcb", name+"_test.jpg")
 		golden := sharedFrame(t, "images", "pcb", name+"_temp.jpg")
 		w, h := float64(board.Width), float64(board.Height)
-		region := Region{Name: "board", Rings: []Ring{{{w * 0.1, h * 0.2}, {w * 0.9, h * 0.05}, {w * 0.8, h * 0.95}, {w * 0.3, h * 0.7}}},
+		region := Region{Name: "board", Rings: []Ring{{{w * 0.1, h * 0.2}, {w * 0.9, h * 0.05}, {w * 0.8, h * 0.95},
+			{w * 0.3, h * 0.7}}},
 			Limits: []string{`ncc of "golden" >= 0.8`}}
 		r := Reductions{Frames: map[string]kernels.Picture{"golden": golden}, Correlations: []Correlation{
 			{Kind: Framed, Frame: "golden"}, {Kind: Framed, Frame: "golden", Offset: Offset{5, -3}},
@@ -410,8 +412,8 @@ func TestSharedCorrelations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mask, err := Rasterize(context.Background(), dev, mustSet(t, region), board.Width, board.Height, driver.RasterMask,
-			driver.MethodDefault)
+		mask, err := Rasterize(context.Background(), dev, mustSet(t, region), board.Width, board.Height,
+			driver.RasterMask, driver.MethodDefault)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -441,16 +443,20 @@ func TestSharedCorrelations(t *testing.T) {
 			n := float64(want.Pairs)
 			covariance := float64(want.Product)/n - float64(want.A)/n*float64(want.B)/n
 			deviation := func(sum, square uint64) float64 { return math.Sqrt(float64(square)/n - float64(sum)/n*float64(sum)/n) }
-			if coefficient := covariance / deviation(want.A, want.SqA) / deviation(want.B, want.SqB); v.Pairs != want.Pairs ||
-				v.Pairs == 0 || math.Abs(v.Covariance-covariance) > 1e-6 || math.Abs(v.Coefficient-coefficient) > 1e-9 {
-				t.Errorf("%s, %v: %d pairs, %v, %v; want %d, %v, %v", name, v.Correlation, v.Pairs, v.Covariance, v.Coefficient,
-					want.Pairs, covariance, coefficient)
+			if coefficient := covariance / deviation(want.A, want.SqA) / deviation(want.B,
+				want.SqB); v.Pairs != want.Pairs || v.Pairs == 0 || math.Abs(v.Covariance-covariance) > 1e-6 ||
+				math.Abs(v.Coefficient-coefficient) > 1e-9 {
+				t.Errorf("%s, %v: %d pairs, %v, %v; want %d, %v, %v", name, v.Correlation, v.Pairs, v.Covariance,
+					v.Coefficient, want.Pairs, covariance, coefficient)
 			}
 		}
-		if i == 0 && (found[0].Coefficient < 0.8 || found[1].Coefficient > found[0].Coefficient-0.1 || res.Verdict != Pass) {
-			t.Errorf("%s: with its golden picture %v, moved %v; %v", name, found[0].Coefficient, found[1].Coefficient, res.Verdict)
+		if i == 0 && (found[0].Coefficient < 0.8 || found[1].Coefficient > found[0].Coefficient-0.1 ||
+			res.Verdict != Pass) {
+			t.Errorf("%s: with its golden picture %v, moved %v; %v", name, found[0].Coefficient, found[1].Coefficient,
+				res.Verdict)
 		}
-		if r0, r1, r3 := found[3].Coefficient, found[4].Coefficient, found[6].Coefficient; r0 != 1 || r1 >= 1 || r3 >= r1 {
+		if r0, r1, r3 := found[3].Coefficient, found[4].Coefficient, found[6].Coefficient; r0 != 1 || r1 >= 1 ||
+			r3 >= r1 {
 			t.Errorf("%s: by distance %v, %v, ..., %v", name, r0, r1, r3)
 		}
 	}

@@ -78,8 +78,8 @@ type Reductions struct {
 	PercentileMethod PercentileMethod
 	// Histogram says how samples are binned; the zero value is one bin a value.
 	Histogram HistogramSpec
-	// Cooccurrence asks for [ChannelStatistics.Textures], of which pairs of pixels, and says in how many levels limits see
-	// them. Nil asks for none.
+	// Cooccurrence asks for [ChannelStatistics.Textures], of which pairs of pixels, and says in how many levels limits
+	// see them. Nil asks for none.
 	Cooccurrence *CooccurrenceSpec
 	// Covered asks for [ChannelStatistics.Covered] and [RegionResult.CoveredCount]. Nil asks for none.
 	Covered *CoveredSpec
@@ -196,8 +196,8 @@ type ChannelStatistics struct {
 	Textures []TextureValue
 	// Covered is of pixels that are weighted by coverage; nil where that wasn't asked for, and of derived channels.
 	Covered *CoveredValue
-	// Correlations has a value for each one that was asked for, in order, all distances of a radius and all channels one
-	// by one; nil where none was.
+	// Correlations has a value for each one that was asked for, in order, all distances of a radius and all channels
+	// one by one; nil where none was.
 	Correlations []CorrelationValue
 	// Of a channel that is derived from colours in steps, samples are integers that stand for (sample - Zero) * Step,
 	// see [ChannelStatistics.Value]; else Step is 0. Sum, SumOfSquares, Min, Max and Mode are of samples, all else of

@@ -133,8 +133,9 @@ const (
 	liveBytes  = 2 * int(unsafe.Sizeof(active{})+unsafe.Sizeof(turn{}))
 )
 
-// sweepUntil is [sweep] for callers that must let others go first: it calls ended with how many edges it is going to look
-// at and how many are in the row or just coming to it, before there is memory for them, and ends once that says so.
+// sweepUntil is [sweep] for callers that must let others go first: it calls ended with how many edges it is going to
+// look at and how many are in the row or just coming to it, before there is memory for them, and ends once that says
+// so.
 func sweepUntil(edges []driver.Edge, y0, y1 int, ended func(steps, live int) bool,
 	row func(y int, turns []turn) bool) {
 	over := false

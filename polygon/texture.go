@@ -20,8 +20,8 @@ func (o Offset) String() string { return fmt.Sprintf("(%d,%d)", o.DX, o.DY) }
 
 // CooccurrenceSpec asks for the textures of pairs of pixels.
 type CooccurrenceSpec struct {
-	// Levels are the grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means
-	// [DefaultLevels].
+	// Levels are the grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0
+	// means [DefaultLevels].
 	Levels int
 	// Offsets between the pixels of a pair, at most [MaxOffsets], each coordinate up to [MaxReach] and not both 0; none
 	// means [DefaultOffsets]. Limits name their own.
@@ -122,8 +122,8 @@ func (p *plan) planPairs(bad *kernels.InvalidError, c *CooccurrenceSpec) {
 			n,
 			p.set.Len(), len(p.channels), p.listedOffsets, maxResultValues)
 	} else if n := series * textureValues; n > maxResultValues {
-		bad.Add(at.Join("offsets"), p.listedOffsets, "make %d numbers for %d regions of %d channels: the limit is %d", n,
-			p.set.Len(), len(p.channels), maxResultValues)
+		bad.Add(at.Join("offsets"), p.listedOffsets, "make %d numbers for %d regions of %d channels: the limit is %d",
+			n, p.set.Len(), len(p.channels), maxResultValues)
 	}
 }
 
@@ -293,7 +293,8 @@ func (p *plan) refusePairs() error {
 		for k, l := range p.set.Limits(i) {
 			pairs := l.quantity.ofPairs()
 			if l.expression != nil {
-				pairs = slices.ContainsFunc(l.expression.operands, func(o operand) bool { return o.is.quantity.ofPairs() })
+				pairs = slices.ContainsFunc(l.expression.operands,
+					func(o operand) bool { return o.is.quantity.ofPairs() })
 			}
 			if pairs {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), why)
@@ -303,8 +304,8 @@ func (p *plan) refusePairs() error {
 	return bad.Err()
 }
 
-// pairOp is the op that counts pairs in rows [y0, y1) of the frame, of a stride, and how much scratch memory it takes. It is nil
-// where there are none to count.
+// pairOp is the op that counts pairs in rows [y0, y1) of the frame, of a stride, and how much scratch memory it takes.
+// It is nil where there are none to count.
 func (d *deriver) pairOp(dev *kernels.Device, y0, y1, stride int) (driver.MaskCooccurrence, int64, error) {
 	op := driver.MaskCooccurrence{
 		Frame: driver.Image{Width: d.frame.Width, Height: y1 - y0, Stride: stride, Format: d.frame.Format},

@@ -11,8 +11,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// A recipe's blobs and limits on them hold wherever it is used: for frames, as rows and as columns, in streams, and where
-// it is tried. Line-scans refuse them.
+// A recipe's blobs and limits on them hold wherever it is used: for frames, as rows and as columns, in streams, and
+// where it is tried. Line-scans refuse them.
 func TestBlobsOfRecipes(t *testing.T) {
 	s := start(t, Config{})
 	c := clients.New(s.connectCleanly(t))
@@ -25,7 +25,8 @@ func TestBlobsOfRecipes(t *testing.T) {
 	frame := rawFrame(40, 30, gray8, pixels)
 	recipe := &pb.Recipe{Name: "spots", RegionSet: &pb.RegionSet{Scale: &pb.Scale{X: 0.5},
 		Regions: []*pb.Region{rect("a", 1, 1, 30, 20, "blobs(area > 12) == 0", "max blob.length <= 6 mm")}}}
-	if _, err := c.PutRecipe(t.Context(), recipe, nil); err == nil || !strings.Contains(err.Error(), "reductions.blobs") {
+	if _, err := c.PutRecipe(t.Context(), recipe, nil); err == nil ||
+		!strings.Contains(err.Error(), "reductions.blobs") {
 		t.Errorf("limits on blobs that nothing describes: %v", err)
 	}
 	recipe.Reductions = &pb.Reductions{Blobs: &pb.BlobSpec{Lower: proto.Float64(100), Contours: true,
@@ -91,10 +92,11 @@ func TestBlobsOfRecipes(t *testing.T) {
 	}
 	// Bad ones are named.
 	for field, spec := range map[string]*pb.BlobSpec{
-		"reductions.blobs.lower":          {},
-		"reductions.blobs.steps[0].width": {Lower: proto.Float64(3), Steps: []*pb.Morph{{Kind: 1, Width: 4, Height: 3}}},
-		"reductions.blobs.channel":        {Lower: proto.Float64(3), Channel: pb.Channel_CHANNEL_RED},
-		"reductions.blobs.min_area":       {Lower: proto.Float64(3), MinArea: 1 << 30},
+		"reductions.blobs.lower": {},
+		"reductions.blobs.steps[0].width": {Lower: proto.Float64(3),
+			Steps: []*pb.Morph{{Kind: 1, Width: 4, Height: 3}}},
+		"reductions.blobs.channel":  {Lower: proto.Float64(3), Channel: pb.Channel_CHANNEL_RED},
+		"reductions.blobs.min_area": {Lower: proto.Float64(3), MinArea: 1 << 30},
 	} {
 		in.Reductions = &pb.Reductions{Blobs: spec}
 		if _, err = c.Reduce(t.Context(), in, frame); err == nil || !strings.Contains(err.Error(), field) {

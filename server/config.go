@@ -54,8 +54,8 @@ type Config struct {
 	BatchStreams int `max:"256" group:"Device"`
 	// Longest that interactive work of a call may have the device.
 	//
-	// Time for which it made way for others does not count. Then the call ends with DEADLINE_EXCEEDED: whoever needs more
-	// declares it as batch work.
+	// Time for which it made way for others does not count. Then the call ends with DEADLINE_EXCEEDED: whoever needs
+	// more declares it as batch work.
 	LongestRun time.Duration `name:"longest-run" default:"30s" group:"Device"`
 	// Longest that batch work of a call may have the device.
 	LongestBatchRun time.Duration `name:"longest-batch-run" default:"10m" group:"Device"`
@@ -93,13 +93,13 @@ type Config struct {
 	// It is also how long a client may send no frame before a ConvertFrames call begins anew, as with a first one.
 	// Line-scan sessions and uploads have limits of their own.
 	StreamIdleTimeout time.Duration `name:"stream-idle" default:"10m" group:"Limits"`
-	// Memory of the host for what calls send, for decoding image files, for drawings and for large results. Default: 1GiB,
-	// and 4 times --max-message and twice --recipe-memory at least.
+	// Memory of the host for what calls send, for decoding image files, for drawings and for large results. Default:
+	// 1GiB, and 4 times --max-message and twice --recipe-memory at least.
 	//
-	// Messages may have half of it, while there is room for them beside all else; small ones and strips find some beyond.
-	// Calls wait for their share of the rest. While the heap is nearly full, of all that is counted or as GOMEMLIMIT says,
-	// batch work gets none, and then interactive work. Canvases, which keep it while they are open, may have three
-	// quarters, and don't wait. A line-scan session whose strips under way could take more is refused.
+	// Messages may have half of it, while there is room for them beside all else; small ones and strips find some
+	// beyond. Calls wait for their share of the rest. While the heap is nearly full, of all that is counted or as
+	// GOMEMLIMIT says, batch work gets none, and then interactive work. Canvases, which keep it while they are open,
+	// may have three quarters, and don't wait. A line-scan session whose strips under way could take more is refused.
 	HostBytes int64 `name:"host-memory" type:"size" group:"Limits"`
 	// Memory of the device that keeps regions prepared from frame to frame. Default: a quarter.
 	PreparedBytes int64 `name:"prepared-memory" type:"size" group:"Limits"`
@@ -161,8 +161,8 @@ type Config struct {
 	// Most of --host-memory for them, half of it at most. Default: a quarter.
 	MaxRecipeBytes int64 `name:"recipe-memory" type:"size" group:"Recipes"`
 
-	// Folder that keeps what parts came to, and pictures of those that failed; one server at a time may use it. By default
-	// nothing is kept.
+	// Folder that keeps what parts came to, and pictures of those that failed; one server at a time may use it. By
+	// default nothing is kept.
 	HistoryDir string `name:"history" type:"path" placeholder:"DIR" default:"" group:"History"`
 	// How long parts are kept. 0 means without end.
 	HistoryAge time.Duration `name:"history-age" max:"876000h" group:"History"`
@@ -228,8 +228,8 @@ func (c Config) withDefaults() (Config, error) {
 	orElse(&c.HostBytes, max(1<<30, 4*c.MaxMessageBytes, 2*c.MaxRecipeBytes))
 	orElse(&c.MaxRecipeBytes, c.HostBytes/4)
 	if c.MaxRecipeBytes > c.HostBytes/2 {
-		return c, fmt.Errorf("server: Config.MaxRecipeBytes = %d: must be at most half of HostBytes, %d", c.MaxRecipeBytes,
-			c.HostBytes/2)
+		return c, fmt.Errorf("server: Config.MaxRecipeBytes = %d: must be at most half of HostBytes, %d",
+			c.MaxRecipeBytes, c.HostBytes/2)
 	}
 	if c.FrameIdleTimeout > c.MaxFrameIdleTimeout {
 		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v",

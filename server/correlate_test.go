@@ -41,8 +41,9 @@ func TestCorrelationsOfRecipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := res.Regions[0].Channels[0].GetCorrelations()
-	if len(found) != 6 || found[0].GetPairs() != 28*19 || found[1].GetCorrelation() != 1 || found[1].GetOf().GetFrame() != "golden" ||
-		found[4].GetOf().GetRadius() != 2 || found[5].GetOf().GetWith() != pb.Channel_CHANNEL_GRAY {
+	if len(found) != 6 || found[0].GetPairs() != 28*19 || found[1].GetCorrelation() != 1 ||
+		found[1].GetOf().GetFrame() != "golden" || found[4].GetOf().GetRadius() != 2 ||
+		found[5].GetOf().GetWith() != pb.Channel_CHANNEL_GRAY {
 		t.Fatalf("correlations %v", found)
 	}
 	for i, l := range res.Regions[0].Limits {
@@ -92,7 +93,8 @@ func TestCorrelationsOfRecipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Frames = map[string]string{"golden": again.GetName()}
-	if res, err = c.Reduce(t.Context(), in, rawFrame(40, 30, gray8, other)); err != nil || res.Verdict != pb.Verdict_VERDICT_PASS {
+	if res, err = c.Reduce(t.Context(), in, rawFrame(40, 30, gray8, other)); err != nil ||
+		res.Verdict != pb.Verdict_VERDICT_PASS {
 		t.Errorf("by the request's frame: %v, %v", res, err)
 	}
 }
@@ -110,7 +112,8 @@ func TestFrameBefore(t *testing.T) {
 	}
 	in := inspecting(rect("a", 1, 1, 30, 20, "ncc of the frame before >= 0.95"))
 	frames := []*pb.Frame{rawFrame(40, 30, gray8, a), rawFrame(40, 30, gray8, a), rawFrame(40, 30, gray8, b),
-		clients.Resident(kept.GetName()), clients.Resident(kept.GetName()), rawFrame(40, 30, gray8, b), rawFrame(40, 30, gray8, a)}
+		clients.Resident(kept.GetName()), clients.Resident(kept.GetName()), rawFrame(40, 30, gray8, b),
+		rawFrame(40, 30, gray8, a)}
 	want := []bool{false, true, false, true, true, true, false}
 	n := 0
 	for answer, err := range c.StreamFrames(t.Context(), in, func(yield func(*pb.Frame, error) bool) {
@@ -167,7 +170,8 @@ func TestBadCorrelations(t *testing.T) {
 	} {
 		in.Reductions = &pb.Reductions{Correlations: []*pb.CorrelationTerm{bad.term}}
 		_, err := c.Reduce(t.Context(), in, rawFrame(8, 8, gray8, randomBytes(64)))
-		if d := detailsOf(t, err); d.status.Code() != codes.InvalidArgument || !strings.Contains(err.Error(), bad.path) {
+		if d := detailsOf(t, err); d.status.Code() != codes.InvalidArgument ||
+			!strings.Contains(err.Error(), bad.path) {
 			t.Errorf("%v: %v", bad.term, err)
 		}
 	}

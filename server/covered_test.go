@@ -57,7 +57,8 @@ func TestCoveredEverywhere(t *testing.T) {
 	if got := m.Row(0); !proto.Equal(got.Channels[0].Covered, v) || got.GetCoveredCount() != 3 {
 		t.Errorf("as a column %v, as a row %v", got, v)
 	}
-	recipe := &pb.Recipe{Name: "edges", RegionSet: &pb.RegionSet{Regions: []*pb.Region{halves("a")}}, Reductions: in.Reductions}
+	recipe := &pb.Recipe{Name: "edges", RegionSet: &pb.RegionSet{Regions: []*pb.Region{halves("a")}},
+		Reductions: in.Reductions}
 	if _, err := c.PutRecipe(t.Context(), recipe, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,8 @@ func TestCoveredTooLarge(t *testing.T) {
 	in := inspecting(regions...)
 	in.Reductions = &pb.Reductions{Covered: &pb.CoveredSpec{Histogram: true}}
 	_, err := c.Reduce(t.Context(), in, rawFrame(8, 6, pb.PixelFormat_PIXEL_FORMAT_GRAY16LE, randomBytes(96)))
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonResultTooLarge {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted ||
+		d.info.GetReason() != apierr.ReasonResultTooLarge {
 		t.Errorf("thousands of histograms of 16 bits: %v", err)
 	}
 }

@@ -105,7 +105,8 @@ func TestFormats(t *testing.T) {
 		}
 		l := sentAs(&shot)
 		l.Stride = 0
-		got := reduce(&pb.Frame{Layout: l, Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: file.Bytes()}})
+		got := reduce(&pb.Frame{Layout: l, Encoding: pb.Encoding_ENCODING_PNG,
+			Source: &pb.Frame_Data{Data: file.Bytes()}})
 		if !proto.Equal(got, expected) {
 			t.Errorf("%s, as a file: %v, want %v", shot.Name, got, expected)
 		}
@@ -132,8 +133,8 @@ func TestFormatsRefused(t *testing.T) {
 			[]string{"7", "even"}},
 		{"a row of Bayer", func(l *pb.FrameLayout) { l.Height = 1 }, 8, "frame.layout.height", []string{"at least 2"}},
 		{"too few bytes", func(l *pb.FrameLayout) {}, 15, "frame.data", []string{"16 bytes", "BAYER_RG8"}},
-		{"demosaic of gray", func(l *pb.FrameLayout) { l.PixelFormat, l.Demosaic = gray8, 1 }, 16, "frame.layout.demosaic",
-			[]string{"Bayer"}},
+		{"demosaic of gray", func(l *pb.FrameLayout) { l.PixelFormat, l.Demosaic = gray8, 1 }, 16,
+			"frame.layout.demosaic", []string{"Bayer"}},
 		{"samples beyond their bits", func(l *pb.FrameLayout) { l.PixelFormat, l.SignificantBits = bayer16, 10 }, 32,
 			"frame.data", []string{"above 1023", "10 bits"}},
 	} {
@@ -196,7 +197,8 @@ func TestScanBayer(t *testing.T) {
 	s := start(t, Config{})
 	inspection := pb.NewInspectionServiceClient(s.conn)
 	for _, shot := range devicetest.Shots(15, 0) {
-		if _, beyond := shot.Develop(0, shot.Height); shot.Coding.Kind != driver.Bayer || beyond > 0 || shot.Height%2 == 0 {
+		if _, beyond := shot.Develop(0, shot.Height); shot.Coding.Kind != driver.Bayer || beyond > 0 ||
+			shot.Height%2 == 0 {
 			continue
 		}
 		what := inspecting(rect("r", 0, 0, float64(shot.Width), float64(shot.Height)))
@@ -227,7 +229,8 @@ func TestScanBayer(t *testing.T) {
 		field, text string
 	}{
 		{func(o *pb.ScanOpen) { o.WholeParts = false }, "open.whole_parts", "BAYER_GB8"},
-		{func(o *pb.ScanOpen) { o.Trigger = &pb.ScanOpen_EveryLines{EveryLines: 8} }, "open.every_lines", "at least part_lines"},
+		{func(o *pb.ScanOpen) { o.Trigger = &pb.ScanOpen_EveryLines{EveryLines: 8} }, "open.every_lines",
+			"at least part_lines"},
 	} {
 		open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
 		open.Layout.PixelFormat, open.WholeParts = pb.PixelFormat_PIXEL_FORMAT_BAYER_GB8, true

@@ -118,8 +118,8 @@ func (d *decisions) next() byte {
 	return b
 }
 
-// rare are the fields that most requests do without: each has conditions of its own, which few random values meet, and a
-// request that has all of them hardly ever comes to a result.
+// rare are the fields that most requests do without: each has conditions of its own, which few random values meet, and
+// a request that has all of them hardly ever comes to a result.
 var rare = map[protoreflect.Name]bool{
 	"frames": true, "correlations": true, "blobs": true, "cooccurrence": true, "covered": true,
 	"mask": true, "reference": true, "demosaic": true,
@@ -313,7 +313,8 @@ func FuzzReduceRequest(f *testing.F) {
 			}
 			out.Free()
 		}
-		if used := s.taken(); used != s.inspector.Prepared.Stats().Bytes && used > s.inspector.Prepared.Stats().Bytes+1<<20 {
+		if used := s.taken(); used != s.inspector.Prepared.Stats().Bytes && used > s.inspector.Prepared.Stats().Bytes+
+			1<<20 {
 			t.Errorf("memory of the device in use: %v", s.dev.Memory())
 		}
 	})

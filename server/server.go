@@ -213,10 +213,12 @@ func New(cfg Config) (_ *Server, err error) {
 			Observe:    s.metrics.Jobs.Observe,
 		})
 	}, s.log)
-	// More than this machine can give won't be there the next time, either; what lacks on a GPU another process may have.
+	// More than this machine can give won't be there the next time, either; what lacks on a GPU another process may
+	// have.
 	tooMuch := cfg.MemoryBytes > 0 && d.Name() == "cpu" && errors.Is(err, kernels.ErrOutOfMemory)
 	if tooMuch {
-		err = fmt.Errorf("server: memory = %d: more than this machine gives: %w", cfg.MemoryBytes, kernels.ErrOutOfMemory)
+		err = fmt.Errorf("server: memory = %d: more than this machine gives: %w", cfg.MemoryBytes,
+			kernels.ErrOutOfMemory)
 	}
 	if tooMuch || errors.Is(err, kernels.ErrNoDevice) {
 		return nil, &configError{err}
@@ -461,9 +463,9 @@ func (s *Server) shutdown(ctx context.Context) error {
 // heapRest is what the heap has beside what is counted: what a busy server has of small things, and garbage.
 const heapRest = 208 << 20
 
-// HeapLimit is how large the heap may get now: Config.HostBytes, what sessions, copies of resident frames and the history
-// hold beside, recipes beyond Config.MaxRecipeBytes that were stored before, and 208 MiB. A program that is a server and
-// nothing else is to tell the runtime, which lets the heap grow to twice of what is in use else
+// HeapLimit is how large the heap may get now: Config.HostBytes, what sessions, copies of resident frames and the
+// history hold beside, recipes beyond Config.MaxRecipeBytes that were stored before, and 208 MiB. A program that is a
+// server and nothing else is to tell the runtime, which lets the heap grow to twice of what is in use else
 // ([debug.SetMemoryLimit]). Beyond nine tenths of what the runtime was told work that takes much memory is refused, see
 // [Config.HostBytes].
 func (s *Server) HeapLimit() int64 {

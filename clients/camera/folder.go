@@ -49,8 +49,8 @@ func (f *folder) open(ctx context.Context) (_ about, err error) {
 			f.notify("%s: %v", f.first, err)
 		}
 	}
-	return about{name: f.name, title: fmt.Sprintf("%s: pictures of %d x %d %v", f.path, f.geo.Width, f.geo.Height, f.geo.Format),
-		geo: f.geo}, nil
+	return about{name: f.name, title: fmt.Sprintf("%s: pictures of %d x %d %v", f.path, f.geo.Width, f.geo.Height,
+		f.geo.Format), geo: f.geo}, nil
 }
 
 func (f *folder) close() error { return f.watch.close() }
@@ -124,7 +124,8 @@ func (f *folder) keep(ctx context.Context, to *sink) error {
 func (f *folder) decode(name string, pixels []byte) error {
 	g, img, err := loadPicture(name, func(g gvsp.Geometry) error {
 		if g.Width != f.geo.Width || g.Height != f.geo.Height {
-			return fmt.Errorf("it is %d x %d: those before it are %d x %d", g.Width, g.Height, f.geo.Width, f.geo.Height)
+			return fmt.Errorf("it is %d x %d: those before it are %d x %d", g.Width, g.Height, f.geo.Width,
+				f.geo.Height)
 		}
 		return nil
 	})

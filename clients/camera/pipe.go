@@ -25,7 +25,8 @@ func (p *pipe) open(context.Context) (about, error) {
 	if where == "" {
 		where = "standard input"
 	}
-	return about{name: p.name, title: fmt.Sprintf("%s: %d x %d %v", where, p.geo.Width, p.geo.Height, p.geo.Format), geo: p.geo}, nil
+	return about{name: p.name, title: fmt.Sprintf("%s: %d x %d %v", where, p.geo.Width, p.geo.Height, p.geo.Format),
+		geo: p.geo}, nil
 }
 
 func (p *pipe) close() error { return nil }

@@ -83,7 +83,8 @@ func parseLine(name string, text []byte) (all []*streamCmd, err error) {
 				return nil, at(&yaml.Node{Line: d.Line}, "name: each camera has its own")
 			}
 		case "cameras":
-			if cameras = value; value.Kind != yaml.SequenceNode || len(value.Content) == 0 || len(value.Content) > maxCameras {
+			if cameras = value; value.Kind != yaml.SequenceNode || len(value.Content) == 0 ||
+				len(value.Content) > maxCameras {
 				return nil, at(key, "cameras: want a list of 1 to %d", maxCameras)
 			}
 		default:
@@ -123,7 +124,8 @@ func parseLine(name string, text []byte) (all []*streamCmd, err error) {
 		case title == "":
 			return nil, at(n, "name is missing: it is before the numbers of the camera's parts")
 		case first > 0:
-			return nil, usage("%s:%d: name %s is taken, by the camera in line %d", name, settings["name"].Line, title, first)
+			return nil, usage("%s:%d: name %s is taken, by the camera in line %d", name, settings["name"].Line, title,
+				first)
 		}
 		names[title] = settings["name"].Line
 		given := []string{"stream"}
@@ -142,7 +144,8 @@ func parseLine(name string, text []byte) (all []*streamCmd, err error) {
 		c, err := parseStream(append(given, args[1:]...))
 		if err != nil {
 			text, line := err.Error(), n.Line
-			if flag, _, _ := strings.Cut(strings.TrimPrefix(text, "--"), " "); lines[strings.TrimSuffix(flag, ":")] > 0 {
+			if flag, _, _ := strings.Cut(strings.TrimPrefix(text, "--"),
+				" "); lines[strings.TrimSuffix(flag, ":")] > 0 {
 				line = lines[strings.TrimSuffix(flag, ":")]
 			}
 			return nil, usage("%s:%d: camera %s: %s", name, line, title, text)

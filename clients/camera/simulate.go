@@ -38,7 +38,8 @@ type simulateCmd struct {
 	Rate float64 `default:"10" group:"picture"`
 	// Blocks that it sends after each start; 0: no end.
 	Blocks uint64 `placeholder:"N" group:"picture" zero:""`
-	// Format of the pixels, such as Mono12p, BayerRG8 or YUV422_8 (default: that of the pictures, Mono8 of drawn parts).
+	// Format of the pixels, such as Mono12p, BayerRG8 or YUV422_8 (default: that of the pictures, Mono8 of drawn
+	// parts).
 	Format string `placeholder:"FORMAT" group:"picture"`
 	// Every how many parts one has a spot; 0: none.
 	Spots uint64 `default:"5" group:"picture"`
@@ -322,9 +323,11 @@ func appendPixels(to []byte, img image.Image) []byte {
 	return to
 }
 
-// recode makes the lines those of a format. Where they aren't whole bytes the width doesn't fit, which is refused later.
+// recode makes the lines those of a format. Where they aren't whole bytes the width doesn't fit, which is refused
+// later.
 func (b *belt) recode(format gvsp.PixelFormat) {
-	to, from := gvsp.Geometry{Format: format, Width: b.width}.RowBytes(), gvsp.Geometry{Format: b.format, Width: b.width}.RowBytes()
+	to, from := gvsp.Geometry{Format: format, Width: b.width}.RowBytes(),
+		gvsp.Geometry{Format: b.format, Width: b.width}.RowBytes()
 	lines := make([]byte, len(b.lines)/from*to)
 	for y := range len(b.lines) / from {
 		recode(lines[y*to:][:to], format, b.lines[y*from:][:from], b.format, b.width, y%b.height)

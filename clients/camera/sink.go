@@ -261,8 +261,8 @@ func (s *sink) partIDs(first, end uint64) (ids []string) {
 	return ids
 }
 
-// frameID is what the server keeps of a block with the parts that begin in it: the camera's id of it and what it said of
-// it, as far as that fits.
+// frameID is what the server keeps of a block with the parts that begin in it: the camera's id of it and what it said
+// of it, as far as that fits.
 func frameID(b *gvsp.Block) string {
 	id := fmt.Sprintf("block %d", b.ID)
 	for _, d := range b.Data {

@@ -65,7 +65,8 @@ func (s *stream) source() (source, error) {
 			return nil, usage("%s: want rtsp:// or rtsps://", name)
 		}
 		return &ffmpeg{feed: f, input: name, live: true,
-			args: []string{"-protocol_whitelist", "rtsp,rtsps,rtp,srtp,tcp,udp,tls,crypto", "-rtsp_transport", "tcp"}}, nil
+				args: []string{"-protocol_whitelist", "rtsp,rtsps,rtp,srtp,tcp,udp,tls,crypto", "-rtsp_transport", "tcp"}},
+			nil
 	}
 	if name == "-" {
 		f.name = "stdin"

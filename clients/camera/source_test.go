@@ -27,8 +27,8 @@ func picture(block uint64) *image.Gray {
 func TestFolder(t *testing.T) {
 	s := startInspector(t, false)
 	dir := t.TempDir()
-	r := start(t, "stream", dir+"/", "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "6", "--name",
-		"in")
+	r := start(t, "stream", dir+"/", "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "6",
+		"--name", "in")
 	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
 	write := func(name string, img image.Image) { writePNG(t, filepath.Join(dir, name), img) }
 	var slow bytes.Buffer
@@ -116,8 +116,8 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Skip(err)
 	}
-	r := start(t, "stream", fifo, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "4", "--layout",
-		"160x120:Mono8")
+	r := start(t, "stream", fifo, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "4",
+		"--layout", "160x120:Mono8")
 	write := func(b []byte) {
 		f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 		if err != nil {
@@ -206,19 +206,22 @@ func TestFFmpegEnds(t *testing.T) {
 		{"whole", probed, "head -c 19200 " + frames, exitOK, []string{"1 parts in", "1 PASS",
 			"belt.mkv: rawvideo, 160 x 120 Mono8"}},
 		{"error", probed, "cat " + frames + "; echo decoding went wrong >&2; exit 7", exitLost,
-			[]string{"camera: ffmpeg: decoding went wrong", "ffmpeg: exit status 7: decoding went wrong", "INCOMPLETE"}},
-		{"early", probed, "cat " + frames, exitLost, []string{"it ended within a frame", "belt-1                INCOMPLETE"}},
-		{"talk", probed, "i=0; while [ $i -lt 90 ]; do echo line $i >&2; i=$((i+1)); done; head -c 19200 " + frames, exitOK,
-			[]string{"ffmpeg: line 19\n", "ffmpeg: 70 more lines"}},
+			[]string{"camera: ffmpeg: decoding went wrong", "ffmpeg: exit status 7: decoding went wrong",
+				"INCOMPLETE"}},
+		{"early", probed, "cat " + frames, exitLost, []string{"it ended within a frame",
+			"belt-1                INCOMPLETE"}},
+		{"talk", probed, "i=0; while [ $i -lt 90 ]; do echo line $i >&2; i=$((i+1)); done; head -c 19200 " + frames,
+			exitOK, []string{"ffmpeg: line 19\n", "ffmpeg: 70 more lines"}},
 		{"no video", `echo '{"streams":[]}'`, "", exitUsage, []string{"there is no video"}},
 		{"no probe", "echo it is broken >&2; exit 3", "", exitUsage, []string{"ffprobe: exit status 3: it is broken"}},
-		{"huge", `echo '{"streams":[{"width":70000,"height":1,"pix_fmt":"gray"}]}'`, "", exitUsage, []string{"width 70000"}},
+		{"huge", `echo '{"streams":[{"width":70000,"height":1,"pix_fmt":"gray"}]}'`, "", exitUsage,
+			[]string{"width 70000"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			args := fakeFFmpeg(t, x.probe, x.play)
 			var out bytes.Buffer
-			code := run(t.Context(), []string{"stream", video, "--addr", s.addr, "-r", regionsFile(t, 160, 120)}, nil, &out,
-				&out)
+			code := run(t.Context(), []string{"stream", video, "--addr", s.addr, "-r", regionsFile(t, 160, 120)}, nil,
+				&out, &out)
 			if code != x.code {
 				t.Fatalf("%d, want %d\n%s", code, x.code, &out)
 			}
@@ -229,7 +232,8 @@ func TestFFmpegEnds(t *testing.T) {
 			}
 			if x.play != "" {
 				said, _ := os.ReadFile(args)
-				if want := "-protocol_whitelist file -i file:" + video + " -map 0:v:0"; !strings.Contains(string(said), want) ||
+				if want := "-protocol_whitelist file -i file:" + video +
+					" -map 0:v:0"; !strings.Contains(string(said), want) ||
 					!strings.HasSuffix(string(said), "-f rawvideo -pix_fmt gray pipe:1\n") {
 					t.Errorf("%s", said)
 				}
@@ -289,8 +293,8 @@ func TestFFmpegReal(t *testing.T) {
 		t.Skip("not installed; stage camera of .ci/run installs it")
 	}
 	s := startInspector(t, false)
-	raw := exec.Command("ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "gray", "-s", "160x120", "-i", "-", "-c:v",
-		"ffv1",
+	raw := exec.Command("ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "gray", "-s", "160x120", "-i", "-",
+		"-c:v", "ffv1",
 		filepath.Join(t.TempDir(), "belt.mkv"))
 	for i := range 20 {
 		if raw.Stdin == nil {

@@ -243,7 +243,8 @@ func (s *stream) run(ctx context.Context) (err error) {
 		Layout: &polyscanv1.FrameLayout{Width: uint32(geo.Width), Height: uint32(geo.Height),
 			PixelFormat: pixelFormat(geo.Format), SignificantBits: uint32(l.Bits)},
 		PartLines: uint32(lay.partLines), WholeParts: true, LatencyBudget: durationpb.New(c.Budget), CameraId: name,
-		Trigger: &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(lay.every)}, Source: shortened(cmp.Or(found.from, found.title)),
+		Trigger: &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(lay.every)},
+		Source:  shortened(cmp.Or(found.from, found.title)),
 	}
 	client, err := clients.Dial(c.Addr, c.Options()...)
 	if err != nil {

@@ -130,23 +130,23 @@ func TestChunks(t *testing.T) {
 					}
 				}
 			})
-			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "--limit", "min >= 100", "--json", "--count", "30",
-				"--part-lines", "20", "--every", "50", "--packet-size", "576", "--set", "ChunkModeActive=true")
+			r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "--limit", "min >= 100", "--json", "--count",
+				"30", "--part-lines", "20", "--every", "50", "--packet-size", "576", "--set", "ChunkModeActive=true")
 			if code := r.wait(); code != exitOK {
 				t.Fatalf("%d: %s%s", code, r.err, r.out)
 			}
 			for _, x := range r.rows(t) {
 				// Those who watch the server see the same.
-				v, kept := <-verdicts, fmt.Sprintf("block %d, timestamp %s, ChunkFrameID %s, ", x.Block, x.Data["timestamp"],
-					x.Data["ChunkFrameID"])
+				v, kept := <-verdicts, fmt.Sprintf("block %d, timestamp %s, ChunkFrameID %s, ", x.Block,
+					x.Data["timestamp"], x.Data["ChunkFrameID"])
 				if v.GetPartId() != x.Part || !strings.HasPrefix(v.GetFrameId(), kept) ||
 					!strings.Contains(v.GetFrameId(), "ChunkEncoderValue "+x.Data["ChunkEncoderValue"]) {
 					t.Fatalf("watchers see %s of %q, want %s of %q", v.GetPartId(), v.GetFrameId(), x.Part, kept)
 				}
 				block := x.Number * 50 / 30
-				want := map[string]string{"ChunkFrameID": fmt.Sprint(block + 1), "ChunkLineCounter": fmt.Sprint(block * 30),
-					"ChunkEncoderValue": fmt.Sprint(block * 120),
-					"ChunkTimestamp":    x.Data["timestamp"], "timestamp": x.Data["timestamp"]}
+				want := map[string]string{"ChunkFrameID": fmt.Sprint(block + 1),
+					"ChunkLineCounter": fmt.Sprint(block * 30), "ChunkEncoderValue": fmt.Sprint(block * 120),
+					"ChunkTimestamp": x.Data["timestamp"], "timestamp": x.Data["timestamp"]}
 				if !maps.Equal(x.Data, want) || x.Block != block+1 || x.Verdict != "PASS" {
 					t.Fatalf("%+v, want %v", x, want)
 				}
@@ -193,8 +193,8 @@ func TestEvents(t *testing.T) {
 		}
 		at := l.Addr().String()
 		l.Close()
-		r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--http", at,
-			"--set", "EventNotification=On")
+		r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json",
+			"--http", at, "--set", "EventNotification=On")
 		r.out.await(t, "parts", func(s string) bool { return lines(s) >= 20 })
 		text := get(t, "http://"+at+"/metrics")
 		m := regexp.MustCompile(`camera_events_total\{camera="T1",event="EventFrameStart"\} (\d+)`).FindStringSubmatch(text)
@@ -261,8 +261,8 @@ func TestUnplugged(t *testing.T) {
 	}
 }
 
-// Stage camera of .ci/run has the tests of streams run with a clock that is set back by an hour, and forth again, all the
-// time: that it is, is seen here.
+// Stage camera of .ci/run has the tests of streams run with a clock that is set back by an hour, and forth again, all
+// the time: that it is, is seen here.
 func TestHostClock(t *testing.T) {
 	if os.Getenv("CAMERA_CLOCK") == "" {
 		t.Skip("the clock is that of the host; stage camera of .ci/run has another")
@@ -299,8 +299,7 @@ func TestAddressChange(t *testing.T) {
 	cam.Close()
 	at("127.26.0.2:3956")
 	r.err.await(t, "the new address", func(s string) bool {
-		return strings.Contains(s,
-			"streams again, from 127.26.0.2")
+		return strings.Contains(s, "streams again, from 127.26.0.2")
 	})
 	n := lines(r.out.String())
 	r.out.await(t, "parts after it", func(s string) bool { return lines(s) >= n+5 })
@@ -371,7 +370,8 @@ func TestRefused(t *testing.T) {
 			`camera: regions[0].limits[0] = "meen in [1, 2]": `},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "blobs < 3"}, exitUsage,
 			`camera: regions[0].limits[0] = "blobs < 3": is about blobs`},
-		{[]string{"stream", free, "--addr", s.addr, "--limit", `ncc of "golden" > 0.3`}, exitUsage, `camera: frames = "golden": `},
+		{[]string{"stream", free, "--addr", s.addr, "--limit", `ncc of "golden" > 0.3`}, exitUsage,
+			`camera: frames = "golden": `},
 		{[]string{"stream", free, "--addr", s.addr, "--recipe", "gone", "--reconnect", "0s"}, exitLost,
 			`camera: recipe "gone": not stored`},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--every=-1"}, exitUsage, "--every -1"},
@@ -414,8 +414,8 @@ func TestBayer(t *testing.T) {
 		copy(colour.Pix[4*i:], []byte{200, 100, 50, 255})
 	}
 	writePNG(t, filepath.Join(dir, "orange.png"), colour)
-	for _, format := range []string{"BayerRG8", "BayerGR12", "BayerGB10p", "BayerBG16", "BayerGR12p", "YUV422_8", "YUV422_8_UYVY",
-		"BGR8", "RGBa8"} {
+	for _, format := range []string{"BayerRG8", "BayerGR12", "BayerGB10p", "BayerBG16", "BayerGR12p", "YUV422_8",
+		"YUV422_8_UYVY", "BGR8", "RGBa8"} {
 		t.Run(format, func(t *testing.T) {
 			sim := simulateCmd{Source: dir, Format: format, Listen: "127.0.0.1:0", Serial: "B1", Rate: 100}
 			cfg, err := sim.config()
@@ -428,9 +428,11 @@ func TestBayer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cam.Close()
-			args := []string{"stream", cam.Addr().String(), "--addr", s.addr, "--json", "--count", "60", "--packet-size", "576"}
+			args := []string{"stream", cam.Addr().String(), "--addr", s.addr, "--json", "--count", "60",
+				"--packet-size", "576"}
 			// Its hue is 20, its saturation 75 %, its value 78.4 %, at every pixel.
-			for _, l := range []string{"value.min >= 77", "value.max <= 80", "hue.mean in [18.5, 21.5]", "saturation.mean in [73, 77]"} {
+			for _, l := range []string{"value.min >= 77", "value.max <= 80", "hue.mean in [18.5, 21.5]",
+				"saturation.mean in [73, 77]"} {
 				args = append(args, "--limit", l)
 			}
 			r := start(t, args...)
@@ -455,13 +457,15 @@ func TestBayer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer worse.Close()
-			r = start(t, "stream", worse.Addr().String(), "--addr", s.addr, "--limit", "hue.mean in [18.5, 21.5]", "--count", "20",
-				"--packet-size", "576")
-			if code := r.wait(); code != exitFail || strings.Contains(r.out.String(), "PASS") || strings.Contains(r.err.String(), "BAD") {
+			r = start(t, "stream", worse.Addr().String(), "--addr", s.addr, "--limit", "hue.mean in [18.5, 21.5]",
+				"--count", "20", "--packet-size", "576")
+			if code := r.wait(); code != exitFail || strings.Contains(r.out.String(), "PASS") ||
+				strings.Contains(r.err.String(), "BAD") {
 				t.Errorf("%d: %s%s", code, r.out, r.err)
 			}
 			r = start(t, "stream", cam.Addr().String(), "--addr", s.addr, "--limit", "mean > 0", "--part-lines", "98")
-			if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), "a frame of "+format+" is a part of its own") {
+			if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), "a frame of "+format+
+				" is a part of its own") {
 				t.Errorf("%d: %s", code, r.err)
 			}
 		})
@@ -506,8 +510,9 @@ func TestFormatRefused(t *testing.T) {
 		!strings.Contains(err.Error(), "BayerRG12Packed") {
 		t.Errorf("%v", err)
 	}
-	for name, want := range map[string]polyscanv1.PixelFormat{"BayerRG8": clients.BayerRG8, "BayerGB8": clients.BayerGB8,
-		"BayerBG10": clients.BayerBG16LE, "BayerGR16": clients.BayerGR16LE, "BayerGR10p": clients.BayerGR10P,
+	for name, want := range map[string]polyscanv1.PixelFormat{"BayerRG8": clients.BayerRG8,
+		"BayerGB8": clients.BayerGB8, "BayerBG10": clients.BayerBG16LE, "BayerGR16": clients.BayerGR16LE,
+		"BayerGR10p": clients.BayerGR10P,
 		"BayerBG12p": clients.BayerBG12P} {
 		if f, err := gvsp.ParseFormat(name); err != nil || pixelFormat(f) != want {
 			t.Errorf("%s: %v, %v", name, pixelFormat(f), err)

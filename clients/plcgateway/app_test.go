@@ -123,20 +123,26 @@ func TestConfigMistakes(t *testing.T) {
 		"protocol, empty": {small + "    modbus:\n", ":4: station a: no PLC can reach it"},
 		"protocol, off":   {small + "    mqtt: false\n", ":4: station a: no PLC can reach it"},
 		"no user":         {small, ":2: modbus: no station says modbus"},
-		"no user, MQTT": {"mqtt:\n  brokers: ['mqtt://b']\n  client-id: c\n  json: p\n" + small + "    modbus: {unit: 1}\n",
-			":2: mqtt: no station says mqtt"},
-		"no port":         {"servers:\n  hall:\n    addr: far\n" + oneStation, `:3: server hall: addr "far": want HOST:PORT or unix:PATH`},
-		"port 0":          {"servers:\n  hall:\n    addr: far:0\n" + oneStation, `:3: server hall: addr "far:0": want HOST:PORT`},
-		"large port":      {"servers:\n  hall:\n    addr: far:65536\n" + oneStation, `:3: server hall: addr "far:65536": want HOST:PORT`},
-		"named port":      {"http: localhost:web\n" + small, `:1: http "localhost:web": want HOST:PORT`},
-		"no listen":       {"modbus: {}\n" + oneStation, `:1: listen "": want HOST:PORT`},
-		"same listen":     {"http: ':502'\nmodbus: {listen: ':502'}\n" + oneStation, ":2: listen :502: another section listens there"},
-		"empty http":      {"http: ''\n" + small, ":1: http: it is empty"},
-		"empty level":     {"log-level:\n" + small, ":1: log-level: it is empty"},
-		"empty token":     {"servers:\n  hall:\n    addr: far:1\n    token-file: ''\n" + oneStation, ":4: token-file: it is empty"},
-		"empty order":     {small + "    modbus: {unit: 1, word-order: ''}\n", ":7: word-order: it is empty"},
-		"empty value":     {small + "    values: ['']\n", `:7: station a: value ""`},
-		"no policies":     {"opcua: {listen: ':4840', anonymous: true, policies: []}\n" + small, ":1: opcua: policies: there is none"},
+		"no user, MQTT": {"mqtt:\n  brokers: ['mqtt://b']\n  client-id: c\n  json: p\n" + small +
+			"    modbus: {unit: 1}\n", ":2: mqtt: no station says mqtt"},
+		"no port": {"servers:\n  hall:\n    addr: far\n" + oneStation,
+			`:3: server hall: addr "far": want HOST:PORT or unix:PATH`},
+		"port 0": {"servers:\n  hall:\n    addr: far:0\n" + oneStation,
+			`:3: server hall: addr "far:0": want HOST:PORT`},
+		"large port": {"servers:\n  hall:\n    addr: far:65536\n" + oneStation,
+			`:3: server hall: addr "far:65536": want HOST:PORT`},
+		"named port": {"http: localhost:web\n" + small, `:1: http "localhost:web": want HOST:PORT`},
+		"no listen":  {"modbus: {}\n" + oneStation, `:1: listen "": want HOST:PORT`},
+		"same listen": {"http: ':502'\nmodbus: {listen: ':502'}\n" + oneStation,
+			":2: listen :502: another section listens there"},
+		"empty http":  {"http: ''\n" + small, ":1: http: it is empty"},
+		"empty level": {"log-level:\n" + small, ":1: log-level: it is empty"},
+		"empty token": {"servers:\n  hall:\n    addr: far:1\n    token-file: ''\n" + oneStation,
+			":4: token-file: it is empty"},
+		"empty order": {small + "    modbus: {unit: 1, word-order: ''}\n", ":7: word-order: it is empty"},
+		"empty value": {small + "    values: ['']\n", `:7: station a: value ""`},
+		"no policies": {"opcua: {listen: ':4840', anonymous: true, policies: []}\n" + small,
+			":1: opcua: policies: there is none"},
 		"address of http": {"http: x\n" + small, `:1: http "x": want HOST:PORT`},
 	} {
 		file := writeFile(t, c.text)
@@ -145,7 +151,8 @@ func TestConfigMistakes(t *testing.T) {
 			t.Errorf("%s: code %d:\n%swant %s", name, code, errs, c.want)
 		}
 	}
-	if _, errs, code := plcgateway(t, t.Context(), "--config", "/none"); code != exitUsage || !strings.Contains(errs, "/none") {
+	if _, errs, code := plcgateway(t, t.Context(), "--config", "/none"); code != exitUsage ||
+		!strings.Contains(errs, "/none") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 }
@@ -181,7 +188,8 @@ func TestMapCommand(t *testing.T) {
 		{nil, exitUsage, "--config"},
 		{[]string{"--help"}, exitOK, "simulate"},
 	} {
-		if out, errs, code := plcgateway(t, t.Context(), c.args...); code != c.code || !strings.Contains(out+errs, c.want) {
+		if out, errs, code := plcgateway(t, t.Context(), c.args...); code != c.code ||
+			!strings.Contains(out+errs, c.want) {
 			t.Errorf("%v: code %d: %s%s", c.args, code, out, errs)
 		}
 	}
@@ -285,8 +293,8 @@ func TestSimulateAgain(t *testing.T) {
 	out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
 	code := make(chan int, 1)
 	go func() {
-		code <- run(t.Context(), []string{"simulate", "--addr", addr, "--recipe", "1", "--parts", "-", "--patience", "1m"},
-			sensor, out, errs)
+		code <- run(t.Context(), []string{"simulate", "--addr", addr, "--recipe", "1", "--parts", "-", "--patience",
+			"1m"}, sensor, out, errs)
 	}()
 	io.WriteString(parts, "frame_003\n")
 	out.await(t, ` 1 .* PASS .* pass \[frame_003\]\n`)
@@ -324,8 +332,9 @@ func TestGateway(t *testing.T) {
 	errs.await(t, "server found")
 	simulated := func(args ...string) string {
 		t.Helper()
-		printed, said, code := plcgateway(t, t.Context(), append([]string{"simulate", "--addr", addr, "--unit", "7", "--word-order", "low-first",
-			"--recipe", "1", "--every", "1ms", "--patience", "1m"}, args...)...)
+		printed, said, code := plcgateway(t, t.Context(),
+			append([]string{"simulate", "--addr", addr, "--unit", "7", "--word-order", "low-first", "--recipe", "1",
+				"--every", "1ms", "--patience", "1m"}, args...)...)
 		if code != exitOK {
 			t.Fatalf("code %d: %s%s\n%s", code, printed, said, errs.text)
 		}
@@ -339,8 +348,8 @@ func TestGateway(t *testing.T) {
 	}
 	// A watch that a busy machine delays is a server that is lost, and a part that is ejected. Anything else is exact.
 	if good := strings.Count(printed, " PASS "); !strings.Contains(printed, "server lost") &&
-		(good != 11 || strings.Count(printed, "FAIL ") != 1 || strings.Count(printed, "FAIL    eject fail, 1 region\n") != 1 ||
-			strings.Count(printed, "eject") != 1) {
+		(good != 11 || strings.Count(printed, "FAIL ") != 1 ||
+			strings.Count(printed, "FAIL    eject fail, 1 region\n") != 1 || strings.Count(printed, "eject") != 1) {
 		t.Errorf("%d PASS:\n%s", good, printed)
 	}
 	errs.await(t, `msg=part station=desk trigger=12 .* triggered=.* answered=.* presented=`)
@@ -363,7 +372,8 @@ func TestGateway(t *testing.T) {
 			t.Errorf("timeline %v: code %d: %s%s", c.args, code, printed, said)
 		}
 	}
-	if edges := simulated("--count", "1", "--first-id", "50", "--parts", "frame_00", "--edges"); !strings.Contains(edges, "results_valid 1") {
+	if edges := simulated("--count", "1", "--first-id", "50", "--parts", "frame_00",
+		"--edges"); !strings.Contains(edges, "results_valid 1") {
 		t.Errorf("%s", edges)
 	}
 	for path, want := range map[string]string{
@@ -457,13 +467,15 @@ func TestJSONAlone(t *testing.T) {
 		lines int
 		want  string
 	}{
-		"mistakes":  {asks + small + "    deadline: 2m\n", exitUsage, 3, "deadline 2m0s: must be"},
-		"no YAML":   {asks + "a: [", exitUsage, 1, ":2: "},
-		"strange":   {"'log-format': \"json\"\nmodbas: 3\n", exitUsage, 1, "modbas"},
-		"not there": {asks + small + "    modbus: {unit: 1}\nhttp: '" + busy.Addr().String() + "'\n", exitFail, 2, "in use"},
+		"mistakes": {asks + small + "    deadline: 2m\n", exitUsage, 3, "deadline 2m0s: must be"},
+		"no YAML":  {asks + "a: [", exitUsage, 1, ":2: "},
+		"strange":  {"'log-format': \"json\"\nmodbas: 3\n", exitUsage, 1, "modbas"},
+		"not there": {asks + small + "    modbus: {unit: 1}\nhttp: '" + busy.Addr().String() + "'\n", exitFail, 2,
+			"in use"},
 	} {
 		stdout, stderr, code := plcgateway(t, t.Context(), "--config", writeFile(t, c.text))
-		if code != c.code || stdout != "" || strings.Count(stderr, "\n") != c.lines || !strings.Contains(stderr, c.want) {
+		if code != c.code || stdout != "" || strings.Count(stderr, "\n") != c.lines ||
+			!strings.Contains(stderr, c.want) {
 			t.Errorf("%s: code %d\n%s%s", name, code, stdout, stderr)
 		}
 		for line := range strings.Lines(stderr) {

@@ -186,8 +186,8 @@ func drawBlobs(name string, size int, f *frame, regions *regions, res *polyscanv
 	}
 	for _, g := range res.GetRegions() {
 		r := regions.file.Regions[g.GetIndex()]
-		o.regions = append(o.regions, overlayRegion{name: r.Name, rings: outlines[g.GetIndex()], evenOdd: regions.evenOdd(r),
-			verdict: g.GetVerdict()})
+		o.regions = append(o.regions, overlayRegion{name: r.Name, rings: outlines[g.GetIndex()],
+			evenOdd: regions.evenOdd(r), verdict: g.GetVerdict()})
 	}
 	for _, g := range res.GetRegions() {
 		for k, b := range g.GetBlobs().GetBlobs() {
@@ -240,8 +240,12 @@ var blobColumns = []struct {
 	{"", "y0", func(b *polyscanv1.Blob) (string, bool) { return strconv.Itoa(int(b.GetBounds().GetY0())), true }},
 	{"", "x1", func(b *polyscanv1.Blob) (string, bool) { return strconv.Itoa(int(b.GetBounds().GetX1())), true }},
 	{"", "y1", func(b *polyscanv1.Blob) (string, bool) { return strconv.Itoa(int(b.GetBounds().GetY1())), true }},
-	{"", "x_mm", func(b *polyscanv1.Blob) (string, bool) { return fixed(b.GetCentroidMm().GetX()), b.CentroidMm != nil }},
-	{"", "y_mm", func(b *polyscanv1.Blob) (string, bool) { return fixed(b.GetCentroidMm().GetY()), b.CentroidMm != nil }},
+	{"", "x_mm", func(b *polyscanv1.Blob) (string, bool) {
+		return fixed(b.GetCentroidMm().GetX()), b.CentroidMm != nil
+	}},
+	{"", "y_mm", func(b *polyscanv1.Blob) (string, bool) {
+		return fixed(b.GetCentroidMm().GetY()), b.CentroidMm != nil
+	}},
 	{"MM2", "area_mm2", func(b *polyscanv1.Blob) (string, bool) { return fixed(b.GetAreaMm2()), b.AreaMm2 != nil }},
 	{"LENGTH/MM", "length_mm", func(b *polyscanv1.Blob) (string, bool) {
 		return fixed(b.GetLengthMm()), b.LengthMm != nil

@@ -41,7 +41,8 @@ func TestBlobSpecs(t *testing.T) {
 		">= 3,":                     "is empty",
 		">= 3, close disc 2 please": "both odd",
 	} {
-		if _, err := parseBlobs(text); err == nil || !strings.Contains(err.Error(), why) && !strings.Contains(err.Error(), "range") {
+		if _, err := parseBlobs(text); err == nil || !strings.Contains(err.Error(), why) &&
+			!strings.Contains(err.Error(), "range") {
 			t.Errorf("%q: %v, want %q", text, err, why)
 		}
 	}
@@ -68,8 +69,8 @@ func TestBlobs(t *testing.T) {
 		t.Errorf("the table:\n%s", out)
 	}
 	picture := filepath.Join(dir, "o.png")
-	out = succeed(t, "blobs", frame, "-r", regions, "--find", ">= 128, min area 5", "--scale", "0.5", "--overlay", picture,
-		"--json", "--limit", "left: max blob.length <= 4 mm", "--limit", "right: blobs == 0")
+	out = succeed(t, "blobs", frame, "-r", regions, "--find", ">= 128, min area 5", "--scale", "0.5", "--overlay",
+		picture, "--json", "--limit", "left: max blob.length <= 4 mm", "--limit", "right: blobs == 0")
 	var report struct {
 		Verdict string
 		Regions []struct {
@@ -92,9 +93,11 @@ func TestBlobs(t *testing.T) {
 	if info, err := os.Stat(picture); err != nil || info.Size() < 1000 {
 		t.Errorf("the picture: %v", err)
 	}
-	lines := strings.Split(strings.TrimSpace(succeed(t, "blobs", frame, "-r", regions, "--find", ">= 128", "--csv")), "\n")
+	lines := strings.Split(strings.TrimSpace(succeed(t, "blobs", frame, "-r", regions, "--find", ">= 128", "--csv")),
+		"\n")
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], "region,index,blob,x,y,area,length") ||
-		!strings.HasPrefix(lines[1], "left,0,1,10.00,5.50,30,10.00,3.00") || !strings.HasPrefix(lines[2], "right,1,1,30.50,12.00,4") {
+		!strings.HasPrefix(lines[1], "left,0,1,10.00,5.50,30,10.00,3.00") ||
+		!strings.HasPrefix(lines[2], "right,1,1,30.50,12.00,4") {
 		t.Errorf("CSV:\n%s", strings.Join(lines, "\n"))
 	}
 	if out := succeed(t, "reduce", frame, "-r", regions, "--blobs", ">= 128"); !strings.Contains(out, "BLOBS") {

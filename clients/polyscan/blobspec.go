@@ -75,7 +75,8 @@ func blobPart(b *polyscanv1.BlobSpec, words []string) error {
 		b.MaxBlobs, err = whole("most ", 1<<16)
 	case strings.HasPrefix(line, "channel "):
 		for c := polyscanv1.Channel_CHANNEL_GRAY; c <= polyscanv1.Channel_CHANNEL_ALPHA; c++ {
-			if name := channelName(c); words[1] == name || c != polyscanv1.Channel_CHANNEL_GRAY && words[1] == name[:1] {
+			if name := channelName(c); words[1] == name || c != polyscanv1.Channel_CHANNEL_GRAY &&
+				words[1] == name[:1] {
 				b.Channel = c
 				return nil
 			}

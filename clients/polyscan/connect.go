@@ -27,8 +27,8 @@ import (
 
 // serverFlags choose the server.
 type serverFlags struct {
-	// Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process, for commands that
-	// need nothing which a server keeps.
+	// Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process, for commands
+	// that need nothing which a server keeps.
 	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
 	cli.Credentials
 	// Give up after this long, such as 30s.
@@ -69,7 +69,8 @@ func (c *connection) fail(err error, frameName string, r *regions) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return &serverError{to: c.to, blobs: cmp.Or(c.blobs, "--blobs"), timeout: c.timeout, err: e, frame: frameName, regions: r}
+	return &serverError{to: c.to, blobs: cmp.Or(c.blobs, "--blobs"), timeout: c.timeout, err: e, frame: frameName,
+		regions: r}
 }
 
 // connect dials --addr, or starts a server inside the process. recipeDir is where that one keeps recipes.

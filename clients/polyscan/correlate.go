@@ -51,9 +51,9 @@ func formatTerm(t *polyscanv1.CorrelationTerm) string {
 	if t.GetKind() == polyscanv1.CorrelationKind_CORRELATION_KIND_CHANNEL && t.GetWith() == 0 {
 		return channelPairs
 	}
-	return polygon.Correlation{Kind: polygon.CorrelationKind(t.GetKind()), Radius: int(t.GetRadius()), Frame: t.GetFrame(),
-		Offset: polygon.Offset{DX: int(t.GetOffset().GetDx()), DY: int(t.GetOffset().GetDy())},
-		With:   polygon.Channel(t.GetWith())}.String()
+	return polygon.Correlation{Kind: polygon.CorrelationKind(t.GetKind()), Radius: int(t.GetRadius()),
+		Frame: t.GetFrame(), Offset: polygon.Offset{DX: int(t.GetOffset().GetDx()), DY: int(t.GetOffset().GetDy())},
+		With: polygon.Channel(t.GetWith())}.String()
 }
 
 // goldenFlags are frames to compare with.
@@ -67,7 +67,8 @@ type goldenFlags struct {
 const goldenIdle = 10 * time.Minute
 
 // put brings the frames to the server for a call, whose inspection names them then. release takes them away.
-func (o *goldenFlags) put(e *env, conn *connection, as *frameFlags, in *polyscanv1.Inspection) (release func(), err error) {
+func (o *goldenFlags) put(e *env, conn *connection, as *frameFlags, in *polyscanv1.Inspection) (release func(),
+	err error) {
 	release = func() {
 		for _, name := range in.GetFrames() {
 			_ = conn.ReleaseFrame(conn.ctx, name) // it goes by itself, too

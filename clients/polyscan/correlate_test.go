@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// The table has a row for each region, channel and pair, at 80 columns; the JSON report has the same numbers, and limits
-// see them, those of a golden frame too.
+// The table has a row for each region, channel and pair, at 80 columns; the JSON report has the same numbers, and
+// limits see them, those of a golden frame too.
 func TestCorrelations(t *testing.T) {
 	args := []string{"reduce", frames + "metal.png", "-r", frames + "metal.regions.json"}
 	out := succeed(t, append(args, "--correlate", "autocorrelation(8,0)", "--correlate", "radial(2)")...)
@@ -38,8 +38,10 @@ func TestCorrelations(t *testing.T) {
 			Limits []limitReport
 		}
 	}
-	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", "--golden", frames+"metal.png", "--correlate", "channels",
-		"--correlate", `ncc of "golden"`, "--correlate", "autocorrelation(3,-1)", "--limit", `*: ncc of "golden" at (0,0) >= 1`,
+	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", "--golden", frames+"metal.png", "--correlate",
+		"channels",
+		"--correlate", `ncc of "golden"`, "--correlate", "autocorrelation(3,-1)", "--limit",
+		`*: ncc of "golden" at (0,0) >= 1`,
 		"--limit", "*: autocorrelation(3,-1) > -1")...)), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,8 @@ func TestCorrelations(t *testing.T) {
 	}
 	picture := filepath.Join(t.TempDir(), "correlogram.png")
 	succeed(t, append(args, "--correlate", "radial(8)", "--correlate", "autocorrelation(4,0)", "--plot", picture)...)
-	out = succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--golden", "good="+frames+"conveyor/frame_001.png",
+	out = succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--golden", "good="+frames+
+		"conveyor/frame_001.png",
 		"--limit", `*: ncc of "good" > -1`, "--limit", "*: ncc of the frame before > -1", "-q")
 	if !strings.Contains(out, "10 PASS, 2 FAIL") { // one has a defect, and the first has none before it
 		t.Errorf("of a stream with a defect:\n%s", out)
@@ -82,23 +85,27 @@ func TestCorrelationRecipes(t *testing.T) {
 			t.Errorf("%s comes back as %q", text, got)
 		}
 	}
-	for _, text := range []string{"autocorrelation(8)", "radial(33)", "ncc of golden", "channel", "r.autocorrelation(1,0)"} {
+	for _, text := range []string{"autocorrelation(8)", "radial(33)", "ncc of golden", "channel",
+		"r.autocorrelation(1,0)"} {
 		if _, err := parseReductions([]string{text}); err == nil {
 			t.Errorf("%s: no error", text)
 		}
 	}
 	folder := t.TempDir()
-	succeed(t, "recipe", "put", "metal", "-r", frames+"metal.regions.json", "--recipes", folder, "--correlate", "radial(3)",
+	succeed(t, "recipe", "put", "metal", "-r", frames+"metal.regions.json", "--recipes", folder, "--correlate",
+		"radial(3)",
 		"--golden", "golden=SOMEFRAME", "--limit", `*: ncc of "golden" > 0`)
 	out := succeed(t, "recipe", "get", "metal", "--recipes", folder)
 	if !strings.Contains(out, `"frames": {"golden":"SOMEFRAME"}`) {
 		t.Errorf("the recipe's frames are not there:\n%.400s", out)
 	}
-	if _, stderr, code := polyscan(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder); code != exitUsage ||
+	if _, stderr, code := polyscan(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes",
+		folder); code != exitUsage ||
 		!strings.Contains(stderr, `--golden "golden": is no resident frame`) {
 		t.Errorf("without the recipe's frame: exit %d: %s", code, stderr)
 	}
-	out = succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder, "--golden", frames+"metal.png")
+	out = succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder, "--golden", frames+
+		"metal.png")
 	if !strings.Contains(out, "\nCORRELATION ") {
 		t.Errorf("the recipe's correlations are not there:\n%s", out)
 	}

@@ -33,8 +33,8 @@ type frameFlags struct {
 	Raw rawSpec `placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
 	// Significant bits of 16-bit samples: 10, 12, 14 or 16.
 	Bits int `placeholder:"N" group:"frame"`
-	// Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds, never one of less
-	// depth or fewer channels; or take its gray for the pixels of a camera, in bayer_rg8 or bayer_rg16le and their like.
+	// Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds, never one of less depth
+	// or fewer channels; or take its gray for the pixels of a camera, in bayer_rg8 or bayer_rg16le and their like.
 	Format string `placeholder:"FORMAT" predictor:"format" group:"frame"`
 	// How the colours of Bayer are interpolated: bilinear, the default, or malvar (after Malvar, He and Cutler).
 	Demosaic string `default:"" enum:",bilinear,malvar" placeholder:"METHOD" group:"frame"`
@@ -111,7 +111,8 @@ func (o *frameFlags) check() error {
 			return usage("--raw %s: %v", o.Raw, err)
 		}
 		if o.Bits > 8 && !clients.HasBits(o.Raw.Format) {
-			return usage("--bits %d: gray16le and bayer_rg16le may have so many, --raw says %s", o.Bits, formatName(o.Raw.Format))
+			return usage("--bits %d: gray16le and bayer_rg16le may have so many, --raw says %s", o.Bits,
+				formatName(o.Raw.Format))
 		}
 	}
 	return nil

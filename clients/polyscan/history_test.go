@@ -126,8 +126,8 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	// A server that can't be reached is that, whatever file its answer was to go to, and no file is left.
-	for _, args := range [][]string{{"picture", "8", filepath.Join(dir, "gone.png")}, {"export", filepath.Join(dir, "gone.csv")},
-		{"list"}} {
+	for _, args := range [][]string{{"picture", "8", filepath.Join(dir, "gone.png")},
+		{"export", filepath.Join(dir, "gone.csv")}, {"list"}} {
 		_, stderr, code := polyscan(t, append(append([]string{"history"}, args...), "--addr", "127.0.0.1:1")...)
 		if code != exitServer || !strings.Contains(stderr, "polyscan: 127.0.0.1:1: no connection") {
 			t.Errorf("%q: exit %d: %s", args, code, stderr)

@@ -139,7 +139,8 @@ func TestBadInput(t *testing.T) {
 		// Zeros that would be taken for no flag.
 		{"reduce board.png -r ok.json --bits 0", 2, "--bits 0: must be more than 0; leave the flag out for the default (see ~ --help)"},
 		{"reduce board.png -r ok.json --bins 0", 2, "--bins 0: must be more than 0; leave the flag out for the default (see ~ --help)"},
-		{"reduce board.png -r ok.json --timeout 0s", 2, "--timeout 0s: must be more than 0; leave the flag out for the default (see ~ --help)"},
+		{"reduce board.png -r ok.json --timeout 0s", 2,
+			"--timeout 0s: must be more than 0; leave the flag out for the default (see ~ --help)"},
 		{"lowpoly board.png -o o.png --spacing 0", 2, "--spacing 0: must be more than 0; leave the flag out for the default (see ~ --help)"},
 		// Numbers.
 		{"reduce board.png -r ok.json --stats mean,men", 2, `--stats "men": want count, ~, basic or all`},
@@ -150,7 +151,8 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --bins 8 --range 9", 2, `--range: "9": want LOWER,UPPER`},
 		{"reduce board.png -r ok.json --texture 1", 2, `--texture: "1": want DX,DY, such as 1,0`},
 		{"reduce board.png -r ok.json --texture=1,0;0,1", 2, `--texture: "1,0;0,1": want DX,DY, such as 1,0`},
-		{"reduce board.png -r ok.json --texture 0,0", 2, `reductions.cooccurrence.offsets[0] = (0,0): is a pixel and itself`},
+		{"reduce board.png -r ok.json --texture 0,0", 2,
+			`reductions.cooccurrence.offsets[0] = (0,0): is a pixel and itself`},
 		{"reduce board.png -r ok.json --texture 1,0 --texture-levels 257", 2, "--texture-levels 257: must be 2 to 256"},
 		{"reduce board.png -r ok.json --texture-counts", 2,
 			"--texture-levels and --texture-counts: say which pairs by --texture"},

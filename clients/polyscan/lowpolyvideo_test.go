@@ -70,7 +70,8 @@ func TestLowpolyVideo(t *testing.T) {
 	}
 	// A file has a rate, which is the video's and not that of the work.
 	for rate, want := range map[string]string{"": "25", "12.5": "12.5"} {
-		args := []string{"lowpoly", "--video", in, "-o", filepath.Join(dir, "out.gif"), "--points", "200", "--rate", rate}
+		args := []string{"lowpoly", "--video", in, "-o", filepath.Join(dir, "out.gif"), "--points", "200", "--rate",
+			rate}
 		if rate == "" {
 			args = args[:len(args)-2]
 		}

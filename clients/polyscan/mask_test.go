@@ -110,7 +110,8 @@ func TestExtractGray(t *testing.T) {
 // are polyscan's own file.
 func TestMaskRegions(t *testing.T) {
 	dir := t.TempDir()
-	labels, own, overlay := filepath.Join(dir, "labels.png"), filepath.Join(dir, "own.json"), filepath.Join(dir, "o.png")
+	labels, own, overlay := filepath.Join(dir, "labels.png"), filepath.Join(dir, "own.json"),
+		filepath.Join(dir, "o.png")
 	from := frames + "metal.regions.json"
 	succeed(t, "mask", frames+"metal.png", "-r", from, "--labels", "-o", labels)
 	img := readPNG(t, labels).(*image.Gray16)
@@ -166,7 +167,8 @@ func TestMaskRegions(t *testing.T) {
 func TestShapes(t *testing.T) {
 	dir := t.TempDir()
 	kept, flat := filepath.Join(dir, "kept.json"), filepath.Join(dir, "flat.json")
-	shapes := []string{"--shape", `rim: band of "U1" inwards 4 px`, "--shape", `rest: "U1" - "rim"`, "--shape", "dot: circle(470, 344, 9.5)"}
+	shapes := []string{"--shape", `rim: band of "U1" inwards 4 px`, "--shape", `rest: "U1" - "rim"`, "--shape",
+		"dot: circle(470, 344, 9.5)"}
 	counts := func(args ...string) map[string]uint64 {
 		var report struct {
 			Regions []struct {
@@ -206,7 +208,8 @@ func TestShapes(t *testing.T) {
 		}
 	}
 	recipes := filepath.Join(dir, "recipes")
-	succeed(t, append([]string{"recipe", "put", "b", "-r", frames + "board.regions.json", "--recipes", recipes}, shapes...)...)
+	succeed(t, append([]string{"recipe", "put", "b", "-r", frames + "board.regions.json", "--recipes", recipes},
+		shapes...)...)
 	if got := counts("--recipe", "b", "--recipes", recipes); !maps.Equal(got, want) {
 		t.Errorf("by the recipe: %v, want %v", got, want)
 	}
@@ -218,7 +221,8 @@ func TestShapes(t *testing.T) {
 	succeed(t, append([]string{"recipe", "put", "dot", "--recipes", recipes}, alone...)...)
 	succeed(t, append([]string{"mask", "--size", "600x400", "-o", filepath.Join(dir, "m.png")}, alone...)...)
 	succeed(t, append([]string{"fill", frames + "board.png", "-o", filepath.Join(dir, "f.png")}, alone...)...)
-	for _, flags := range [][]string{{"--image", "x"}, {"--tolerance", "1"}, {"--ignore-viewbox"}, {"--fill", "evenodd"}} {
+	for _, flags := range [][]string{{"--image", "x"}, {"--tolerance", "1"}, {"--ignore-viewbox"},
+		{"--fill", "evenodd"}} {
 		for _, to := range [][]string{alone, {"--recipe", "b", "--recipes", recipes}} {
 			args := append(append([]string{"reduce", frames + "board.png"}, to...), flags...)
 			if _, stderr, code := polyscan(t, args...); code != exitUsage ||
@@ -234,7 +238,8 @@ func TestShapes(t *testing.T) {
 		`rim: band of "U0" inwards 4 px`: `column 9: no region is called \"U0\"`,
 	} {
 		if _, stderr, code := polyscan(t, "reduce", frames+"board.png", "-r", frames+"board.regions.json", "--shape",
-			text); code != exitUsage || !strings.Contains(stderr, words) && !strings.Contains(stderr, strings.ReplaceAll(words, `\`, "")) {
+			text); code != exitUsage || !strings.Contains(stderr, words) &&
+			!strings.Contains(stderr, strings.ReplaceAll(words, `\`, "")) {
 			t.Errorf("%s: exit %d, %s", text, code, stderr)
 		}
 	}

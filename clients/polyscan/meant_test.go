@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSaysWhatIsMissing: what was asked for and can't be done, or was given and is of no use, is an error before anything
-// is computed, one for the whole call, in the words of the command line.
+// TestSaysWhatIsMissing: what was asked for and can't be done, or was given and is of no use, is an error before
+// anything is computed, one for the whole call, in the words of the command line.
 func TestSaysWhatIsMissing(t *testing.T) {
 	misspelt := write(t, "misspelt.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["max < 9"]}]`)
 	board, metal, belt, dir := frames+"board.png", frames+"metal.png", frames+"conveyor", t.TempDir()
@@ -21,7 +21,8 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		more []string
 		want string
 	}{
-		{[]string{"reduce", board, "--golden", board}, inBoard, `--golden "golden": is spoken of by no limit and no correlation`},
+		{[]string{"reduce", board, "--golden", board}, inBoard,
+			`--golden "golden": is spoken of by no limit and no correlation`},
 		{[]string{"stream", belt, "--golden", "gold=" + metal, "--limit", compared}, inBelt,
 			`--golden "gold": is spoken of by no limit and no correlation`},
 		{append([]string{"recipe", "put", "r", "--golden", "gold=FRAME"}, recipes...), inMetal,
@@ -42,7 +43,8 @@ func TestSaysWhatIsMissing(t *testing.T) {
 			`"blobs <= 3": is about blobs, and --blobs does not say what they are (and 9 more)`},
 		{[]string{"reduce", metal, "--correlate", "radial(99)"}, inMetal,
 			`polyscan: --correlate: "radial(99)": column 8: radial(99) has a distance that is not 0 to 32`},
-		{[]string{"blobs", metal, "--find", "opne 3x3"}, inMetal, `--find: "opne 3x3": opne is no part of it: did you mean open?`},
+		{[]string{"blobs", metal, "--find", "opne 3x3"}, inMetal,
+			`--find: "opne 3x3": opne is no part of it: did you mean open?`},
 		{[]string{"blobs", metal, "--find", ">= 9, steps 3x3"}, inMetal, `--find: "steps 3x3": want a range such as`},
 		{[]string{"reduce", metal, "--format", "bayer_xx8"}, inMetal, "polyscan: --format bayer_xx8: want gray8,"},
 		{[]string{"reduce", metal, "--shape", `a: "a"+rect(1,1,5,5)`}, nil, `column 1: "a" is made of itself` + "\n"},

@@ -47,7 +47,8 @@ func plotCorrelations(title string, res *polyscanv1.FrameResult) (image.Image, e
 				if err != nil {
 					return nil, err
 				}
-				d.GlyphStyle = draw.GlyphStyle{Color: channelColour(c.GetChannel()), Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
+				d.GlyphStyle = draw.GlyphStyle{Color: channelColour(c.GetChannel()), Radius: vg.Points(2.5),
+					Shape: draw.CircleGlyph{}}
 				p.Add(d)
 			}
 		}
@@ -67,7 +68,8 @@ func correlogram(c *polyscanv1.ChannelStatistics) (line, dots plotter.XYs) {
 			line = append(line, plotter.XY{X: float64(of.GetRadius()), Y: v.GetCorrelation()})
 		case polyscanv1.CorrelationKind_CORRELATION_KIND_LAG:
 			o := of.GetOffset()
-			dots = append(dots, plotter.XY{X: math.Hypot(float64(o.GetDx()), float64(o.GetDy())), Y: v.GetCorrelation()})
+			dots = append(dots, plotter.XY{X: math.Hypot(float64(o.GetDx()), float64(o.GetDy())),
+				Y: v.GetCorrelation()})
 		}
 	}
 	return line, dots

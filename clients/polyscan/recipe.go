@@ -74,7 +74,8 @@ type recipePutCmd struct {
 	Description string `placeholder:"TEXT"`
 	// Store only if the latest version is N; 0: if the name is new.
 	Expect *uint64 `placeholder:"N"`
-	// Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON, SVG or PNG masks;
+	// Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON, SVG or PNG
+	// masks;
 	// - is standard input.
 	Regions string `short:"r" placeholder:"FILE" predictor:"file"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
@@ -260,7 +261,8 @@ func (c *recipeListCmd) Run(e *env) error {
 			t.add(cell{text: r.GetName()}, cell{text: strconv.FormatUint(r.GetVersion(), 10)},
 				cell{text: strconv.Itoa(int(r.GetRegionCount()))},
 				cell{text: strconv.FormatUint(r.GetVertexCount(), 10)},
-				cell{text: at.Local().Format("2006-01-02 15:04:05")}, cell{text: shorten(cli.Printable(r.GetTenant()), 30)},
+				cell{text: at.Local().Format("2006-01-02 15:04:05")},
+				cell{text: shorten(cli.Printable(r.GetTenant()), 30)},
 				cell{text: shorten(cli.Printable(r.GetDescription()), 60)})
 		}
 		t.dropEmpty("TENANT")

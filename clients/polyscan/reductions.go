@@ -17,8 +17,8 @@ type reductionFlags struct {
 	// What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram,
 	// percentiles, median, mode, distinct, centroid, skewness, kurtosis, entropy, mad, iqr, cumulative, distances; or
 	// basic, or all. And covered, which is not among all: pixels weighted by the share of them that a region covers;
-	// with covered_histogram. The default for --json is all up to centroid, and otherwise what the table shows; a recipe decides
-	// for itself.
+	// with covered_histogram. The default for --json is all up to centroid, and otherwise what the table shows; a
+	// recipe decides for itself.
 	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
 	// Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99).
 	Percentiles []float64 `placeholder:"P" group:"numbers"`
@@ -29,7 +29,8 @@ type reductionFlags struct {
 	// Values that --bins covers: from LOWER up to but not including UPPER.
 	Range string `placeholder:"LOWER,UPPER" group:"numbers"`
 	// Textures of pairs of pixels, of which the second lies DX columns to the right of the first and DY rows below:
-	// contrast, homogeneity, energy, correlation and entropy. May be repeated; "neighbours" stands for 1,0 1,1 0,1 -1,1.
+	// contrast, homogeneity, energy, correlation and entropy. May be repeated; "neighbours" stands for 1,0 1,1 0,1
+	// -1,1.
 	Texture []string `placeholder:"DX,DY" sep:"none" group:"numbers"`
 	// Grey levels of --texture and of limits on textures, 2 to 256 (default 64).
 	TextureLevels uint32 `placeholder:"N" group:"numbers"`

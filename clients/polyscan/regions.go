@@ -21,7 +21,8 @@ import (
 
 // regionFlags choose the regions.
 type regionFlags struct {
-	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks, recognised by content; - is standard input.
+	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks, recognised by content; - is standard
+	// input.
 	Regions string `short:"r" placeholder:"FILE" predictor:"file" group:"regions"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
 	Fill string `enum:"nonzero,evenodd" default:"nonzero" group:"regions"`
@@ -47,7 +48,8 @@ type regionFlags struct {
 // regionsCmd is polyscan regions: a regions file of any format as polyscan's own. Programs in other languages read
 // files with it.
 type regionsCmd struct {
-	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks, recognised by content; - is standard input.
+	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks, recognised by content; - is standard
+	// input.
 	File string `arg:"" predictor:"file"`
 	// Which image of a COCO file: its file name or id.
 	Image string `placeholder:"NAME"`
@@ -265,7 +267,8 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 	}
 	var scale *polygon.Scale // of shapes in mm
 	if f := r.file.Scale; f != nil {
-		scale = &polygon.Scale{X: f.MMPerPixel[0], Y: f.MMPerPixel[1], Origin: polygon.Point{X: f.Origin[0], Y: f.Origin[1]}}
+		scale = &polygon.Scale{X: f.MMPerPixel[0], Y: f.MMPerPixel[1],
+			Origin: polygon.Point{X: f.Origin[0], Y: f.Origin[1]}}
 	}
 	set, err := polygon.NewSetInPieces(list, scale, polygon.Bounds{}, nil)
 	if err != nil {
@@ -453,7 +456,8 @@ func fromRecipe(r *polyscanv1.Recipe) *regions {
 		}
 	}
 	for _, m := range r.GetRegionSet().GetRegions() {
-		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Shape: m.GetShape(), Fill: regionfile.FillNonZero}
+		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Shape: m.GetShape(),
+			Fill: regionfile.FillNonZero}
 		if m.GetFillRule() == polyscanv1.FillRule_FILL_RULE_EVEN_ODD {
 			g.Fill = regionfile.FillEvenOdd
 		}

@@ -165,7 +165,8 @@ type correlationReport struct {
 func textureOf(t *polyscanv1.Texture) textureReport {
 	out := textureReport{
 		Offset: [2]int32{t.GetOffset().GetDx(), t.GetOffset().GetDy()}, Levels: t.GetLevels(), Pairs: t.GetPairs(),
-		Contrast: t.Contrast, Homogeneity: t.Homogeneity, Energy: t.Energy, Correlation: t.Correlation, Entropy: t.Entropy,
+		Contrast: t.Contrast, Homogeneity: t.Homogeneity, Energy: t.Energy, Correlation: t.Correlation,
+		Entropy: t.Entropy,
 	}
 	for row := range slices.Chunk(t.GetCounts(), max(int(t.GetLevels()), 1)) {
 		out.Counts = append(out.Counts, row)
@@ -304,8 +305,8 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		out.Textures = append(out.Textures, textureOf(t))
 	}
 	for _, v := range c.GetCorrelations() {
-		out.Correlations = append(out.Correlations, correlationReport{formatTerm(v.GetOf()), v.GetPairs(), v.Product, v.Covariance,
-			v.Correlation})
+		out.Correlations = append(out.Correlations, correlationReport{formatTerm(v.GetOf()), v.GetPairs(), v.Product,
+			v.Covariance, v.Correlation})
 	}
 	if c.GetStep() != 0 {
 		out.Step, out.Zero = &c.Step, &c.Zero

@@ -11,7 +11,8 @@ func TestScale(t *testing.T) {
 	raw := write(t, "frame.raw", strings.Repeat("\x07", 32))
 	const region = `[{"name":"plate","rings":[[[2,1],[6,1],[6,3],[2,3]]],"limits":["area == 0.2 mm2","max.x < 0.04 mm"]}]`
 	regions := write(t, "regions.json", region)
-	recipe := write(t, "recipe.json", `{"name":"plate","scale":{"mm_per_pixel":[0.1,0.25],"origin":[2,1]},"regions":`+region+`}`)
+	recipe := write(t, "recipe.json", `{"name":"plate","scale":{"mm_per_pixel":[0.1,0.25],"origin":[2,1]},"regions":`+
+		region+`}`)
 	folder := t.TempDir()
 	put := succeed(t, "recipe", "put", "-r", regions, "plate", "--scale", "0.1,0.25@2,1", "--recipes", folder)
 	if put != "plate@1: 1 region\n" {
@@ -79,8 +80,8 @@ func TestShapesInMillimetres(t *testing.T) {
 	folder := t.TempDir()
 	succeed(t, append([]string{"recipe", "put", "board", "--shape", mm, "--recipes", folder}, regions...)...)
 	limit := []string{"--limit", "spot: count in [309, 321]", "--json"}
-	report := succeed(t, append(append([]string{"reduce", board, "--shape", mm, "--overlay", t.TempDir() + "/o.png"}, limit...),
-		regions...)...)
+	report := succeed(t, append(append([]string{"reduce", board, "--shape", mm, "--overlay", t.TempDir() + "/o.png"},
+		limit...), regions...)...)
 	if !strings.Contains(report, `"spot"`) {
 		t.Error(report)
 	}

@@ -90,7 +90,8 @@ func TestStreamCSVEnds(t *testing.T) {
 				if err != nil || len(rows) < 2 || rows[len(rows)-1][1] < "frame_007.png" && end.name != "done" {
 					t.Errorf("%d rows, %v", len(rows), err)
 				}
-				if !strings.Contains(out.String(), "FAIL frame_007.png") || !strings.Contains(out.String(), "frames/s") {
+				if !strings.Contains(out.String(), "FAIL frame_007.png") ||
+					!strings.Contains(out.String(), "frames/s") {
 					t.Errorf("printed\n%s", out)
 				}
 			})
@@ -112,7 +113,8 @@ func TestStreamCSVRefused(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "rows.csv")
-	_, stderr, code := polyscan(t, "stream", dir, "-r", frames+"conveyor/regions.json", "--csv", file, "--fail-on-reject")
+	_, stderr, code := polyscan(t, "stream", dir, "-r", frames+"conveyor/regions.json", "--csv", file,
+		"--fail-on-reject")
 	if code != exitReject {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
@@ -176,7 +178,8 @@ func TestStreamComplete(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Complete || r.Frames == 0 {
 		t.Errorf("%v: %+v", err, r)
 	}
-	if err := json.Unmarshal([]byte(succeed(t, args[:len(args)-2]...)), &r); err != nil || !r.Complete || r.Frames != 12 {
+	if err := json.Unmarshal([]byte(succeed(t, args[:len(args)-2]...)), &r); err != nil || !r.Complete ||
+		r.Frames != 12 {
 		t.Errorf("%v: %+v", err, r)
 	}
 }
@@ -205,17 +208,20 @@ func TestNoLimits(t *testing.T) {
 		{"stream CONVEYOR -r FILE --strict", exitUsage, []string{near}},
 		{"mask BOARD -r FILE --strict -o DIR/m.png", exitUsage, []string{near}},
 		{"recipe put r -r FILE --strict --recipes RECIPES", exitUsage, []string{near}},
-		{"reduce BOARD -r FILE --fail-on-reject", exitUsage, []string{"--fail-on-reject: no region of FILE has limits"}},
-		{"stream CONVEYOR -r FILE --fail-on-reject", exitUsage, []string{"--fail-on-reject: no region of FILE has limits"}},
+		{"reduce BOARD -r FILE --fail-on-reject", exitUsage,
+			[]string{"--fail-on-reject: no region of FILE has limits"}},
+		{"stream CONVEYOR -r FILE --fail-on-reject", exitUsage,
+			[]string{"--fail-on-reject: no region of FILE has limits"}},
 		{"recipe put r -r FILE --recipes RECIPES", exitUsage, []string{near, `a key looks like a misspelt "limits"`}},
-		{"recipe put r -r MEASURES --recipes RECIPES", exitOK, []string{"no region has limits: the recipe gives no verdict"}},
+		{"recipe put r -r MEASURES --recipes RECIPES", exitOK,
+			[]string{"no region has limits: the recipe gives no verdict"}},
 		{"reduce BOARD --recipe r --recipes RECIPES --fail-on-reject", exitUsage,
 			[]string{"--fail-on-reject: no region of recipe r has limits"}},
 		{"stream CONVEYOR --recipe r --recipes RECIPES --fail-on-reject", exitUsage,
 			[]string{"--fail-on-reject: no region of recipe r has limits"}},
 	} {
-		replace := strings.NewReplacer("BOARD", frames+"board.png", "CONVEYOR", frames+"conveyor", "FILE", file, "DIR", dir,
-			"MEASURES", measures,
+		replace := strings.NewReplacer("BOARD", frames+"board.png", "CONVEYOR", frames+"conveyor", "FILE", file, "DIR",
+			dir, "MEASURES", measures,
 			"RECIPES", recipes)
 		_, stderr, code := polyscan(t, strings.Fields(replace.Replace(c.args))...)
 		if code != c.code {

@@ -200,8 +200,8 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	return writeReasons(e, w, res)
 }
 
-// pairRow is a row of a table of textures or correlations: what was looked at, how many pairs there are, and numbers, of
-// which nil has no value.
+// pairRow is a row of a table of textures or correlations: what was looked at, how many pairs there are, and numbers,
+// of which nil has no value.
 type pairRow struct {
 	of      string
 	pairs   uint64
@@ -214,15 +214,15 @@ func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	titles := []string{"TEXTURE", "PAIR", "CONTRAST", "HOMOGEN.", "ENERGY", "CORREL.", "ENTROPY"}
 	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {
 		for _, v := range c.GetTextures() {
-			rows = append(rows, pairRow{fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy()), v.GetPairs(),
-				[]*float64{v.Contrast, v.Homogeneity, v.Energy, v.Correlation, v.Entropy}})
+			rows = append(rows, pairRow{fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy()),
+				v.GetPairs(), []*float64{v.Contrast, v.Homogeneity, v.Energy, v.Correlation, v.Entropy}})
 		}
 		return rows
 	})
 }
 
-// writeCorrelations prints the correlations of a frame, a row for each region, channel and pair; nothing where there are
-// none.
+// writeCorrelations prints the correlations of a frame, a row for each region, channel and pair; nothing where there
+// are none.
 func writeCorrelations(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	titles := []string{"CORRELATION", "OF", "PRODUCT", "COVARIANCE", "CORREL."}
 	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {

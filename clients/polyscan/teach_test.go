@@ -137,12 +137,13 @@ func TestTeachUsage(t *testing.T) {
 		`regions[0] "washer ring": limits[0]`: {"reduce", good + "/frame_000.png", "-r", regions, "--limit",
 			"w*ring: maen < 3"},
 	} {
-		if out, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, want) || out != "" {
+		if out, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, want) ||
+			out != "" {
 			t.Errorf("%v: exit %d, %q lacks %q; %s", args, code, stderr, want, out)
 		}
 	}
-	got := succeed(t, "reduce", good+"/frame_000.png", "-r", regions, "--limit", "washer ?ore: mean in [1, 2]", "--limit",
-		"nut*: mean < 250")
+	got := succeed(t, "reduce", good+"/frame_000.png", "-r", regions, "--limit", "washer ?ore: mean in [1, 2]",
+		"--limit", "nut*: mean < 250")
 	if !strings.Contains(got, "is above 2") || !strings.Contains(got, "1 of 3 regions with limits") {
 		t.Errorf("%s", got)
 	}
@@ -153,8 +154,8 @@ func TestTeachKept(t *testing.T) {
 	addr := startServer(t, server.Config{HistoryDir: t.TempDir(), HistoryGood: 1})
 	regions := frames + "conveyor/regions.json"
 	// One frame at a time: the history has parts in the order of their verdicts, which is that of frames then.
-	succeed(t, "stream", frames+"conveyor", "-r", regions, "--addr", addr, "--name", "camera-3", "--part-ids", "--quiet",
-		"--window", "1")
+	succeed(t, "stream", frames+"conveyor", "-r", regions, "--addr", addr, "--name", "camera-3", "--part-ids",
+		"--quiet", "--window", "1")
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		out := succeed(t, "history", "list", "--mark", "evidence", "--limit", "0", "--json", "--addr", addr)
 		if strings.Count(out, "camera-3") == 12 {

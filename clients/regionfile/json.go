@@ -30,7 +30,8 @@ func (b *builder) json(data []byte) *Error {
 	}
 	top, e := c.members("regions", "shapes", "annotations", "images", "categories",
 		"type", "features", "geometry", "geometries", "coordinates",
-		"name", "description", "fill", "scale", "reductions", "frames", "flags", "imagePath", "imageWidth", "imageHeight")
+		"name", "description", "fill", "scale", "reductions", "frames", "flags", "imagePath", "imageWidth",
+		"imageHeight")
 	if e != nil {
 		return e
 	}

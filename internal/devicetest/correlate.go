@@ -92,9 +92,9 @@ func hostMaskCorrelate(op *driver.MaskCorrelate) error {
 	return nil
 }
 
-// Correlations are sums to make, of a frame with so many channels: few and many lags, next to each other and far, in all
-// directions, several to a slot, twice the same, out of every region, and of a pixel with itself; of each channel and of
-// two. The first is of pixels at their own places.
+// Correlations are sums to make, of a frame with so many channels: few and many lags, next to each other and far, in
+// all directions, several to a slot, twice the same, out of every region, and of a pixel with itself; of each channel
+// and of two. The first is of pixels at their own places.
 func Correlations(g *rand.Rand, channels int) []Correlation {
 	var own []driver.ChannelPair
 	for c := range channels {

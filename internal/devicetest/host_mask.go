@@ -61,8 +61,8 @@ func preparedFor(s driver.Slice, frame *driver.Image, row0, first, count int) (*
 		return nil, err
 	}
 	if frame.Width != p.Width || row0+frame.Height > p.Height {
-		return nil, fmt.Errorf("rows [%d, %d+%d) of width %d for regions of %dx%d", row0, row0, frame.Height, frame.Width,
-			p.Width, p.Height)
+		return nil, fmt.Errorf("rows [%d, %d+%d) of width %d for regions of %dx%d", row0, row0, frame.Height,
+			frame.Width, p.Width, p.Height)
 	}
 	p.Format, p.Stride = frame.Format, frame.Stride
 	p.First, p.Count = first, count

@@ -39,7 +39,8 @@ func (s Suite) blobs(t T, dev driver.Device) {
 	}
 	for _, p := range blobPictures(g, sizes) {
 		for _, eight := range []bool{false, true} {
-			f := Finding{Ranges: []driver.BlobRange{{Lo: 128, Hi: 255}}, Eight: eight, MaxBlobs: 1 << 14, MaxRuns: 1 << 16}
+			f := Finding{Ranges: []driver.BlobRange{{Lo: 128, Hi: 255}}, Eight: eight, MaxBlobs: 1 << 14,
+				MaxRuns: 1 << 16}
 			if err := r.blobs(t, p.Problem, f, 0, 1); err != nil {
 				t.Errorf("%s, eight %v: %v", p.name, eight, err)
 			}
@@ -96,7 +97,8 @@ func (r *rig) blobs(t T, p *Problem, f Finding, row0, times int) error {
 	t.Helper()
 	rows := p.Height - row0
 	op := driver.MaskBlobs{
-		First: p.First, Count: p.Count, Row0: row0, Channel: f.Channel, Ranges: f.Ranges, Eight: f.Eight, Steps: f.Steps,
+		First: p.First, Count: p.Count, Row0: row0, Channel: f.Channel, Ranges: f.Ranges, Eight: f.Eight,
+		Steps:    f.Steps,
 		MinCount: f.MinCount, MaxBlobs: f.MaxBlobs, MaxRuns: f.MaxRuns,
 		Frame: driver.Image{Width: p.Width, Height: rows, Stride: p.Stride, Format: p.Format},
 	}
@@ -112,7 +114,8 @@ func (r *rig) blobs(t T, p *Problem, f Finding, row0, times int) error {
 	got := &Found{make([]driver.BlobCount, p.Count), make([]driver.Blob, f.MaxBlobs), make([]driver.BlobRun, f.MaxRuns)}
 	pixels := p.Pixels[row0*p.Stride:]
 	bytes := []int64{int64(p.Count) * int64(unsafe.Sizeof(got.Counts[0])),
-		int64(f.MaxBlobs) * int64(unsafe.Sizeof(driver.Blob{})), int64(f.MaxRuns) * int64(unsafe.Sizeof(driver.BlobRun{}))}
+		int64(f.MaxBlobs) * int64(unsafe.Sizeof(driver.Blob{})),
+		int64(f.MaxRuns) * int64(unsafe.Sizeof(driver.BlobRun{}))}
 	r.reserve(t, 6, size+extra+int64(len(pixels)+p.Offset)+bytes[0]+bytes[1]+bytes[2])
 	prepare.Dst = r.slice(t, size, 0)
 	op.Prepared = prepare.Dst

@@ -33,8 +33,8 @@ func (s Suite) correlate(t T, dev driver.Device) {
 				}
 			}
 			if err := r.correlate(t, p, sum, row0, g); err != nil {
-				t.Errorf("%s, %d lags to %d slots, frame from row %d, two frames %v: %v", c.Name, len(sum.Lags), sum.Slots, row0,
-					sum.Other != nil, err)
+				t.Errorf("%s, %d lags to %d slots, frame from row %d, two frames %v: %v", c.Name, len(sum.Lags),
+					sum.Slots, row0, sum.Other != nil, err)
 			}
 		}
 	}

@@ -49,8 +49,8 @@ func (s Suite) develop(t T, dev driver.Device) {
 	}
 }
 
-// develop runs one Develop on rows [from, to) of a frame, into rows with a gap between them, with the source offset from
-// alignment. The op gets the rows that it needs and no others.
+// develop runs one Develop on rows [from, to) of a frame, into rows with a gap between them, with the source offset
+// from alignment. The op gets the rows that it needs and no others.
 func (r *rig) develop(t T, s *Shot, from, to, gap, offset int) (pixels []byte, beyond uint32, err error) {
 	t.Helper()
 	c, f := s.Coding, s.Coding.Format()

@@ -43,8 +43,8 @@ func (p *Problem) Weigh(w Weights, row0, rows int) (sums []driver.WeightSums, hi
 					panic("devicetest: a weighted sum beyond 64 bits")
 				}
 			}
-			sums = append(sums, driver.WeightSums{Weight: total[0].Int64(), Sum: total[1].Int64(), SqLow: total[2].Int64(),
-				SqHigh: total[3].Int64()})
+			sums = append(sums, driver.WeightSums{Weight: total[0].Int64(), Sum: total[1].Int64(),
+				SqLow: total[2].Int64(), SqHigh: total[3].Int64()})
 		}
 	}
 	return sums, hist

@@ -1,7 +1,7 @@
 // MaskBlobs: foreground of each region as bits, and blobs of runs of bits.
 //
-// A region has a bitmap of its own, as wide as its bounds. Rows are shared between threads in bands. A run of bits has a
-// label: the place of its first word, times the starts of runs that a word has room for, plus those before it in the
+// A region has a bitmap of its own, as wide as its bounds. Rows are shared between threads in bands. A run of bits has
+// a label: the place of its first word, times the starts of runs that a word has room for, plus those before it in the
 // word. So labels are in row-major order without counting, and the least of a blob is that of its first pixel.
 //
 // What a label holds, in this order: itself; then the label of another run of the blob, which is less; and of a root,
@@ -562,8 +562,8 @@ func (b *blobbing) number(sc *scratch, t *blobBand) error {
 			}
 			b.labels[u.label] = blobNumbered | b.labels[u.label]&blobShared | n
 			if int(n) < len(b.blobs) {
-				b.blobs[n] = driver.Blob{Region: uint32(b.First + t.region), First: uint32(y*b.Frame.Width) + uint32(u.x0),
-					X0: math.MaxUint32, Y0: math.MaxUint32, Min: math.MaxUint32}
+				b.blobs[n] = driver.Blob{Region: uint32(b.First + t.region), First: uint32(y*b.Frame.Width) +
+					uint32(u.x0), X0: math.MaxUint32, Y0: math.MaxUint32, Min: math.MaxUint32}
 			}
 			n++
 		}

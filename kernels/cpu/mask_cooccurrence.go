@@ -108,7 +108,8 @@ func (p *pairing) plan(threads int) (total uint64) {
 	for _, r := range rows {
 		for c := range p.channels {
 			for first := 0; first < len(p.order); first += group {
-				p.tasks = append(p.tasks, pairTask{taskRows: r, channel: c, first: first, last: min(first+group, len(p.order))})
+				p.tasks = append(p.tasks, pairTask{taskRows: r, channel: c, first: first,
+					last: min(first+group, len(p.order))})
 			}
 		}
 	}
@@ -185,7 +186,8 @@ func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
 			}
 			pairs += meet(row, other, int32(o.DX), func(a, b int32) {
 				first, second := s.base.levels[a-e.X0:b-e.X0], to.levels[int(a-e.X0)+int(o.DX):]
-				countPairs(s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells], first, second, p.Levels, p.shift)
+				countPairs(s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells], first, second, p.Levels,
+					p.shift)
 			})
 		}
 		if sc.pace.spend(pairs + 50) {

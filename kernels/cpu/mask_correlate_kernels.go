@@ -8,8 +8,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// pairs8Most is how many bytes pairs8 takes at most, so that its sums of 32 bits don't overflow: in each of eight, a step
-// of 32 bytes adds four products of at most 255^2.
+// pairs8Most is how many bytes pairs8 takes at most, so that its sums of 32 bits don't overflow: in each of eight, a
+// step of 32 bytes adds four products of at most 255^2.
 const pairs8Most = 1 << 18
 
 // pairs8Go adds the sums of bytes, which are as many of both.

@@ -11,8 +11,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// TestPairs8 compares the sums of runs of bytes with the definition, by each set of instructions, for lengths around their
-// steps, and of the greatest bytes for so many that sums of 32 bits would run over.
+// TestPairs8 compares the sums of runs of bytes with the definition, by each set of instructions, for lengths around
+// their steps, and of the greatest bytes for so many that sums of 32 bits would run over.
 func TestPairs8(t *testing.T) {
 	best := simd
 	defer func() { simd = best }()
@@ -26,7 +26,8 @@ func TestPairs8(t *testing.T) {
 					first[i], second[i] = 255, 255
 				}
 			}
-			got, want := driver.PairSums{A: 1, B: 2, SqA: 3, SqB: 4, Product: 5}, driver.PairSums{A: 1, B: 2, SqA: 3, SqB: 4, Product: 5}
+			got, want := driver.PairSums{A: 1, B: 2, SqA: 3, SqB: 4, Product: 5},
+				driver.PairSums{A: 1, B: 2, SqA: 3, SqB: 4, Product: 5}
 			addPairs8(&got, first, second)
 			for i := range first {
 				a, b := uint64(first[i]), uint64(second[i])
@@ -74,8 +75,8 @@ func correlateOf(f *fixture, pixels []byte, width, height int, lags ...driver.La
 		lags[i].Slot = int32(i)
 	}
 	op.Sums = f.slice(48 * int64(len(lags)))
-	op.Prepared = f.prepare(one(driver.NonZero, ring(nil, point{0, 0}, point{w, 0}, point{w, h}, point{0, h})), width, height,
-		driver.RowSpans)
+	op.Prepared = f.prepare(one(driver.NonZero, ring(nil, point{0, 0}, point{w, 0}, point{w, h}, point{0, h})), width,
+		height, driver.RowSpans)
 	f.wait()
 	return op
 }
@@ -97,8 +98,8 @@ func BenchmarkCorrelate(b *testing.B) {
 	})
 }
 
-// TestCorrelatePeer is this package's part in peers/correlate.py: it sums up the pairs of a frame, of which a file has the
-// pixels, writes the sums beside it, and prints the least of a few times in ms.
+// TestCorrelatePeer is this package's part in peers/correlate.py: it sums up the pairs of a frame, of which a file has
+// the pixels, writes the sums beside it, and prints the least of a few times in ms.
 func TestCorrelatePeer(t *testing.T) {
 	file := os.Getenv("POLYSCAN_CORRELATE")
 	if file == "" {

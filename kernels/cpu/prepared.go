@@ -134,8 +134,8 @@ func (p prepared) regionSpans(i int) ([]span, error) {
 	return p.spans[r.First : r.First+r.Count : r.First+r.Count], nil
 }
 
-// openPreparedFor opens a set that has regions [first, first+count) and was prepared for an image of which a frame holds
-// the rows from row0.
+// openPreparedFor opens a set that has regions [first, first+count) and was prepared for an image of which a frame
+// holds the rows from row0.
 func openPreparedFor(from driver.Slice, im *driver.Image, row0, first, count int) (prepared, error) {
 	p, err := openPrepared(view(from))
 	if err != nil {

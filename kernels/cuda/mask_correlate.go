@@ -62,8 +62,8 @@ func (s *stream) maskCorrelate(op *driver.MaskCorrelate) error {
 		count, slot := p.bitmaps(first, op.First+op.Count-first, op.Row0, bottom, uint64(op.Scratch.Len/4))
 		args.First, args.Count, args.Slot, args.Out = uint32(first), uint32(count), slot, uint32(first-op.First)
 		if items := p.slots(first, count); slot > 0 && items > 0 {
-			marks := pairArgs{P: args.P, Bits: args.Bits, Slot: slot, First: args.First, Count: args.Count, Row0: args.Row0,
-				Rows: args.Rows}
+			marks := pairArgs{P: args.P, Bits: args.Bits, Slot: slot, First: args.First, Count: args.Count,
+				Row0: args.Row0, Rows: args.Rows}
 			if err := s.mark(&marks, items); err != nil {
 				return err
 			}

@@ -28,8 +28,8 @@ func (s *stream) maskPrepare(op *driver.MaskPrepare) error {
 			return err
 		}
 	}
-	// Edges and items first, because they are the part that may be stopped; from the header on nothing is, so that a set
-	// with a header is whole.
+	// Edges and items first, because they are the part that may be stopped; from the header on nothing is, so that a
+	// set with a header is whole.
 	if err := s.send(base+uint64(p.lay.edges), &gather{pieces: [][]byte{edges}}, int64(len(edges)),
 		s.stop.Load); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (p *preparedSet) apart(to driver.Slice, field string) error {
 	return nil
 }
 
-// preparedFor is [stream.prepared] of a set that has regions [first, first+count) and was prepared for an image of which
-// a frame holds the rows from row0.
+// preparedFor is [stream.prepared] of a set that has regions [first, first+count) and was prepared for an image of
+// which a frame holds the rows from row0.
 func (s *stream) preparedFor(slice driver.Slice, im *driver.Image, row0, first, count int) (*preparedSet, error) {
 	p, err := s.prepared(slice)
 	if err != nil {

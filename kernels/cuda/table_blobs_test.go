@@ -41,7 +41,8 @@ func discs(w, h, n int) *devicetest.Problem {
 }
 
 // blobsOp finds the bright blobs of a problem, in memory of dev.
-func blobsOp(t *testing.T, dev driver.Device, p *devicetest.Problem, prepared, frame driver.Slice, op driver.MaskBlobs) *driver.MaskBlobs {
+func blobsOp(t *testing.T, dev driver.Device, p *devicetest.Problem, prepared, frame driver.Slice,
+	op driver.MaskBlobs) *driver.MaskBlobs {
 	t.Helper()
 	op.Prepared, op.Count, op.Ranges = prepared, p.Count, make([]driver.BlobRange, p.Count)
 	for i := range op.Ranges {
@@ -97,7 +98,8 @@ func (b *bench) blobs(name string, goal float64, ask driver.MaskBlobs) {
 	some.Len = int64(len(blobs)) * int64(unsafe.Sizeof(driver.Blob{}))
 	b.timed(name, b.covered()+some.Len, goal, 10, func(i int) error { return b.s.Run(of(i)) },
 		func(i int) error {
-			return errors.Join(b.s.Run(of(i)), b.s.Download(bytesOf(counts), op.Counts), b.s.Download(bytesOf(blobs), some))
+			return errors.Join(b.s.Run(of(i)), b.s.Download(bytesOf(counts), op.Counts),
+				b.s.Download(bytesOf(blobs), some))
 		})
 }
 

@@ -64,7 +64,8 @@ func correlateOp(t *testing.T, dev driver.Device, p *devicetest.Problem, prepare
 	return op
 }
 
-// correlation adds a row, after comparing the sums with the CPU's. two says that the second pixels are of another frame.
+// correlation adds a row, after comparing the sums with the CPU's. two says that the second pixels are of another
+// frame.
 func (b *bench) correlation(name string, lags []driver.Lag, two bool, copies int, goal float64) {
 	b.t.Helper()
 	other := func(i int) driver.Slice {
@@ -84,7 +85,8 @@ func (b *bench) correlation(name string, lags []driver.Lag, two bool, copies int
 	prepare.Dst = alloc(b.t, dev, n)
 	frame := alloc(b.t, dev, int64(len(b.w.p.Pixels)))
 	want := correlateOp(b.t, dev, b.w.p, prepare.Dst, frame, frame, lags)
-	got, expected := make([]driver.PairSums, op.Sums.Len/pairSumsBytes), make([]driver.PairSums, op.Sums.Len/pairSumsBytes)
+	got, expected := make([]driver.PairSums, op.Sums.Len/pairSumsBytes),
+		make([]driver.PairSums, op.Sums.Len/pairSumsBytes)
 	b.must(s.Run(&prepare), s.Upload(frame, [][]byte{b.w.p.Pixels}), s.Run(want),
 		s.Download(bytesOf(expected), want.Sums), s.Wait(b.t.Context()))
 	b.must(b.s.Run(op), b.s.Download(bytesOf(got), op.Sums), b.s.Wait(b.t.Context()))

@@ -159,7 +159,8 @@ func benchProblem(w, h int, f driver.PixelFormat, regions driver.MaskRegions) *d
 func newBench(t *testing.T, dev driver.Device, p *devicetest.Problem, copies int) *bench {
 	t.Helper()
 	b := &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}
-	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.MethodDefault})
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height,
+		Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +190,8 @@ func onCPU(t *testing.T, p *devicetest.Problem) *cpuResults {
 	t.Helper()
 	dev := open(t, cpu.Driver)
 	s := newStream(t, dev)
-	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.MethodDefault})
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height,
+		Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +310,8 @@ func (b *bench) timed(name string, bytes int64, goal float64, copies int, device
 // rasters adds a row for each method, and the peer.
 func (b *bench) rasters(name string, goal float64) {
 	n := b.w.mask.Data.Len
-	b.timed("memset of "+name, n, 0, 50, func(int) error { return b.s.Run(&driver.Fill{Dst: b.w.mask.Data, Value: 0}) }, nil)
+	b.timed("memset of "+name, n, 0, 50, func(int) error { return b.s.Run(&driver.Fill{Dst: b.w.mask.Data, Value: 0}) },
+		nil)
 	for _, m := range everyMethod[1:] {
 		b.must(b.s.Run(b.w.prepare(m)), b.s.Run(&driver.Fill{Dst: b.w.mask.Data, Value: 0x5a}),
 			b.s.Run(b.w.raster(driver.RasterMask)))
@@ -421,9 +424,10 @@ func TestBenchmarks(t *testing.T) {
 		b.reduction("1000 regions, all, 4096x4096", everything, 10)
 		b.cooccurrence("1000 regions, co-occurrence, 64 levels, 4 offsets, 4096x4096", 0)
 		b.weigh("1000 regions, sums by fractional coverage, 4096x4096", driver.MaskSums, 0)
-		b.correlation("1000 regions, correlation with another frame, one shift, 4096x4096", []driver.Lag{{}}, true, 10, 20)
-		b.correlation("1000 regions, correlation with another frame, a shift of (1,0), 4096x4096", []driver.Lag{{DX: 1}}, true,
-			10, 20)
+		b.correlation("1000 regions, correlation with another frame, one shift, 4096x4096", []driver.Lag{{}}, true, 10,
+			20)
+		b.correlation("1000 regions, correlation with another frame, a shift of (1,0), 4096x4096",
+			[]driver.Lag{{DX: 1}}, true, 10, 20)
 		b.correlation("1000 regions, autocorrelation, 16 lags, 4096x4096", sixteenLags(), false, 10, 0)
 	})
 
@@ -519,7 +523,8 @@ func (b *bench) copies() {
 		CallUS: float64(took) / float64(time.Microsecond) / launches})
 	b.timed("empty launch and Wait", 0, 0, 1, nil, func(int) error { return b.s.Launch() })
 	small := part(b.w.stats, 0, 80)
-	b.timed("Fill of 80 bytes and Wait", 80, 0, 1, nil, func(int) error { return b.s.Run(&driver.Fill{Dst: small, Value: 0}) })
+	b.timed("Fill of 80 bytes and Wait", 80, 0, 1, nil,
+		func(int) error { return b.s.Run(&driver.Fill{Dst: small, Value: 0}) })
 }
 
 // strips adds the whole way of a strip: from host memory to results on the host.

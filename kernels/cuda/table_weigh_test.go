@@ -30,7 +30,8 @@ func boundaryPixels(p *devicetest.Problem) devicetest.Weights {
 			for y := int(max(y0, 0)) / driver.Subpixel; y <= int(y1)/driver.Subpixel && y < p.Height; y++ {
 				a := at(max(float64(y*driver.Subpixel), float64(y0)))
 				b := at(min(float64((y+1)*driver.Subpixel), float64(y1)))
-				for x := max(int(min(a, b)), 0) / driver.Subpixel; x <= int(max(a, b))/driver.Subpixel && x < p.Width; x++ {
+				for x := max(int(min(a, b)), 0) / driver.Subpixel; x <= int(max(a, b))/driver.Subpixel &&
+					x < p.Width; x++ {
 					if rows[y] == nil {
 						rows[y] = map[int]bool{}
 					}

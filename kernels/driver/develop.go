@@ -27,14 +27,14 @@ const (
 // zero value is pixels that are as a [PixelFormat] says.
 type Coding struct {
 	Kind CodingKind
-	// Bits of a sample: 8 of UYVY and YUYV; 10 or 12 of Mono, which is packed; of Bayer 8, in a byte, or 10, 12, 14 or 16
-	// in two (little endian), or 10 or 12 packed.
+	// Bits of a sample: 8 of UYVY and YUYV; 10 or 12 of Mono, which is packed; of Bayer 8, in a byte, or 10, 12, 14 or
+	// 16 in two (little endian), or 10 or 12 packed.
 	Bits uint8
 	// Packed says that samples follow each other without gaps, the first in the lowest bits of the first byte. Each row
 	// begins with a byte of its own.
 	Packed bool
-	// Phase says where red is in each two columns and rows of Bayer: in the first column, or with bit 0 in the second; in
-	// the first row, or with bit 1 in the second.
+	// Phase says where red is in each two columns and rows of Bayer: in the first column, or with bit 0 in the second;
+	// in the first row, or with bit 1 in the second.
 	Phase    uint8
 	Demosaic Demosaic // of Bayer
 }
@@ -209,11 +209,13 @@ func (op *Develop) check() error {
 	case src.Stride%src.Coding.Align() != 0:
 		return refuse(name, "Src.Stride", src.Stride, "must be even for 16-bit samples")
 	case int64(src.Stride) > maxImageBytes/int64(src.Rows):
-		return refuse(name, "Src.Stride", src.Stride, "makes more than %d bytes of %d rows", int64(maxImageBytes), src.Rows)
+		return refuse(name, "Src.Stride", src.Stride, "makes more than %d bytes of %d rows", int64(maxImageBytes),
+			src.Rows)
 	case op.Dst.Width != src.Width:
 		return refuse(name, "Dst.Width", op.Dst.Width, "must be that of Src, %d", src.Width)
 	case op.Dst.Format != src.Coding.Format():
-		return refuse(name, "Dst.Format", op.Dst.Format, "must be %v, which %v becomes", src.Coding.Format(), src.Coding)
+		return refuse(name, "Dst.Format", op.Dst.Format, "must be %v, which %v becomes", src.Coding.Format(),
+			src.Coding)
 	case op.Row0 < 0 || op.Row0 > src.Height-op.Dst.Height:
 		return refuse(name, "Row0", op.Row0, "and %d rows are not rows of %d", op.Dst.Height, src.Height)
 	}

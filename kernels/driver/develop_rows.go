@@ -151,7 +151,8 @@ func (r *RawRows) bayer(from, to int, out func(int) []byte, more func() bool) (b
 			first, own, other = 1-first, 2, 0
 		}
 		if dst := out(y); c.Demosaic == MalvarHeCutler {
-			malvarRow(dst, [5][]uint16{row(y - 2), row(y - 1), row(y), row(y + 1), row(y + 2)}, first, own, other, c.Bits)
+			malvarRow(dst, [5][]uint16{row(y - 2), row(y - 1), row(y), row(y + 1), row(y + 2)}, first, own, other,
+				c.Bits)
 		} else {
 			bilinearRow(dst, row(y-1), row(y), row(y+1), first, own, other, c.Bits)
 		}

@@ -32,8 +32,8 @@ type BlobRange struct {
 // background. The element is symmetric: row dy of it, -len(Half) < dy < len(Half), holds the columns -Half[|dy|] to
 // Half[|dy|].
 //
-// To dilate makes foreground of each pixel of the region that has foreground under the element around it. To erode makes
-// background of each that has a pixel of the region under it that is background.
+// To dilate makes foreground of each pixel of the region that has foreground under the element around it. To erode
+// makes background of each that has a pixel of the region under it that is background.
 type BlobStep struct {
 	Erode bool
 	Half  []uint8 // 1 to MaxBlobReach+1 of them, each up to MaxBlobReach; not to be changed before the op ran
@@ -72,8 +72,8 @@ type BlobRun struct {
 }
 
 // MaskBlobs finds the blobs of regions [First, First+Count) of a prepared set: of the pixels of a region inside the
-// frame whose samples of a channel are in the region's range, after Steps, the sets that are connected by sides or, with
-// Eight, by sides and corners. A blob is of one region: where regions overlap or touch, each has its own.
+// frame whose samples of a channel are in the region's range, after Steps, the sets that are connected by sides or,
+// with Eight, by sides and corners. A blob is of one region: where regions overlap or touch, each has its own.
 //
 // Frame holds rows [Row0, Row0+Frame.Height) of the image that the regions were prepared for, and has its width.
 //
@@ -85,8 +85,8 @@ type BlobRun struct {
 // other, which make two convex corners, or with Eight two concave ones. So (Convex - Concave)/4 is 1 less the holes.
 //
 // Results are exact, and depend on nothing but the input. Only the backend can read Prepared: it fails the op where
-// First+Count exceeds the regions there, or Frame and Row0 are not rows of the image it was prepared for. That holds for
-// a Count of 0, too. Scratch has at least Device.Scratch bytes, for a frame of that size.
+// First+Count exceeds the regions there, or Frame and Row0 are not rows of the image it was prepared for. That holds
+// for a Count of 0, too. Scratch has at least Device.Scratch bytes, for a frame of that size.
 //
 // Time grows with the pixels of the regions, and with the runs of foreground in them; with Steps it also grows with the
 // boxes around the regions times the rows of each element.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Lag says where the second pixel of a pair lies: DX columns to the right of the first one, and DY rows below. Lags with
-// the same Slot add up to one result.
+// Lag says where the second pixel of a pair lies: DX columns to the right of the first one, and DY rows below. Lags
+// with the same Slot add up to one result.
 type Lag struct{ DX, DY, Slot int32 }
 
 // ChannelPair says of which channels the two samples of a pair are, each an index in the order R, G, B, A.
@@ -21,8 +21,8 @@ const (
 	MaxSeries   = 16 // pairs of channels of one op: all of four channels
 )
 
-// PairSums are sums over pairs of samples a and b. They are integers, exact, and independent of the order in which pairs
-// are visited. With at most 2^32 pairs of 16-bit samples no sum overflows: each product is below 2^32.
+// PairSums are sums over pairs of samples a and b. They are integers, exact, and independent of the order in which
+// pairs are visited. With at most 2^32 pairs of 16-bit samples no sum overflows: each product is below 2^32.
 //
 // Mirrored by PairSums in kernels/cu/abi/mask_correlate.cuh.
 type PairSums struct {
@@ -36,10 +36,11 @@ const pairSumsBytes = 48
 
 // MaskCorrelate adds up products of samples for regions [First, First+Count) of a prepared set. A pair is a pixel of
 // rows [FromRow, ToRow) of Frame, with the sample a, and the pixel at a lag from it in Other, with the sample b; the
-// places of both are inside the region and inside the frame. Other may be Frame itself, and has its size and its format.
+// places of both are inside the region and inside the frame. Other may be Frame itself, and has its size and its
+// format.
 //
-// Frame holds rows [Row0, Row0+Frame.Height) of the image that the regions were prepared for, and has its width, as does
-// Other. FromRow and ToRow count from the top of that image, and may reach beyond the frame.
+// Frame holds rows [Row0, Row0+Frame.Height) of the image that the regions were prepared for, and has its width, as
+// does Other. FromRow and ToRow count from the top of that image, and may reach beyond the frame.
 //
 // Sums receives Count*len(Series)*Slots PairSums: of each region its series as given, of each series its slots. With
 // Accumulate sums are added to what is there, so that a region can be summed up in bands of rows; else they are
@@ -94,8 +95,8 @@ func (op *MaskCorrelate) check() error {
 	}
 	switch a, b := &op.Frame, &op.Other; {
 	case a.Width != b.Width || a.Height != b.Height:
-		return refuse(name, "Other.Width, Height", [2]int{b.Width, b.Height}, "must be those of Frame, %d and %d", a.Width,
-			a.Height)
+		return refuse(name, "Other.Width, Height", [2]int{b.Width, b.Height}, "must be those of Frame, %d and %d",
+			a.Width, a.Height)
 	case a.Format != b.Format:
 		return refuse(name, "Other.Format", b.Format, "must be that of Frame, %v", a.Format)
 	}

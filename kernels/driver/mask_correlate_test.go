@@ -11,7 +11,8 @@ import (
 func TestCorrelateArguments(t *testing.T) {
 	good := func() *MaskCorrelate {
 		im := Image{Width: 8, Height: 5, Stride: 8, Format: Gray8}
-		return &MaskCorrelate{Count: 2, Lags: []Lag{{DX: 1}}, Slots: 1, Series: []ChannelPair{{}}, ToRow: 5, Frame: im, Other: im}
+		return &MaskCorrelate{Count: 2, Lags: []Lag{{DX: 1}}, Slots: 1, Series: []ChannelPair{{}}, ToRow: 5, Frame: im,
+			Other: im}
 	}
 	wide := func(op *MaskCorrelate, width, height int) {
 		op.Frame = Image{Width: width, Height: height, Stride: 2 * width, Format: Gray16(16)}

@@ -10,8 +10,8 @@ import (
 // WeightBits says what weights are counted in: units of 1 / (1 << WeightBits) of a pixel.
 const WeightBits = 16
 
-// WeightedPixel is a pixel and a weight: the column in bits 0 to 19, the row in bits 20 to 39, and above them the weight
-// as a signed number.
+// WeightedPixel is a pixel and a weight: the column in bits 0 to 19, the row in bits 20 to 39, and above them the
+// weight as a signed number.
 type WeightedPixel uint64
 
 // NewWeightedPixel packs them. Column and row are 0 to MaxSide-1, |weight| is at most 1 << WeightBits.
@@ -57,10 +57,11 @@ func (s *WeightSums) Add(o WeightSums) {
 // Row0+Frame.Height) of an image, in which columns and rows are counted; pixels outside of the frame are left out, so
 // that results of strips add up.
 //
-// Sums receives Count*Channels [WeightSums], a region's channels beside each other in the order R, G, B, A. Hist receives,
-// for the same order, Levels int64 each, the sums of weights by sample; it has length 0 where no histogram is wanted. A
-// sample of a 16-bit format above Levels-1 is counted there under its low Bits. With Accumulate results are added to
-// what is there; else they are overwritten. They are exact, and don't depend on the backend or the order of pixels.
+// Sums receives Count*Channels [WeightSums], a region's channels beside each other in the order R, G, B, A. Hist
+// receives, for the same order, Levels int64 each, the sums of weights by sample; it has length 0 where no histogram is
+// wanted. A sample of a 16-bit format above Levels-1 is counted there under its low Bits. With Accumulate results are
+// added to what is there; else they are overwritten. They are exact, and don't depend on the backend or the order of
+// pixels.
 //
 // Time grows with the pixels of those regions times channels, and with Hist.
 type MaskWeigh struct {

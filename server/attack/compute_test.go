@@ -17,7 +17,8 @@ import (
 var computeAttacks = []attack{
 	{row: 1, name: "solves without an end", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
-			flood(ctx, a, 4, pb.DiffusionService_Solve_FullMethodName, endlessSolve(pb.WorkClass_WORK_CLASS_INTERACTIVE))
+			flood(ctx, a, 4, pb.DiffusionService_Solve_FullMethodName,
+				endlessSolve(pb.WorkClass_WORK_CLASS_INTERACTIVE))
 		}},
 	{row: 1, name: "batch solves without an end", cancelled: true, batch: true,
 		run: func(ctx context.Context, a *attempt) {
@@ -55,7 +56,8 @@ var computeAttacks = []attack{
 		run: refusedSolve},
 }
 
-// Why the metrics tell of another sum than there is, by heap profiles and by servers without a pool of buffers, or of more.
+// Why the metrics tell of another sum than there is, by heap profiles and by servers without a pool of buffers, or of
+// more.
 const (
 	tall      = "the rows of a region 8 million pixels high, of which its extent is made, are 20 MB that nobody counts"
 	pooled    = "buffers that messages are put together in stay in the library's pool for two collections, not counted"
@@ -110,7 +112,8 @@ func endlessSolve(class pb.WorkClass) []byte {
 	return marshal(&pb.SolveRequest{WorkClass: class,
 		Options: &pb.DiffusionOptions{Tolerance: 1e-9, MaxCycles: 100_000,
 			Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE},
-		Drawing: &pb.Drawing{Width: 512, Height: 512, Pixels: []*pb.GivenPixel{{X: 1, Y: 1, Red: 255}, {X: 500, Y: 500}}},
+		Drawing: &pb.Drawing{Width: 512, Height: 512, Pixels: []*pb.GivenPixel{{X: 1, Y: 1, Red: 255},
+			{X: 500, Y: 500}}},
 	})
 }
 
@@ -136,7 +139,8 @@ func comb() []byte {
 		}
 		xy = append(xy, float64(i), y)
 	}
-	return marshal(&pb.ReduceRequest{Inspection: inspect(&pb.Region{Rings: []*pb.Ring{{Xy: xy}}}), Frame: grayFrame(8, 8)})
+	return marshal(&pb.ReduceRequest{Inspection: inspect(&pb.Region{Rings: []*pb.Ring{{Xy: xy}}}),
+		Frame: grayFrame(8, 8)})
 }
 
 // randomVertices is one polygon of n vertices anywhere.
@@ -146,7 +150,8 @@ func randomVertices(n int) []byte {
 	for i := range xy {
 		xy[i] = (2*r.Float64() - 1) * farthest
 	}
-	return marshal(&pb.ReduceRequest{Inspection: inspect(&pb.Region{Rings: []*pb.Ring{{Xy: xy}}}), Frame: grayFrame(8, 8)})
+	return marshal(&pb.ReduceRequest{Inspection: inspect(&pb.Region{Rings: []*pb.Ring{{Xy: xy}}}),
+		Frame: grayFrame(8, 8)})
 }
 
 // rasterize asks for a large image in a few bytes.

@@ -15,8 +15,8 @@ import (
 var shapeAttacks = []attack{
 	{row: 11, name: "huge circles", cancelled: true, run: shaped(strings.Repeat("circle(0, 0, 400000) + ", 90) +
 		"circle(0, 0, 9)")},
-	{row: 11, name: "circles that are nested", cancelled: true, run: shaped(strings.Repeat("circle(0, 0, 500000) - (", 60) +
-		"circle(0, 0, 9)" + strings.Repeat(")", 60))},
+	{row: 11, name: "circles that are nested", cancelled: true,
+		run: shaped(strings.Repeat("circle(0, 0, 500000) - (", 60) + "circle(0, 0, 9)" + strings.Repeat(")", 60))},
 	{row: 11, name: "arrays of circles", cancelled: true,
 		run: shaped("array of circle(2000, 2000, 1900) 80 by 80 every (10, 10)")},
 	{row: 11, name: "bands around arrays", cancelled: true,
@@ -30,8 +30,9 @@ var shapeAttacks = []attack{
 					stripes.Mask.Runs = append(stripes.Mask.Runs, y, 4*x+y%3, 4*x+y%3+2)
 				}
 			}
-			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{Frame: grayFrame(8, 8),
-				Inspection: inspect(stripes, &pb.Region{Shape: `turn of "m" by 90 about (0, 0)`})}), deadline...)
+			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName,
+				marshal(&pb.ReduceRequest{Frame: grayFrame(8, 8),
+					Inspection: inspect(stripes, &pb.Region{Shape: `turn of "m" by 90 about (0, 0)`})}), deadline...)
 		}},
 	{row: 11, name: "long texts of shapes with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {

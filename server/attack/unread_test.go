@@ -53,7 +53,8 @@ func unreadImages(ctx context.Context, a *attempt) {
 	}
 }
 
-// unreadSmall asks for 800 images of a megabyte, which is less than any budget counts, over connections without windows.
+// unreadSmall asks for 800 images of a megabyte, which is less than any budget counts, over connections without
+// windows.
 func unreadSmall(ctx context.Context, a *attempt) {
 	m := rasterize(1000, pb.Encoding_ENCODING_RAW)
 	for range 8 {

@@ -257,11 +257,13 @@ func TestRefuses(t *testing.T) {
 		{"--listen unix:" + shut + "/s", exitUsage, "--listen"},
 		{"--listen 127.0.0.1:0 --recipes " + shut + "/r", exitUsage, "recipes"},
 		{"--listen 127.0.0.1:0 --http " + busy.Addr().String(), exitFailed, "--http"},
-		{"--listen 127.0.0.1:0 --token-file " + dir + "/none", exitUsage, "token file: " + dir + "/none: no such file or directory"},
+		{"--listen 127.0.0.1:0 --token-file " + dir + "/none", exitUsage, "token file: " + dir +
+			"/none: no such file or directory"},
 		{"--config " + dir + "/none", exitUsage, "--config: " + dir + "/none: no such file or directory"},
 		{"--listen 127.0.0.1:0 --tls-cert " + file, exitUsage, "the certificate has no key"},
 		{"--listen 127.0.0.1:0 --tls-cert " + file + " --tls-key " + file, exitUsage, "TLS"},
-		{"--listen 127.0.0.1:0 --tls-cert " + dir + "/none --tls-key " + file, exitUsage, "TLS: " + dir + "/none: no such file"},
+		{"--listen 127.0.0.1:0 --tls-cert " + dir + "/none --tls-key " + file, exitUsage, "TLS: " + dir +
+			"/none: no such file"},
 		{"--listen 127.0.0.1:0 --recipes " + file, exitUsage, "recipes"},
 	} {
 		var stdout, stderr output

@@ -131,8 +131,8 @@ func TestRecipeExports(t *testing.T) {
 			t.Errorf("%s, read again: pixels %v, want %v", c.format, got, want)
 		}
 	}
-	// Masks: one with a hole, whose runs touch at the foot of one column and the head of the next, one beyond the frame's
-	// right side, and one of a single pixel in its corner.
+	// Masks: one with a hole, whose runs touch at the foot of one column and the head of the next, one beyond the
+	// frame's right side, and one of a single pixel in its corner.
 	bottom, right := 511, 799
 	if f, err := os.Open(board); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,8 @@ func TestRecipeExports(t *testing.T) {
 		e.regions(written(t, "one.json", "["+star+"]"), 1)
 		e.regions(from, 3)
 		file := e.exported(format, of.file)
-		want := map[string]float64{of.names[0]: pixels["holed"], of.names[1]: pixels["beyond"], of.names[2]: pixels["corner"]}
+		want := map[string]float64{of.names[0]: pixels["holed"], of.names[1]: pixels["beyond"],
+			of.names[2]: pixels["corner"]}
 		if got := s.counts(t, board, file); !maps.Equal(got, want) {
 			t.Errorf("masks as %s: pixels %v, want %v", format, got, want)
 		}
@@ -282,7 +283,8 @@ func TestRecipeImports(t *testing.T) {
 		{from("parts.geojson"), "(Point) was left out"}, {from("inkscape.svg"), "<line> was left out"},
 		{from("illustrator.svg"), ""},
 		{written(t, "masks.json", labelMe), ""}, {written(t, "runs.json", coco), ""},
-		{written(t, "many.svg", svg), "<text> was left out"}, {labels("gray.png", image.NewGray(image.Rect(0, 0, 90, 31))), ""},
+		{written(t, "many.svg", svg), "<text> was left out"},
+		{labels("gray.png", image.NewGray(image.Rect(0, 0, 90, 31))), ""},
 		{labels("gray16.png", image.NewGray16(image.Rect(0, 0, 33, 40))), ""}, {labels("one.png", m), ""},
 		{labels("colours.png", image.NewNRGBA(image.Rect(0, 0, 50, 40))), ""},
 		{labels("palette.png", image.NewPaletted(image.Rect(0, 0, 45, 40), palette.Plan9)), ""},
@@ -376,10 +378,10 @@ func differ(got, want []found) string {
 	}
 	for i, g := range got {
 		w := want[i]
-		if g.Name != w.Name || !slices.Equal(g.Limits, w.Limits) || !slices.Equal(g.Mask, w.Mask) || len(g.Rings) != len(w.Rings) ||
-			(g.Fill == "evenodd") != (w.Fill == "evenodd") {
-			return fmt.Sprintf("region %d: %s, %d rings, %v, %q, %q; want %s, %d rings, %v, %q, %q", i, g.Name, len(g.Rings), g.Mask,
-				g.Fill, g.Limits, w.Name, len(w.Rings), w.Mask, w.Fill, w.Limits)
+		if g.Name != w.Name || !slices.Equal(g.Limits, w.Limits) || !slices.Equal(g.Mask, w.Mask) ||
+			len(g.Rings) != len(w.Rings) || (g.Fill == "evenodd") != (w.Fill == "evenodd") {
+			return fmt.Sprintf("region %d: %s, %d rings, %v, %q, %q; want %s, %d rings, %v, %q, %q", i, g.Name,
+				len(g.Rings), g.Mask, g.Fill, g.Limits, w.Name, len(w.Rings), w.Mask, w.Fill, w.Limits)
 		}
 		for k, ring := range g.Rings {
 			if len(ring) != len(w.Rings[k]) {

@@ -19,8 +19,9 @@ func asking() *pb.Reductions {
 	return &pb.Reductions{
 		Statistics:   []pb.Statistic{pb.Statistic_STATISTIC_COUNT, pb.Statistic_STATISTIC_MEAN},
 		Cooccurrence: &pb.CooccurrenceSpec{Offsets: []*pb.PixelOffset{{Dx: 1}}},
-		Correlations: []*pb.CorrelationTerm{{Kind: pb.CorrelationKind_CORRELATION_KIND_LAG, Offset: &pb.PixelOffset{Dy: 2}}},
-		Blobs:        &pb.BlobSpec{Upper: proto.Float64(60), MinArea: 12},
+		Correlations: []*pb.CorrelationTerm{{Kind: pb.CorrelationKind_CORRELATION_KIND_LAG,
+			Offset: &pb.PixelOffset{Dy: 2}}},
+		Blobs: &pb.BlobSpec{Upper: proto.Float64(60), MinArea: 12},
 	}
 }
 
@@ -43,7 +44,8 @@ func TestRecipeMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &pb.Recipe{Name: "metal", Reductions: asking(), Frames: map[string]string{"golden": golden.GetFrame().GetName()},
+	want := &pb.Recipe{Name: "metal", Reductions: asking(),
+		Frames: map[string]string{"golden": golden.GetFrame().GetName()},
 		RegionSet: &pb.RegionSet{Regions: []*pb.Region{
 			{Name: "pits", Limits: []string{"blobs(area > 12) == 0"},
 				Rings: []*pb.Ring{{Xy: []float64{215, 305, 335, 305, 335, 425, 215, 425}}}},
@@ -62,7 +64,8 @@ func TestRecipeMeasures(t *testing.T) {
 		e.until(name, func() bool { return e.number(name) != "" && !strings.Contains(e.number(name), "–") })
 	}
 	var found, kept int
-	if _, err := fmt.Sscanf(e.number("blobs"), "%d of %d found", &kept, &found); err != nil || kept < 5 || found < kept {
+	if _, err := fmt.Sscanf(e.number("blobs"), "%d of %d found", &kept, &found); err != nil || kept < 5 ||
+		found < kept {
 		t.Fatalf("blobs: %q: %v", e.number("blobs"), err)
 	}
 	outlines := eval[string](e.tab, `document.querySelector(".editor .blobs")?.getAttribute("d") ?? ""`)
@@ -76,7 +79,8 @@ func TestRecipeMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := got.GetRecipe(); !proto.Equal(r.GetReductions(), want.GetReductions()) || !maps.Equal(r.GetFrames(), want.GetFrames()) {
+	if r := got.GetRecipe(); !proto.Equal(r.GetReductions(), want.GetReductions()) ||
+		!maps.Equal(r.GetFrames(), want.GetFrames()) {
 		t.Errorf("saved: %v, frames %v", r.GetReductions(), r.GetFrames())
 	}
 }
@@ -101,9 +105,10 @@ func TestBrowserLiveMeasures(t *testing.T) {
 		_, err := pb.NewInspectionServiceClient(conn).Reduce(t.Context(), &pb.ReduceRequest{
 			Inspection: &pb.Inspection{Name: "desk", Reductions: asking(),
 				Regions: &pb.Inspection_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{{Name: "plate",
-					Limits: []string{"max blob.area <= 20"}, Rings: []*pb.Ring{{Xy: []float64{4, 4, 60, 4, 60, 60, 4, 60}}}}}}}},
-			Frame: &pb.Frame{Layout: &pb.FrameLayout{Width: 64, Height: 64, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
-				Source: &pb.Frame_Data{Data: data}}})
+					Limits: []string{"max blob.area <= 20"},
+					Rings:  []*pb.Ring{{Xy: []float64{4, 4, 60, 4, 60, 60, 4, 60}}}}}}}},
+			Frame: &pb.Frame{Layout: &pb.FrameLayout{Width: 64, Height: 64,
+				PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8}, Source: &pb.Frame_Data{Data: data}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +116,8 @@ func TestBrowserLiveMeasures(t *testing.T) {
 	const row = `[...document.querySelectorAll(".region .numbers div")].find(
 		(d) => d.querySelector("dt").textContent === %q)?.querySelector("dd").textContent ?? ""`
 	for name, want := range map[string]string{
-		"blobs": "1 of 1 found", "largest blob": "24 pixels", "texture (1, 0): contrast": "", "correlation at (0, 2)": "",
+		"blobs": "1 of 1 found", "largest blob": "24 pixels", "texture (1, 0): contrast": "",
+		"correlation at (0, 2)": "",
 	} {
 		p.until(name, func() bool {
 			reduce()
@@ -119,7 +125,8 @@ func TestBrowserLiveMeasures(t *testing.T) {
 			return got != "" && !strings.Contains(got, "–") && strings.HasPrefix(got, want)
 		})
 	}
-	if got := eval[string](p, `document.querySelector(".region .limits").textContent`); !strings.Contains(got, "max blob.area") {
+	if got := eval[string](p, `document.querySelector(".region .limits").textContent`); !strings.Contains(got,
+		"max blob.area") {
 		t.Errorf("limits: %q", got)
 	}
 	p.shot("live-blobs")

@@ -50,8 +50,8 @@ type Budget struct {
 	Heap *Heap // nil: nobody looks at it
 	// Messages is what large messages may take of Cap, small ones half as much again, and urgent ones twice as much.
 	Messages int64
-	// MaxRecipes is what recipes may take of Cap. Those that were stored before with more than that are beside it: their
-	// excess keeps nobody's messages out.
+	// MaxRecipes is what recipes may take of Cap. Those that were stored before with more than that are beside it:
+	// their excess keeps nobody's messages out.
 	MaxRecipes int64
 	// Waiting is called each second while somebody waits for a share; nil: nobody is told.
 	Waiting func()
@@ -98,7 +98,8 @@ func (b *Budget) smallMessages() int64 { return b.Messages / 2 * 3 }
 func (b *Budget) admit(k Kind, n, most int64) bool {
 	b.admitting.Lock()
 	defer b.admitting.Unlock()
-	messages := n + b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() + b.used[RegionSets].Load()
+	messages := n + b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() +
+		b.used[RegionSets].Load()
 	beside := max(b.used[Recipes].Load()-b.MaxRecipes, 0)
 	if messages > most || most <= b.Messages && n+b.Out()-beside > max(b.Cap, b.Messages) {
 		return false

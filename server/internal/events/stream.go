@@ -159,8 +159,8 @@ func (v *Verdict) eventful() bool {
 	return v.Verdict == pb.Verdict_VERDICT_FAIL || v.Incomplete || v.Late || v.Error != nil
 }
 
-// Part tells of a line-scan part, of the frame that it began in, and of its numbers where there are any. They are not to
-// change any more.
+// Part tells of a line-scan part, of the frame that it began in, and of its numbers where there are any. They are not
+// to change any more.
 func (s *Stream) Part(m *pb.PartResult, frameID string, r *polygon.Result, latency time.Duration, late bool) {
 	if s == nil {
 		return
@@ -171,8 +171,9 @@ func (s *Stream) Part(m *pb.PartResult, frameID string, r *polygon.Result, laten
 		return
 	}
 	s.verdict(&Verdict{
-		Number: m.GetResultNumber(), PartID: m.GetPartId(), FrameID: frameID, Verdict: m.GetVerdict(), Incomplete: m.GetIncomplete(),
-		Late: late, Latency: latency, Queue: m.GetTimes().GetQueue().AsDuration(),
+		Number: m.GetResultNumber(), PartID: m.GetPartId(), FrameID: frameID, Verdict: m.GetVerdict(),
+		Incomplete: m.GetIncomplete(),
+		Late:       late, Latency: latency, Queue: m.GetTimes().GetQueue().AsDuration(),
 		Compute: m.GetTimes().GetCompute().AsDuration(), Error: m.GetError(),
 		Part: &pb.PartResult{PartNumber: m.GetPartNumber(), FirstLine: m.GetFirstLine(),
 			MissingLines: m.GetMissingLines(), CapturedAt: m.GetCapturedAt()},

@@ -33,8 +33,8 @@ type Frame struct {
 
 // Residents finds the frames that stay on the device.
 type Residents interface {
-	// Use returns a frame with its pixels on the device, and the client's own name of it. It must be one that who may use.
-	// The caller holds a lease of the device, and calls release before that ends.
+	// Use returns a frame with its pixels on the device, and the client's own name of it. It must be one that who may
+	// use. The caller holds a lease of the device, and calls release before that ends.
 	Use(who auth.Caller, name string) (f kernels.Picture, id string, release func(), err error)
 	// Keep puts a frame, whose pixels are in host memory, among those of who. The caller holds a lease of the device.
 	Keep(ctx context.Context, who auth.Caller, dev *kernels.Device, f kernels.Picture) (name string, err error)
@@ -44,8 +44,8 @@ type Residents interface {
 
 // Shared finds pixels in memory that clients have leased.
 type Shared interface {
-	// Place makes f's pixels those that p refers to, in memory that who may use; path is where p lies in the request. They
-	// stay mapped until release is called, once.
+	// Place makes f's pixels those that p refers to, in memory that who may use; path is where p lies in the request.
+	// They stay mapped until release is called, once.
 	Place(who auth.Caller, f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error)
 }
 
@@ -137,8 +137,9 @@ func (s *Reader) Raw(l *pb.FrameLayout, pieces [][]byte, path string) (kernels.P
 		return kernels.Picture{}, err
 	}
 	return kernels.Picture{
-		Width: int(l.GetWidth()), Height: int(l.GetHeight()), Stride: int(l.GetStride()), Format: format, Coding: coding,
-		Data: pieces,
+		Width: int(l.GetWidth()), Height: int(l.GetHeight()), Stride: int(l.GetStride()), Format: format,
+		Coding: coding,
+		Data:   pieces,
 	}, nil
 }
 
@@ -174,8 +175,8 @@ func (s *Reader) resident(who auth.Caller, m *pb.Frame, path string) (*Frame, er
 
 // Named finds the frames that correlations need, by the names that requests have for them: names says which resident
 // frames these are, and path where requests say so. The caller holds a lease of the device until it has called release.
-func (s *Reader) Named(ctx context.Context, names map[string]string, path string) (_ map[string]kernels.Picture, release func(),
-	err error) {
+func (s *Reader) Named(ctx context.Context, names map[string]string, path string) (_ map[string]kernels.Picture,
+	release func(), err error) {
 	var releases []func()
 	release = func() {
 		for _, f := range releases {

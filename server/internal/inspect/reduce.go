@@ -15,8 +15,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// compared reduces a frame, beside the other frames that correlations need. last, where it isn't nil, has the frame before,
-// and then this one.
+// compared reduces a frame, beside the other frames that correlations need. last, where it isn't nil, has the frame
+// before, and then this one.
 func (s *Service) compared(ctx context.Context, dev device.Lease, what *wire.Inspection, m *pb.Frame, f *frames.Frame,
 	last *lastFrame) (*polygon.Result, error) {
 	if len(what.Frames) == 0 && last == nil {
@@ -56,7 +56,8 @@ func (s *Service) haveFrames(ctx context.Context, what *wire.Inspection) error {
 	return err
 }
 
-// lastFrame is the frame that a stream had last, by its name among the resident ones, where the client's quota counts it.
+// lastFrame is the frame that a stream had last, by its name among the resident ones, where the client's quota counts
+// it.
 type lastFrame struct {
 	who  auth.Caller
 	name string // "" where there is none
@@ -65,8 +66,8 @@ type lastFrame struct {
 
 // next makes f, which is the resident frame of a name unless that is "", the last one, on the device, and puts the one
 // before among found. Where that is gone, such as by a long pause, there is none. done is to be called when f was used.
-func (l *lastFrame) next(ctx context.Context, dev device.Lease, residents frames.Residents, name string, f *kernels.Picture,
-	found map[string]kernels.Picture) (done func(), err error) {
+func (l *lastFrame) next(ctx context.Context, dev device.Lease, residents frames.Residents, name string,
+	f *kernels.Picture, found map[string]kernels.Picture) (done func(), err error) {
 	own := name == ""
 	if own {
 		if name, err = residents.Keep(ctx, l.who, dev.Device, *f); err != nil {

@@ -132,9 +132,9 @@ func logNames(ctx context.Context, name, part string) {
 // reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
 // holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled
 // before those that it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a
-// frame alone. Those who watch seen may get a small picture of the frame, under its number;
-// picture is all of it, where the keeper of the history wants that. judge, where it isn't nil, completes the result. last,
-// where it isn't nil, has the frame before, and then this one.
+// frame alone. Those who watch seen may get a small picture of the frame, under its number; picture is all of it, where
+// the keeper of the history wants that. judge, where it isn't nil, completes the result. last, where it isn't nil, has
+// the frame before, and then this one.
 func (s *Service) reduceFrame(
 	ctx context.Context, what *wire.Inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
 	seen *events.Stream, number uint64, judge func(*polygon.Result), last *lastFrame,
@@ -231,8 +231,8 @@ func (s *Service) HandleRasterize(ctx context.Context, req *pb.RasterizeRequest)
 	}
 	bytes *= wire.Pixels(req.GetWidth(), req.GetHeight())
 	if limit := s.MaxMessageBytes; bytes > limit {
-		return nil, apierr.Refuse("height", req.GetHeight(), "makes an image of %d bytes with a width of %d: the limit is %d",
-			bytes, req.GetWidth(), limit)
+		return nil, apierr.Refuse("height", req.GetHeight(),
+			"makes an image of %d bytes with a width of %d: the limit is %d", bytes, req.GetWidth(), limit)
 	}
 	share := bytes
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {

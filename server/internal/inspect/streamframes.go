@@ -85,7 +85,8 @@ func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestre
 	if f.past != nil {
 		judge = func(res *polygon.Result) { f.past.Judge(sequence, res); judged = true }
 	}
-	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence, judge, f.last)
+	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen,
+		sequence, judge, f.last)
 	if judge != nil && !judged {
 		judge(nil)
 	}

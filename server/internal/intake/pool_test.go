@@ -23,7 +23,8 @@ func TestPoolCountsDroppedBuffers(t *testing.T) {
 	}
 	for deadline := time.Now().Add(10 * time.Second); memory.Used(budget.Received) != want; runtime.GC() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes count as received after buffers were dropped, want %d", memory.Used(budget.Received), want)
+			t.Fatalf("%d bytes count as received after buffers were dropped, want %d", memory.Used(budget.Received),
+				want)
 		}
 	}
 	p.Put(back)
@@ -66,7 +67,8 @@ func TestPool(t *testing.T) {
 		marks := byte(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"get": func(t *rapid.T) {
-				n := rapid.SampledFrom([]int{0, 1, 1025, 4096, 4097, 16384, 30_000, 32_769, 1 << 20, 1<<20 + 1}).Draw(t, "n")
+				n := rapid.SampledFrom([]int{0, 1, 1025, 4096, 4097, 16384, 30_000, 32_769, 1 << 20, 1<<20 + 1}).Draw(t,
+					"n")
 				b := p.Get(n)
 				if len(*b) != n || cap(*b) < n {
 					t.Fatalf("%d of %d bytes, want %d", len(*b), cap(*b), n)

@@ -106,8 +106,8 @@ func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.
 		if set, err = s.compileRecipe(ctx, in, "recipe.", pause); err != nil {
 			return err
 		}
-		return wire.CheckFrames(in.GetFrames(), wire.FramesOf(set, wire.ReductionsOf(in.GetReductions()), in.GetFrames()),
-			"recipe.frames")
+		return wire.CheckFrames(in.GetFrames(), wire.FramesOf(set, wire.ReductionsOf(in.GetReductions()),
+			in.GetFrames()), "recipe.frames")
 	})
 	if err != nil {
 		return nil, err
@@ -207,7 +207,8 @@ func (s *Service) DeleteRecipe(ctx context.Context, req *pb.DeleteRecipeRequest)
 	}
 	last := gone[len(gone)-1].msg
 	s.audit(ctx, &pb.AuditEntry{
-		Action: pb.AuditAction_AUDIT_ACTION_DELETE_RECIPE, Recipe: last.GetName(), Version: req.GetRecipe().GetVersion(),
+		Action: pb.AuditAction_AUDIT_ACTION_DELETE_RECIPE, Recipe: last.GetName(),
+		Version:       req.GetRecipe().GetVersion(),
 		VersionBefore: last.GetVersion(), Changes: []string{fmt.Sprintf("%d of its versions deleted", len(gone))},
 	}, last.GetTenant())
 	s.events.RecipeChanged(req.GetRecipe().GetName(), req.GetRecipe().GetVersion(), true)

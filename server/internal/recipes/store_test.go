@@ -134,7 +134,8 @@ func TestForgetsAtStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, floorFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newStore(path, 1, 1, budget.New(1<<30), nil, nil); err == nil || !strings.Contains(err.Error(), floorFile) {
+	if _, err := newStore(path, 1, 1, budget.New(1<<30), nil, nil); err == nil ||
+		!strings.Contains(err.Error(), floorFile) {
 		t.Errorf("a damaged floor: %v", err)
 	}
 }
@@ -157,7 +158,8 @@ func TestPutWithoutPlace(t *testing.T) {
 			err = s.put(auth.Anonymous, m, nil, nil, do, func(*pb.Recipe) { compared = true }, func() { stored = true })
 			return m.GetVersion(), compared, stored, err
 		}
-		if _, compared, stored, err := put(func(func() error) error { return gone }); err != gone || compared || stored {
+		if _, compared, stored, err := put(func(func() error) error { return gone }); err != gone || compared ||
+			stored {
 			t.Errorf("%q: %v, compared: %t, stored: %t", path, err, compared, stored)
 		}
 		if n, bytes := s.size(); n != 0 || bytes != 0 {

@@ -40,7 +40,8 @@ type partNames struct{ part, frame string }
 func (ss *session) begins(number, line uint64, x *strip) {
 	names := partNames{frame: x.frameID}
 	if ids, first := x.GetLostPartIds(), x.GetFirstLine(); len(ids) > 0 && line < first {
-		if after := (first-1)/ss.every - line/ss.every; after < uint64(len(ids)) && ids[uint64(len(ids))-1-after] != "" {
+		if after := (first-1)/ss.every - line/ss.every; after < uint64(len(ids)) &&
+			ids[uint64(len(ids))-1-after] != "" {
 			names.part = ids[uint64(len(ids))-1-after]
 		}
 	}

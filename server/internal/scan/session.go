@@ -122,8 +122,8 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 		case !open.GetWholeParts():
 			return nil, apierr.Refuse("open.whole_parts", false, "must be set for %s, which is of frames", name)
 		case every > 0 && every < open.GetPartLines():
-			return nil, apierr.Refuse("open.every_lines", every, "must be at least part_lines, %d, for %s, which is of frames",
-				open.GetPartLines(), name)
+			return nil, apierr.Refuse("open.every_lines", every,
+				"must be at least part_lines, %d, for %s, which is of frames", open.GetPartLines(), name)
 		}
 	}
 	if _, _, err := f.Sizes("frame"); err != nil {
@@ -301,8 +301,8 @@ func (ss *session) rewind(nextResult uint64) error {
 	return nil
 }
 
-// Bytes is about how much host memory sessions hold: regions and the pixels that their boundaries cross, results that wait
-// or may be asked for again, and what limits over parts look back at.
+// Bytes is about how much host memory sessions hold: regions and the pixels that their boundaries cross, results that
+// wait or may be asked for again, and what limits over parts look back at.
 func (s *Service) Bytes() (n int64) {
 	s.scans.mu.Lock()
 	var all []*session

@@ -106,7 +106,8 @@ func (m *memory) keep(n int64) error {
 	release, ok := m.budget.Try(budget.Results, more)
 	if !ok {
 		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
-			fmt.Sprintf("the numbers of the frames so far take %d bytes, and there is no room for those of the next", m.taken))
+			fmt.Sprintf("the numbers of the frames so far take %d bytes, and there is no room for those of the next",
+				m.taken))
 	}
 	m.releases = append(m.releases, release)
 	m.taken += more
@@ -224,8 +225,8 @@ func (s *Service) frame(ctx context.Context, m method, n int, req request, in *f
 }
 
 // reduce computes a result with nothing in it but verdicts and what limits measured, by the limits of set, which are of
-// those regions. Limits on textures and blobs see those of the recipe, and those on other frames its frames, as they will
-// when it is used.
+// those regions. Limits on textures and blobs see those of the recipe, and those on other frames its frames, as they
+// will when it is used.
 func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *frames.Frame,
 	later bool) (*polygon.Result, error) {
 	dev, err := s.Host.Acquire()

@@ -13,10 +13,12 @@ func blobsOf(in *pb.BlobSpec) *polygon.BlobSpec {
 		return nil
 	}
 	out := &polygon.BlobSpec{
-		Channel: polygon.Channel(in.GetChannel()), Range: spanOf(in.Lower, in.Upper), FourConnected: in.GetFourConnected(),
-		MinArea: int(in.GetMinArea()), MaxBlobs: int(in.GetMaxBlobs()), Contours: in.GetContours(),
+		Channel: polygon.Channel(in.GetChannel()), Range: spanOf(in.Lower, in.Upper),
+		FourConnected: in.GetFourConnected(),
+		MinArea:       int(in.GetMinArea()), MaxBlobs: int(in.GetMaxBlobs()), Contours: in.GetContours(),
 		// The same order, where the first two mean the same; see TestEnumsAgree.
-		Threshold: polygon.BlobThreshold(max(in.GetThreshold(), 1) - 1), Order: polygon.BlobOrder(max(in.GetOrder(), 1) - 1),
+		Threshold: polygon.BlobThreshold(max(in.GetThreshold(), 1) - 1),
+		Order:     polygon.BlobOrder(max(in.GetOrder(), 1) - 1),
 	}
 	if in.StrongLower != nil || in.StrongUpper != nil {
 		strong := spanOf(in.StrongLower, in.StrongUpper)
@@ -40,8 +42,8 @@ func spanOf(from, to *float64) polygon.Span {
 	return s
 }
 
-// blobBytes is about how much a blob takes as a value, as messages and marshalled, and contourBytes what all contours of
-// a frame take at most: four corners for each run of pixels.
+// blobBytes is about how much a blob takes as a value, as messages and marshalled, and contourBytes what all contours
+// of a frame take at most: four corners for each run of pixels.
 const (
 	blobBytes    = 900
 	contourBytes = 4 * 2 * 8 * 3 * polygon.MostBlobRuns

@@ -30,11 +30,12 @@ type Response struct {
 	// Release gives back what the response took of the budget for host memory, once it has been written to the socket
 	// or never will be. It may be nil.
 	Release func()
-	// Held is called when a marshalled response begins to wait for its client, with its bytes and the function that ends
-	// the waiting, which is nil where nobody has counted them; forgotten is to be called when it has ended. It may be nil.
+	// Held is called when a marshalled response begins to wait for its client, with its bytes and the function that
+	// ends the waiting, which is nil where nobody has counted them; forgotten is to be called when it has ended. It may
+	// be nil.
 	Held func(bytes int64, end func()) (forgotten func())
-	// Ctx is that of the call, and Size about how many bytes the response takes: a large one is marshalled at a place of
-	// the pool of host work. Ctx may be nil.
+	// Ctx is that of the call, and Size about how many bytes the response takes: a large one is marshalled at a place
+	// of the pool of host work. Ctx may be nil.
 	Ctx  context.Context
 	Size int64
 }

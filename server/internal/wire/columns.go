@@ -74,8 +74,8 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 		}
 	}
 	if v := c.Covered; v != nil {
-		m.Covered = &pb.CoveredColumns{Count: littleEndian(v.Count), Sum: littleEndian(v.Sum), Mean: littleEndian(v.Mean),
-			Variance: littleEndian(v.Variance)}
+		m.Covered = &pb.CoveredColumns{Count: littleEndian(v.Count), Sum: littleEndian(v.Sum),
+			Mean: littleEndian(v.Mean), Variance: littleEndian(v.Variance)}
 		if h := v.Histogram; h != nil {
 			m.Covered.Histogram = &pb.CoveredHistogramColumns{Bins: uint32(h.Bins), Lower: h.Lower, Upper: h.Upper,
 				Counts: littleEndian(h.Counts), Below: littleEndian(h.Below), Above: littleEndian(h.Above)}
@@ -85,7 +85,8 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 		m.Textures = &pb.TextureColumns{
 			Levels: uint32(t.Levels), Pairs: littleEndian(t.Pairs), Contrast: littleEndian(t.Numbers[0]),
 			Homogeneity: littleEndian(t.Numbers[1]), Energy: littleEndian(t.Numbers[2]),
-			Correlation: littleEndian(t.Numbers[3]), Entropy: littleEndian(t.Numbers[4]), Counts: littleEndian(t.Counts),
+			Correlation: littleEndian(t.Numbers[3]), Entropy: littleEndian(t.Numbers[4]),
+			Counts: littleEndian(t.Counts),
 		}
 		for _, o := range t.Offsets {
 			m.Textures.Offsets = append(m.Textures.Offsets, offsetOf(o))

@@ -92,8 +92,9 @@ func CheckFrames(named, needed map[string]string, path string) error {
 	return nil
 }
 
-// FramesOf are the resident frames that correlations of a set and of reductions need, by the names that they have there:
-// the first of named that has one says which, and else that name itself. The frame before in a stream isn't among them.
+// FramesOf are the resident frames that correlations of a set and of reductions need, by the names that they have
+// there: the first of named that has one says which, and else that name itself. The frame before in a stream isn't
+// among them.
 func FramesOf(set *polygon.Set, r polygon.Reductions, named ...map[string]string) (frames map[string]string) {
 	names := set.Frames()
 	for _, c := range r.Correlations {

@@ -24,7 +24,8 @@ func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pau
 	b.Memory = func(n int64) error {
 		if !request.More(n) {
 			return apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
-				"%s.regions: requests under way leave no room for the %d bytes that shapes and limits take", p.Set, asked+n))
+				"%s.regions: requests under way leave no room for the %d bytes that shapes and limits take", p.Set,
+				asked+n))
 		}
 		asked += n
 		return nil
@@ -42,7 +43,8 @@ func scaleOf(m *pb.Scale) *polygon.Scale {
 	if m == nil {
 		return nil
 	}
-	s := &polygon.Scale{X: m.GetX(), Y: m.GetY(), Origin: polygon.Point{X: m.GetOrigin().GetX(), Y: m.GetOrigin().GetY()}}
+	s := &polygon.Scale{X: m.GetX(), Y: m.GetY(), Origin: polygon.Point{X: m.GetOrigin().GetX(),
+		Y: m.GetOrigin().GetY()}}
 	if s.Y == 0 {
 		s.Y = s.X
 	}
@@ -146,7 +148,8 @@ func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, er
 		case pb.FillRule_FILL_RULE_EVEN_ODD:
 			out[i].Fill = polygon.EvenOdd
 		default:
-			bad.Add(fmt.Sprintf("%s.regions[%d].fill_rule", p.Set, i), fmt.Sprint(int32(r.GetFillRule())), "is no fill rule")
+			bad.Add(fmt.Sprintf("%s.regions[%d].fill_rule", p.Set, i), fmt.Sprint(int32(r.GetFillRule())),
+				"is no fill rule")
 		}
 	}
 	if err := bad.OrNil(); err != nil {
@@ -196,7 +199,8 @@ func ReductionsOf(in *pb.Reductions) polygon.Reductions {
 	if c := in.GetCooccurrence(); c != nil {
 		out.Cooccurrence = &polygon.CooccurrenceSpec{Levels: int(c.GetLevels()), Counts: c.GetCounts()}
 		for _, o := range c.GetOffsets() {
-			out.Cooccurrence.Offsets = append(out.Cooccurrence.Offsets, polygon.Offset{DX: int(o.GetDx()), DY: int(o.GetDy())})
+			out.Cooccurrence.Offsets = append(out.Cooccurrence.Offsets,
+				polygon.Offset{DX: int(o.GetDx()), DY: int(o.GetDy())})
 		}
 	}
 	if c := in.GetCovered(); c != nil {
@@ -205,8 +209,9 @@ func ReductionsOf(in *pb.Reductions) polygon.Reductions {
 	out.Blobs = blobsOf(in.GetBlobs())
 	for _, t := range in.GetCorrelations() {
 		out.Correlations = append(out.Correlations, polygon.Correlation{Kind: polygon.CorrelationKind(t.GetKind()),
-			Offset: polygon.Offset{DX: int(t.GetOffset().GetDx()), DY: int(t.GetOffset().GetDy())}, Radius: int(t.GetRadius()),
-			Frame: t.GetFrame(), With: polygon.Channel(t.GetWith())})
+			Offset: polygon.Offset{DX: int(t.GetOffset().GetDx()), DY: int(t.GetOffset().GetDy())},
+			Radius: int(t.GetRadius()),
+			Frame:  t.GetFrame(), With: polygon.Channel(t.GetWith())})
 	}
 	for _, c := range in.GetColors() {
 		out.Colors.Spaces |= 1 << (c - 1) // the same order; see TestEnumsAgree

@@ -16,8 +16,8 @@ func TestShapesCount(t *testing.T) {
 	memory := budget.New(4 << 20)
 	ctx, end := memory.WithRequest(t.Context())
 	set := func(rows string) error {
-		_, err := NewSet(ctx, &pb.RegionSet{Regions: []*pb.Region{{Shape: "rect(0, 0, 9, " + rows + ")"}}}, Paths{Set: "set"},
-			polygon.Bounds{MaxRegions: 9, MaxVertices: 1 << 22, MaxRegionVertices: 1 << 22}, nil)
+		_, err := NewSet(ctx, &pb.RegionSet{Regions: []*pb.Region{{Shape: "rect(0, 0, 9, " + rows + ")"}}},
+			Paths{Set: "set"}, polygon.Bounds{MaxRegions: 9, MaxVertices: 1 << 22, MaxRegionVertices: 1 << 22}, nil)
 		return err
 	}
 	budget.RequestOf(ctx).Hold(5)
@@ -28,8 +28,8 @@ func TestShapesCount(t *testing.T) {
 		t.Errorf("%v, %d bytes of a shape that is none", err, memory.Used(budget.Requests))
 	}
 	var quota *apierr.QuotaError
-	if err := set("1000000"); !errors.As(err, &quota) || !strings.Contains(err.Error(), " bytes that shapes and limits") ||
-		memory.Used(budget.Requests) != 12_005 {
+	if err := set("1000000"); !errors.As(err, &quota) ||
+		!strings.Contains(err.Error(), " bytes that shapes and limits") || memory.Used(budget.Requests) != 12_005 {
 		t.Errorf("%v, %d bytes", err, memory.Used(budget.Requests))
 	}
 	if end(); memory.Used(budget.Requests) != 0 {

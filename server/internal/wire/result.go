@@ -300,7 +300,8 @@ func (w *resultWriter) correlations(from []polygon.CorrelationValue) []*pb.Corre
 }
 
 func termOf(c polygon.Correlation) *pb.CorrelationTerm {
-	t := &pb.CorrelationTerm{Kind: pb.CorrelationKind(c.Kind), Radius: uint32(c.Radius), Frame: c.Frame, With: pb.Channel(c.With)}
+	t := &pb.CorrelationTerm{Kind: pb.CorrelationKind(c.Kind), Radius: uint32(c.Radius), Frame: c.Frame,
+		With: pb.Channel(c.With)}
 	if c.Kind == polygon.Lagged || c.Kind == polygon.Framed {
 		t.Offset = offsetOf(c.Offset)
 	}

@@ -31,8 +31,8 @@ var (
 const (
 	maxChain  = 64   // nodes that lead to each other
 	maxVisits = 4096 // nodes in all
-	// What it costs in all: the bytes of formulas, the children that are looked through, and 256 for each register. A few
-	// milliseconds and 4096 packets are the most that a camera can make of one.
+	// What it costs in all: the bytes of formulas, the children that are looked through, and 256 for each register. A
+	// few milliseconds and 4096 packets are the most that a camera can make of one.
 	maxWork      = 1 << 20
 	registerWork = 256
 	maxString    = 4096 // bytes of a register

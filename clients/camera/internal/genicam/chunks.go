@@ -90,8 +90,8 @@ func (m *Model) EventName(id uint16) string {
 	best := ""
 	for name, n := range m.nodes {
 		text := n.value("EventID")
-		if v, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(text), "0x"), 16, 32); text == "" || err != nil ||
-			v != uint64(id) {
+		if v, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(text), "0x"), 16, 32); text == "" ||
+			err != nil || v != uint64(id) {
 			continue
 		}
 		if name = strings.TrimSuffix(name, "Port"); best == "" || len(name) < len(best) || len(name) == len(best) &&

@@ -307,8 +307,8 @@ func (h *hostile) Write(_ context.Context, addr uint32, data []byte) error {
 	return nil
 }
 
-// Whatever a camera's registers say, and however that changes, an access ends after a bounded number of them, within the
-// camera's memory, and what can be read of a feature can be tried as its value.
+// Whatever a camera's registers say, and however that changes, an access ends after a bounded number of them, within
+// the camera's memory, and what can be read of a feature can be tried as its value.
 func FuzzRegisters(f *testing.F) {
 	own, err := os.ReadFile("../simulator/description.xml")
 	if err != nil {
@@ -365,13 +365,15 @@ const indirect = head + `<Category Name="Root"><pFeature>ChunkA</pFeature></Cate
 <IntReg Name="ChunkA"><Address>0</Address><Length>2</Length><pPort>P</pPort></IntReg><Port Name="P"><ChunkID>1</ChunkID></Port>
 </RegisterDescription>`
 
-// A description can't make one access much work, by long formulas, many children or many registers, nor take much memory.
+// A description can't make one access much work, by long formulas, many children or many registers, nor take much
+// memory.
 func TestWork(t *testing.T) {
 	long := strings.Repeat("1+", 4000) + "1"
 	wide := strings.Repeat("<a/>", 50_000)
 	for name, text := range map[string]string{
 		"formulas": `<IntSwissKnife Name="F"><pVariable Name="A">G</pVariable><Formula>` +
-			strings.Repeat("A+", 2000) + `1</Formula></IntSwissKnife><IntSwissKnife Name="G"><Formula>` + long + `</Formula></IntSwissKnife>`,
+			strings.Repeat("A+", 2000) + `1</Formula></IntSwissKnife><IntSwissKnife Name="G"><Formula>` + long +
+			`</Formula></IntSwissKnife>`,
 		"children": `<IntSwissKnife Name="F"><Constant Name="A">1</Constant>` + wide + `<Formula>` +
 			strings.Repeat("A+", 2000) + `1</Formula></IntSwissKnife>`,
 		"nodes": `<IntSwissKnife Name="F"><pVariable Name="A">G</pVariable><Formula>` + strings.Repeat("A+", 2000) +
@@ -399,7 +401,8 @@ func TestWork(t *testing.T) {
 		t.Errorf("an entry has %d children, %v", len(m.nodes["S"].children), err)
 	}
 	name := strings.Repeat("N", 10_000)
-	m, err = Parse([]byte(head + `<Category Name="Root"><pFeature>` + name + `</pFeature></Category><Category Name="` + name +
+	m, err = Parse([]byte(head + `<Category Name="Root"><pFeature>` + name + `</pFeature></Category><Category Name="` +
+		name +
 		`"><pFeature>I</pFeature></Category><Integer Name="I"><Value>1</Value></Integer></RegisterDescription>`))
 	if err != nil || len(m.Features()) != 1 || len(m.Features()[0].Category) > maxPath {
 		t.Errorf("%v, %.60v", err, m.Features())

@@ -29,7 +29,8 @@ const (
 var otherFormats = map[PixelFormat]string{
 	0x010c0026: "BayerGR10Packed", 0x010c0027: "BayerRG10Packed", 0x010c0028: "BayerGB10Packed",
 	0x010c0029: "BayerBG10Packed", 0x010c002a: "BayerGR12Packed", 0x010c002b: "BayerRG12Packed",
-	0x010c002c: "BayerGB12Packed", 0x010c002d: "BayerBG12Packed", 0x010c0004: "Mono10Packed", 0x010c0006: "Mono12Packed",
+	0x010c002c: "BayerGB12Packed", 0x010c002d: "BayerBG12Packed", 0x010c0004: "Mono10Packed",
+	0x010c0006: "Mono12Packed",
 	0x01080002: "Mono8s", 0x020c001e: "YUV411_8_UYYVYY",
 	0x02180020: "YUV8_UYV", 0x02180021: "RGB8_Planar", 0x02200017: "BGRa8", 0x02300018: "RGB10",
 }
