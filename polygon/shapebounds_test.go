@@ -172,8 +172,9 @@ func TestShapesInBuffers(t *testing.T) {
 		draw = func(depth int) string {
 			if depth == 0 || rng.IntN(8) == 0 {
 				text := fmt.Sprintf([]string{"circle(%v, %v, %v)", "ring(%v, %v, 2, %v)",
-					"sector(%v, %v, 1, %v, 30, 300)", "turn of rect(3, 3, 20, 15, 3) by 30 about (%v, %v) - circle(9, 9, %v)"}[rng.IntN(4)], rng.IntN(40), rng.IntN(40),
-					2+rng.IntN(12))
+					"sector(%v, %v, 1, %v, 30, 300)",
+					"turn of rect(3, 3, 20, 15, 3) by 30 about (%v, %v) - circle(9, 9, %v)"}[rng.IntN(4)],
+					rng.IntN(40), rng.IntN(40), 2+rng.IntN(12))
 				add(text)
 				return "(" + text + ")"
 			}

@@ -273,10 +273,10 @@ func (x *ResultOptions) GetFields() []RegionField {
 // first channel of row 0, the second channel of row 0, ..., the first channel of row 1, and so on, with R rows and C
 // channels. A column that was not asked for is empty.
 //
-// What follows from other columns has none of its own: a mean is sum / count, the variance
-// (count * sum_of_squares - sum^2) / count^2. So MEAN brings count and sum, and VARIANCE and STDDEV bring count, sum and
-// sum_of_squares. Where the histogram comes with one bin a value, the median, the mode, the number of distinct values
-// and the percentiles follow from it. CUMULATIVE brings the histogram.
+// What follows from other columns has none of its own: a mean is sum / count, the variance (count * sum_of_squares -
+// sum^2) / count^2. So MEAN brings count and sum, and VARIANCE and STDDEV bring count, sum and sum_of_squares. Where
+// the histogram comes with one bin a value, the median, the mode, the number of distinct values and the percentiles
+// follow from it. CUMULATIVE brings the histogram.
 //
 // In a region without pixels, count 0, whatever has no value is NaN in columns of float64 and 0 in all others.
 type RegionColumns struct {
@@ -351,17 +351,17 @@ type RegionColumns struct {
 	Correlations *CorrelationColumns `protobuf:"bytes,39,opt,name=correlations,proto3" json:"correlations,omitempty"`
 	// Likewise.
 	Covered *CoveredColumns `protobuf:"bytes,46,opt,name=covered,proto3" json:"covered,omitempty"`
-	// uint32[R] where blobs were asked for: how many there are, how many of them have min_area, and how many of these were
-	// looked at. Blobs themselves are in rows only.
+	// uint32[R] where blobs were asked for: how many there are, how many of them have min_area, and how many of these
+	// were looked at. Blobs themselves are in rows only.
 	BlobsFound []byte `protobuf:"bytes,55,opt,name=blobs_found,json=blobsFound,proto3" json:"blobs_found,omitempty"`
 	BlobsKept  []byte `protobuf:"bytes,56,opt,name=blobs_kept,json=blobsKept,proto3" json:"blobs_kept,omitempty"`
 	BlobsSeen  []byte `protobuf:"bytes,57,opt,name=blobs_seen,json=blobsSeen,proto3" json:"blobs_seen,omitempty"`
 	// uint64[R]: of those that were looked at together, in pixels.
 	BlobArea []byte `protobuf:"bytes,58,opt,name=blob_area,json=blobArea,proto3" json:"blob_area,omitempty"`
-	// ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is, mean,
-	// variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't follow from
-	// others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of each channel's
-	// samples where they are full, or where lower is 0 and upper 256, else of values.
+	// ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is,
+	// mean, variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't
+	// follow from others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of
+	// each channel's samples where they are full, or where lower is 0 and upper 256, else of values.
 	Steps []float64 `protobuf:"fixed64,50,rep,packed,name=steps,proto3" json:"steps,omitempty"`
 	Zeros []uint32  `protobuf:"varint,51,rep,packed,name=zeros,proto3" json:"zeros,omitempty"`
 	// float64[R][C], as are the two below; NaN where there is none.
@@ -745,8 +745,8 @@ func (x *RegionColumns) GetStddev() []byte {
 	return nil
 }
 
-// CoveredColumns holds what Covered holds, of R regions and C channels; NaN where that has no value, and in channels that
-// are derived from colours.
+// CoveredColumns holds what Covered holds, of R regions and C channels; NaN where that has no value, and in channels
+// that are derived from colours.
 type CoveredColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// float64[R]: RegionResult.covered_count

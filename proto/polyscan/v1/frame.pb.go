@@ -54,11 +54,11 @@ const (
 	PixelFormat_PIXEL_FORMAT_YUV422_UYVY PixelFormat = 8
 	// [YUV422_8] The same in the order Y of the first, U, Y of the second, V.
 	PixelFormat_PIXEL_FORMAT_YUV422_YUYV PixelFormat = 9
-	// Bayer: a pixel has one of its colours, and the others are interpolated, see FrameLayout.demosaic. The two letters are
-	// the colours of the first two pixels of the first row; the second row has the other two: RG is red, green above green,
-	// blue. At least 2 rows of 2 pixels. It becomes RGB8; of more than 8 bits the high 8 are taken, rounded to nearest (up
-	// where two are as near), once, behind the interpolation. Line-scan sessions refuse them.
-	// [BayerRG8 ...] One byte a pixel.
+	// Bayer: a pixel has one of its colours, and the others are interpolated, see FrameLayout.demosaic. The two letters
+	// are the colours of the first two pixels of the first row; the second row has the other two: RG is red, green above
+	// green, blue. At least 2 rows of 2 pixels. It becomes RGB8; of more than 8 bits the high 8 are taken, rounded to
+	// nearest (up where two are as near), once, behind the interpolation. Line-scan sessions refuse them. [BayerRG8 ...]
+	// One byte a pixel.
 	PixelFormat_PIXEL_FORMAT_BAYER_RG8 PixelFormat = 10
 	PixelFormat_PIXEL_FORMAT_BAYER_GR8 PixelFormat = 11
 	PixelFormat_PIXEL_FORMAT_BAYER_GB8 PixelFormat = 12
@@ -490,8 +490,8 @@ type Frame struct {
 	// The client's own name or number of the frame; comes back in the result. At most 256 bytes.
 	FrameId string `protobuf:"bytes,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
 	// The part that the frame shows, such as its serial number "B-2041-17"; comes back in the result, and verdicts that
-	// others watch show it. At most 128 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no
-	// space last.
+	// others watch show it. At most 128 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and
+	// no space last.
 	PartId string `protobuf:"bytes,4,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
 	// Types that are valid to be assigned to Source:
 	//

@@ -149,11 +149,11 @@ type Inspection struct {
 	WorkClass WorkClass `protobuf:"varint,5,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
 	// What of the result comes back, and in which form; unset means all of it as rows.
 	Result *ResultOptions `protobuf:"bytes,6,opt,name=result,proto3" json:"result,omitempty"`
-	// Name of the camera or station that asks, such as "camera-3": verdicts that others watch, logs and metrics show it. At
-	// most 64 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no space last.
+	// Name of the camera or station that asks, such as "camera-3": verdicts that others watch, logs and metrics show it.
+	// At most 64 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no space last.
 	Name string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
-	// The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used there,
-	// such as "golden". They go before those of the recipe.
+	// The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used
+	// there, such as "golden". They go before those of the recipe.
 	Frames        map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

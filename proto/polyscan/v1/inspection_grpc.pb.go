@@ -43,11 +43,11 @@ type InspectionServiceClient interface {
 	Reduce(ctx context.Context, in *ReduceRequest, opts ...grpc.CallOption) (*ReduceResponse, error)
 	// Rasterize returns the pixels of regions as an image.
 	Rasterize(ctx context.Context, in *RasterizeRequest, opts ...grpc.CallOption) (*RasterizeResponse, error)
-	// StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The
-	// server holds a few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
-	// ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout.
-	// A frame that can't be used is answered with its status, and the stream goes on. A frame before the open
-	// message, or a second open, ends it with FAILED_PRECONDITION.
+	// StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The server holds a
+	// few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
+	// ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout. A frame that can't be
+	// used is answered with its status, and the stream goes on. A frame before the open message, or a second open, ends
+	// it with FAILED_PRECONDITION.
 	StreamFrames(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamFramesRequest, StreamFramesResponse], error)
 }
 
@@ -109,11 +109,11 @@ type InspectionServiceServer interface {
 	Reduce(context.Context, *ReduceRequest) (*ReduceResponse, error)
 	// Rasterize returns the pixels of regions as an image.
 	Rasterize(context.Context, *RasterizeRequest) (*RasterizeResponse, error)
-	// StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The
-	// server holds a few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
-	// ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout.
-	// A frame that can't be used is answered with its status, and the stream goes on. A frame before the open
-	// message, or a second open, ends it with FAILED_PRECONDITION.
+	// StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The server holds a
+	// few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
+	// ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout. A frame that can't be
+	// used is answered with its status, and the stream goes on. A frame before the open message, or a second open, ends
+	// it with FAILED_PRECONDITION.
 	StreamFrames(grpc.BidiStreamingServer[StreamFramesRequest, StreamFramesResponse]) error
 	mustEmbedUnimplementedInspectionServiceServer()
 }

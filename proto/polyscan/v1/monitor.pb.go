@@ -231,9 +231,9 @@ type WatchRequest struct {
 	Heartbeat *durationpb.Duration `protobuf:"bytes,6,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	// Set to get pictures.
 	Preview *PreviewOptions `protobuf:"bytes,7,opt,name=preview,proto3" json:"preview,omitempty"`
-	// For a watcher that comes back: WatchStarted.server_id and the last WatchResponse.sequence that it saw. What happened
-	// since comes again as far as the server still has it (the last 4096 events or 8 MiB, for a minute after the last
-	// watcher left); LostEvents tells of the rest. Previews never come again.
+	// For a watcher that comes back: WatchStarted.server_id and the last WatchResponse.sequence that it saw. What
+	// happened since comes again as far as the server still has it (the last 4096 events or 8 MiB, for a minute after the
+	// last watcher left); LostEvents tells of the rest. Previews never come again.
 	Resume        *WatchResume `protobuf:"bytes,8,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1043,8 +1043,8 @@ type LostEvents struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By kind: verdict, scan, stream, recipe, device, preview, call, history.
 	Kinds map[string]uint64 `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Events that nobody can tell the kind of any more: published while the watcher was away, of any stream. Set also where
-	// the server was started anew meanwhile, which forgets how many there were.
+	// Events that nobody can tell the kind of any more: published while the watcher was away, of any stream. Set also
+	// where the server was started anew meanwhile, which forgets how many there were.
 	Unknown uint64 `protobuf:"varint,2,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	// The server that resume names is not this one: all that happened since is lost.
 	OtherServer   bool `protobuf:"varint,3,opt,name=other_server,json=otherServer,proto3" json:"other_server,omitempty"`

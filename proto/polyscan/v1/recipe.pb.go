@@ -39,8 +39,8 @@ type Recipe struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Set by the server: the tenant that the name belongs to. Empty where it belongs to nobody.
 	Tenant string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used there.
-	// One that is no longer resident is an error of the call that needs it.
+	// The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used
+	// there. One that is no longer resident is an error of the call that needs it.
 	Frames        map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -37,9 +37,9 @@ const (
 // INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
 // PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
 //
-// All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
-// versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
-// change them.
+// All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
+// other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
+// teach change them.
 type RecipeServiceClient interface {
 	// PutRecipe stores a new version of a recipe. The versions of a name count up and never change once stored. The first
 	// is 1, or higher where many recipes were deleted before, whose names the server does not remember.
@@ -109,9 +109,9 @@ func (c *recipeServiceClient) DeleteRecipe(ctx context.Context, in *DeleteRecipe
 // INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
 // PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
 //
-// All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
-// versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
-// change them.
+// All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
+// other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
+// teach change them.
 type RecipeServiceServer interface {
 	// PutRecipe stores a new version of a recipe. The versions of a name count up and never change once stored. The first
 	// is 1, or higher where many recipes were deleted before, whose names the server does not remember.

@@ -486,8 +486,8 @@ const (
 	CorrelationKind_CORRELATION_KIND_UNSPECIFIED CorrelationKind = 0
 	// The pixel at offset from the first, of the same frame and channel: autocorrelation.
 	CorrelationKind_CORRELATION_KIND_LAG CorrelationKind = 1
-	// All pixels whose distance from the first rounds to radius, of the same frame and channel, in either order: two-point
-	// correlation. A request for it is one for all distances from 0 to radius.
+	// All pixels whose distance from the first rounds to radius, of the same frame and channel, in either order:
+	// two-point correlation. A request for it is one for all distances from 0 to radius.
 	CorrelationKind_CORRELATION_KIND_RADIAL CorrelationKind = 2
 	// The pixel at offset from the place of the first, in another frame of the same size and format.
 	CorrelationKind_CORRELATION_KIND_FRAME CorrelationKind = 3
@@ -705,8 +705,8 @@ func (x *Ring) GetXy() []float64 {
 // Mask is pixels, row by row.
 type Mask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// y, x0, x1, y, x0, x1, ...: the pixels x0 to x1 - 1 of row y. From row to row, and in a row from left to right, no two
-	// runs touching; none is empty; |coordinate| < 2^22. A mask may have none, and runs outside of frames. Limits on
+	// y, x0, x1, y, x0, x1, ...: the pixels x0 to x1 - 1 of row y. From row to row, and in a row from left to right, no
+	// two runs touching; none is empty; |coordinate| < 2^22. A mask may have none, and runs outside of frames. Limits on
 	// vertices count a run as one.
 	Runs          []int32 `protobuf:"fixed32,1,rep,packed,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -758,18 +758,19 @@ type Region struct {
 	Name     string   `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Rings    []*Ring  `protobuf:"bytes,2,rep,name=rings,proto3" json:"rings,omitempty"`
 	FillRule FillRule `protobuf:"varint,3,opt,name=fill_rule,json=fillRule,proto3,enum=polyscan.v1.FillRule" json:"fill_rule,omitempty"`
-	// Limits that make a verdict, such as "mean in [90, 140]", "p99 < 200", "r.max <= 250" or
-	// "count of pixels below 40 <= 25". The grammar is in docs/regions.md. All limits must hold for a PASS, and the region must
-	// have pixels, all of which lie inside the frame, or for a line-scan part inside the lines of the part. A limit on the
-	// coverage, such as "coverage >= 0.8", says instead how much of the region has to lie inside.
+	// Limits that make a verdict, such as "mean in [90, 140]", "p99 < 200", "r.max <= 250" or "count of pixels below 40
+	// <= 25". The grammar is in docs/regions.md. All limits must hold for a PASS, and the region must have pixels, all of
+	// which lie inside the frame, or for a line-scan part inside the lines of the part. A limit on the coverage, such as
+	// "coverage >= 0.8", says instead how much of the region has to lie inside.
 	Limits []string `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
-	// What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and chisquare.
+	// What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and
+	// chisquare.
 	Reference *Reference `protobuf:"bytes,5,opt,name=reference,proto3" json:"reference,omitempty"`
 	// The pixels themselves, instead of rings.
 	Mask *Mask `protobuf:"bytes,6,opt,name=mask,proto3" json:"mask,omitempty"`
 	// What the region is made of, instead of rings and a mask: other regions of the list by their names, circles, rings,
-	// sectors and rectangles, moved and combined, such as 'band of "U7" inwards 4 px - circle(30, 40, 5)'. The grammar is in
-	// docs/regions.md. The server finds the pixels once; limits on vertices count each run of them as one.
+	// sectors and rectangles, moved and combined, such as 'band of "U7" inwards 4 px - circle(30, 40, 5)'. The grammar is
+	// in docs/regions.md. The server finds the pixels once; limits on vertices count each run of them as one.
 	Shape         string `protobuf:"bytes,7,opt,name=shape,proto3" json:"shape,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1076,10 +1077,11 @@ func (x *PixelOffset) GetDy() int32 {
 // CooccurrenceSpec asks for the textures of pairs of pixels. A pair is two pixels of the region and the frame.
 type CooccurrenceSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means 64. Limits
-	// on textures see these levels, too.
+	// The grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means 64.
+	// Limits on textures see these levels, too.
 	Levels uint32 `protobuf:"varint,1,opt,name=levels,proto3" json:"levels,omitempty"`
-	// Not both coordinates are 0. Empty means (1,0), (1,1), (0,1) and (-1,1). With the offsets of limits there are at most 16.
+	// Not both coordinates are 0. Empty means (1,0), (1,1), (0,1) and (-1,1). With the offsets of limits there are at
+	// most 16.
 	Offsets []*PixelOffset `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty"`
 	// Return the counts of pairs, too: levels*levels for each offset, channel and region.
 	Counts        bool `protobuf:"varint,3,opt,name=counts,proto3" json:"counts,omitempty"`
@@ -1138,8 +1140,9 @@ func (x *CooccurrenceSpec) GetCounts() bool {
 	return false
 }
 
-// CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that the
-// region covers, by its fill rule, exactly and then rounded once to 1/65,536. Pixels of masks and shapes have the weight 1.
+// CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that
+// the region covers, by its fill rule, exactly and then rounded once to 1/65,536. Pixels of masks and shapes have the
+// weight 1.
 type CoveredSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Covered.histogram, too, in the bins of Reductions.histogram.
@@ -1400,16 +1403,16 @@ func (x *BlobSpec) GetContours() bool {
 	return false
 }
 
-// CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the first of
-// the frame and of the channel at hand. What the kind doesn't speak of is unset.
+// CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the
+// first of the frame and of the channel at hand. What the kind doesn't speak of is unset.
 type CorrelationTerm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  CorrelationKind        `protobuf:"varint,1,opt,name=kind,proto3,enum=polyscan.v1.CorrelationKind" json:"kind,omitempty"`
 	// Unset is (0,0).
 	Offset *PixelOffset `protobuf:"bytes,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	Radius uint32       `protobuf:"varint,3,opt,name=radius,proto3" json:"radius,omitempty"`
-	// A name that Inspection.frames or Recipe.frames has, or else that of a resident frame. Empty is the frame before in a
-	// stream; where there is none, there are no pairs.
+	// A name that Inspection.frames or Recipe.frames has, or else that of a resident frame. Empty is the frame before in
+	// a stream; where there is none, there are no pairs.
 	Frame         string  `protobuf:"bytes,4,opt,name=frame,proto3" json:"frame,omitempty"`
 	With          Channel `protobuf:"varint,5,opt,name=with,proto3,enum=polyscan.v1.Channel" json:"with,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1572,8 +1575,8 @@ type Reductions struct {
 	Histogram        *HistogramSpec   `protobuf:"bytes,4,opt,name=histogram,proto3" json:"histogram,omitempty"`
 	// Asks for ChannelStatistics.textures. Not for line-scans.
 	Cooccurrence *CooccurrenceSpec `protobuf:"bytes,5,opt,name=cooccurrence,proto3" json:"cooccurrence,omitempty"`
-	// Asks for ChannelStatistics.correlations. With all distances and channels, and those of limits, there are at most 64, of at
-	// most 4 other frames. Not for line-scans.
+	// Asks for ChannelStatistics.correlations. With all distances and channels, and those of limits, there are at most
+	// 64, of at most 4 other frames. Not for line-scans.
 	Correlations []*CorrelationTerm `protobuf:"bytes,6,rep,name=correlations,proto3" json:"correlations,omitempty"`
 	// Asks for RegionResult.covered_count and ChannelStatistics.covered, of the frame's own channels.
 	Covered *CoveredSpec `protobuf:"bytes,12,opt,name=covered,proto3" json:"covered,omitempty"`
@@ -1581,8 +1584,8 @@ type Reductions struct {
 	Blobs *BlobSpec `protobuf:"bytes,14,opt,name=blobs,proto3" json:"blobs,omitempty"`
 	// For frames with colours. What limits name is derived without being asked for.
 	Colors []ColorSpace `protobuf:"varint,10,rep,packed,name=colors,proto3,enum=polyscan.v1.ColorSpace" json:"colors,omitempty"`
-	// The matrix of COLOR_SPACE_MATRIX, row by row: nine numbers, each -64 to 64, that red, green and blue of 0 to 255 are
-	// multiplied by. Empty where there is none.
+	// The matrix of COLOR_SPACE_MATRIX, row by row: nine numbers, each -64 to 64, that red, green and blue of 0 to 255
+	// are multiplied by. Empty where there is none.
 	ColorMatrix   []float64 `protobuf:"fixed64,11,rep,packed,name=color_matrix,json=colorMatrix,proto3" json:"color_matrix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1886,10 +1889,11 @@ type LimitResult struct {
 	Value *float64 `protobuf:"fixed64,3,opt,name=value,proto3,oneof" json:"value,omitempty"`
 	// Of the channel that decided; unset where the quantity has no channel.
 	Channel Channel `protobuf:"varint,4,opt,name=channel,proto3,enum=polyscan.v1.Channel" json:"channel,omitempty"`
-	// Why it failed, for people; empty for a PASS. It contains "outside the frame" where that is the reason, or one of two.
+	// Why it failed, for people; empty for a PASS. It contains "outside the frame" where that is the reason, or one of
+	// two.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Of a limit over the last parts of a stream: how many parts it was of, this one among them. Fewer than the limit says
-	// where the stream is younger, and where parts are missing or have no value. 0 for other limits.
+	// Of a limit over the last parts of a stream: how many parts it was of, this one among them. Fewer than the limit
+	// says where the stream is younger, and where parts are missing or have no value. 0 for other limits.
 	Parts         uint32 `protobuf:"varint,6,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2146,12 +2150,13 @@ type ChannelStatistics struct {
 	WeightedCentroidMm *Point `protobuf:"bytes,30,opt,name=weighted_centroid_mm,json=weightedCentroidMm,proto3" json:"weighted_centroid_mm,omitempty"`
 	// One for each offset that Reductions.cooccurrence asks for, in order.
 	Textures []*Texture `protobuf:"bytes,31,rep,name=textures,proto3" json:"textures,omitempty"`
-	// One for each that Reductions.correlations asks for, in order, all distances of a radius and all channels one by one.
+	// One for each that Reductions.correlations asks for, in order, all distances of a radius and all channels one by
+	// one.
 	Correlations []*Correlation `protobuf:"bytes,32,rep,name=correlations,proto3" json:"correlations,omitempty"`
-	// Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares, min,
-	// max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of the pixels
-	// that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in degrees; sums,
-	// extrema and what needs an order are unset. Both are 0 where samples stand for themselves.
+	// Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares,
+	// min, max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of
+	// the pixels that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in
+	// degrees; sums, extrema and what needs an order are unset. Both are 0 where samples stand for themselves.
 	Step float64 `protobuf:"fixed64,40,opt,name=step,proto3" json:"step,omitempty"`
 	Zero uint32  `protobuf:"varint,41,opt,name=zero,proto3" json:"zero,omitempty"`
 	// Of pixels that are weighted by coverage, where Reductions.covered asks.
@@ -2595,8 +2600,8 @@ func (x *CoveredHistogram) GetAbove() float64 {
 	return 0
 }
 
-// Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of pairs
-// with the levels i and j in either order.
+// Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of
+// pairs with the levels i and j in either order.
 type Texture struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Offset *PixelOffset           `protobuf:"bytes,1,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -2901,8 +2906,8 @@ type RegionBlobs struct {
 	Kept  uint64 `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
 	// Of the kept ones together, in pixels; of those that were looked at where these are not all.
 	Area uint64 `protobuf:"varint,3,opt,name=area,proto3" json:"area,omitempty"`
-	// There are more in the frame than the 65,536 that are looked at, and some of this region's are not among them: limits
-	// on them fail.
+	// There are more in the frame than the 65,536 that are looked at, and some of this region's are not among them:
+	// limits on them fail.
 	TooMany bool `protobuf:"varint,4,opt,name=too_many,json=tooMany,proto3" json:"too_many,omitempty"`
 	// The kept ones, at most max_blobs.
 	Blobs []*Blob `protobuf:"bytes,5,rep,name=blobs,proto3" json:"blobs,omitempty"`
@@ -3000,8 +3005,8 @@ type Blob struct {
 	Angle float64 `protobuf:"fixed64,7,opt,name=angle,proto3" json:"angle,omitempty"`
 	// The length of the outline along the sides of pixels, those of holes included.
 	Sides uint64 `protobuf:"varint,8,opt,name=sides,proto3" json:"sides,omitempty"`
-	// An estimate of the length of the outline: corners are cut from the middle of a side to that of the next, and the whole
-	// is multiplied by pi/8 (1 + sqrt 2), so that straight edges are right on the mean of all directions.
+	// An estimate of the length of the outline: corners are cut from the middle of a side to that of the next, and the
+	// whole is multiplied by pi/8 (1 + sqrt 2), so that straight edges are right on the mean of all directions.
 	Perimeter float64 `protobuf:"fixed64,9,opt,name=perimeter,proto3" json:"perimeter,omitempty"`
 	// 4 pi area / perimeter^2: about 1 for a disc.
 	Roundness float64 `protobuf:"fixed64,10,opt,name=roundness,proto3" json:"roundness,omitempty"`
@@ -3012,8 +3017,8 @@ type Blob struct {
 	Mean      float64 `protobuf:"fixed64,15,opt,name=mean,proto3" json:"mean,omitempty"`
 	Stddev    float64 `protobuf:"fixed64,16,opt,name=stddev,proto3" json:"stddev,omitempty"`
 	// Along the sides of pixels: the outside, with the blob on the right of the way, and then the holes. The pixels whose
-	// centres are inside, by either fill rule, are the blob's. Empty unless asked for, and for the blobs behind those that
-	// the first 131,072 runs of pixels belong to.
+	// centres are inside, by either fill rule, are the blob's. Empty unless asked for, and for the blobs behind those
+	// that the first 131,072 runs of pixels belong to.
 	Contour []*Ring `protobuf:"bytes,17,rep,name=contour,proto3" json:"contour,omitempty"`
 	// Where the regions have a scale, in mm and mm2.
 	AreaMm2       *float64 `protobuf:"fixed64,18,opt,name=area_mm2,json=areaMm2,proto3,oneof" json:"area_mm2,omitempty"`

@@ -38,7 +38,8 @@ const (
 	ScanEventKind_SCAN_EVENT_KIND_DUPLICATE ScanEventKind = 2
 	// A strip came after a later one. It was taken in, or dropped where that was too late.
 	ScanEventKind_SCAN_EVENT_KIND_OUT_OF_ORDER ScanEventKind = 3
-	// A strip could not be used, and its lines count as lost; or, where used is set, a part that it starts could not be begun.
+	// A strip could not be used, and its lines count as lost; or, where used is set, a part that it starts could not be
+	// begun.
 	ScanEventKind_SCAN_EVENT_KIND_BAD_STRIP ScanEventKind = 4
 	// Results are not being read. The stream ends with RESOURCE_EXHAUSTED if that goes on.
 	ScanEventKind_SCAN_EVENT_KIND_SLOW_CONSUMER ScanEventKind = 5
@@ -121,8 +122,8 @@ type ScanOpen struct {
 	// How many strips that follow a missing one are taken in before its lines are given up. 0 gives them up at once;
 	// a strip that comes later than that is reported and dropped.
 	ReorderStrips uint32 `protobuf:"varint,8,opt,name=reorder_strips,json=reorderStrips,proto3" json:"reorder_strips,omitempty"`
-	// The client's own name of the camera, for the server's log. Where inspection.name is unset and this is such a name, it
-	// is taken for it.
+	// The client's own name of the camera, for the server's log. Where inspection.name is unset and this is such a name,
+	// it is taken for it.
 	CameraId string `protobuf:"bytes,9,opt,name=camera_id,json=cameraId,proto3" json:"camera_id,omitempty"`
 	// A part needs all of its lines, whichever of them its regions need: its result comes with the last one, and a part
 	// that lacks any is incomplete. Where it is not set, lines that no region needs may be missing in silence.
@@ -311,9 +312,9 @@ func (*MarkedTrigger) Descriptor() ([]byte, []int) {
 type ScanResume struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	SessionToken []byte                 `protobuf:"bytes,1,opt,name=session_token,json=sessionToken,proto3" json:"session_token,omitempty"`
-	// Number of the first part result that the client has not got. Results from there on come, in order and none left out;
-	// those before it are confirmed, and never come again. OUT_OF_RANGE where the server does not have that result any more,
-	// since an earlier next_result has confirmed it.
+	// Number of the first part result that the client has not got. Results from there on come, in order and none left
+	// out; those before it are confirmed, and never come again. OUT_OF_RANGE where the server does not have that result
+	// any more, since an earlier next_result has confirmed it.
 	NextResult    uint64 `protobuf:"varint,2,opt,name=next_result,json=nextResult,proto3" json:"next_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -383,7 +384,8 @@ type Strip struct {
 	// Ids of parts that every_lines starts in the lines that were lost before this strip, so that those of which later
 	// lines come have their names, too: the last one is that of the last part that starts before first_line.
 	LostPartIds []string `protobuf:"bytes,7,rep,name=lost_part_ids,json=lostPartIds,proto3" json:"lost_part_ids,omitempty"`
-	// The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride, where that is less.
+	// The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride,
+	// where that is less.
 	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -810,8 +812,8 @@ type PartResult struct {
 	// UNSPECIFIED where no limit was given. A part that lacks lines does not pass: the limits of each region that lacks
 	// some fail, with the reason, and where incomplete is set the part fails, whichever of its regions need the lines.
 	Verdict Verdict `protobuf:"varint,5,opt,name=verdict,proto3,enum=polyscan.v1.Verdict" json:"verdict,omitempty"`
-	// Lines that its regions need, or any where open.whole_parts is set, were lost: missing_lines of them. The numbers are
-	// of the lines that came.
+	// Lines that its regions need, or any where open.whole_parts is set, were lost: missing_lines of them. The numbers
+	// are of the lines that came.
 	Incomplete   bool   `protobuf:"varint,6,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	MissingLines uint64 `protobuf:"varint,7,opt,name=missing_lines,json=missingLines,proto3" json:"missing_lines,omitempty"`
 	// It took longer than the latency budget.
@@ -821,8 +823,8 @@ type PartResult struct {
 	CapturedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=captured_at,json=capturedAt,proto3" json:"captured_at,omitempty"`
 	// Sequence number of that strip.
 	StripSequence uint64 `protobuf:"varint,11,opt,name=strip_sequence,json=stripSequence,proto3" json:"strip_sequence,omitempty"`
-	// The part's pixels gave no result: INVALID_ARGUMENT for samples above the significant bits, DATA_LOSS where the device
-	// contradicts itself. There are no regions then.
+	// The part's pixels gave no result: INVALID_ARGUMENT for samples above the significant bits, DATA_LOSS where the
+	// device contradicts itself. There are no regions then.
 	Error *status.Status `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
 	// In place of regions, where Inspection.result asks for columns.
 	Columns *RegionColumns `protobuf:"bytes,13,opt,name=columns,proto3" json:"columns,omitempty"`

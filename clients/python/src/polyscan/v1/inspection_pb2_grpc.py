@@ -65,11 +65,11 @@ class InspectionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StreamFrames(self, request_iterator, context):
-        """StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The
-        server holds a few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
-        ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout.
-        A frame that can't be used is answered with its status, and the stream goes on. A frame before the open
-        message, or a second open, ends it with FAILED_PRECONDITION.
+        """StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The server holds a
+        few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
+        ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout. A frame that can't be
+        used is answered with its status, and the stream goes on. A frame before the open message, or a second open, ends
+        it with FAILED_PRECONDITION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -12,9 +12,9 @@ class RecipeServiceStub(object):
     INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
     PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
 
-    All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
-    versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
-    change them.
+    All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
+    other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
+    teach change them.
     """
 
     def __init__(self, channel):
@@ -52,9 +52,9 @@ class RecipeServiceServicer(object):
     INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
     PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
 
-    All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
-    versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
-    change them.
+    All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
+    other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
+    teach change them.
     """
 
     def PutRecipe(self, request, context):
@@ -122,9 +122,9 @@ class RecipeService(object):
     INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
     PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
 
-    All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
-    versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
-    change them.
+    All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
+    other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
+    teach change them.
     """
 
     @staticmethod

@@ -56,10 +56,10 @@ export const ResultOptionsSchema: GenMessage<ResultOptions> = /*@__PURE__*/
  * first channel of row 0, the second channel of row 0, ..., the first channel of row 1, and so on, with R rows and C
  * channels. A column that was not asked for is empty.
  *
- * What follows from other columns has none of its own: a mean is sum / count, the variance
- * (count * sum_of_squares - sum^2) / count^2. So MEAN brings count and sum, and VARIANCE and STDDEV bring count, sum and
- * sum_of_squares. Where the histogram comes with one bin a value, the median, the mode, the number of distinct values
- * and the percentiles follow from it. CUMULATIVE brings the histogram.
+ * What follows from other columns has none of its own: a mean is sum / count, the variance (count * sum_of_squares -
+ * sum^2) / count^2. So MEAN brings count and sum, and VARIANCE and STDDEV bring count, sum and sum_of_squares. Where
+ * the histogram comes with one bin a value, the median, the mode, the number of distinct values and the percentiles
+ * follow from it. CUMULATIVE brings the histogram.
  *
  * In a region without pixels, count 0, whatever has no value is NaN in columns of float64 and 0 in all others.
  *
@@ -326,8 +326,8 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
   covered?: CoveredColumns | undefined;
 
   /**
-   * uint32[R] where blobs were asked for: how many there are, how many of them have min_area, and how many of these were
-   * looked at. Blobs themselves are in rows only.
+   * uint32[R] where blobs were asked for: how many there are, how many of them have min_area, and how many of these
+   * were looked at. Blobs themselves are in rows only.
    *
    * @generated from field: bytes blobs_found = 55;
    */
@@ -351,10 +351,10 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
   blobArea: Uint8Array;
 
   /**
-   * ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is, mean,
-   * variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't follow from
-   * others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of each channel's
-   * samples where they are full, or where lower is 0 and upper 256, else of values.
+   * ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is,
+   * mean, variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't
+   * follow from others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of
+   * each channel's samples where they are full, or where lower is 0 and upper 256, else of values.
    *
    * @generated from field: repeated double steps = 50;
    */
@@ -391,8 +391,8 @@ export const RegionColumnsSchema: GenMessage<RegionColumns> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_columns, 1);
 
 /**
- * CoveredColumns holds what Covered holds, of R regions and C channels; NaN where that has no value, and in channels that
- * are derived from colours.
+ * CoveredColumns holds what Covered holds, of R regions and C channels; NaN where that has no value, and in channels
+ * that are derived from colours.
  *
  * @generated from message polyscan.v1.CoveredColumns
  */

@@ -100,8 +100,8 @@ export type Frame = Message<"polyscan.v1.Frame"> & {
 
   /**
    * The part that the frame shows, such as its serial number "B-2041-17"; comes back in the result, and verdicts that
-   * others watch show it. At most 128 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no
-   * space last.
+   * others watch show it. At most 128 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and
+   * no space last.
    *
    * @generated from field: string part_id = 4;
    */
@@ -342,11 +342,11 @@ export enum PixelFormat {
   YUV422_YUYV = 9,
 
   /**
-   * Bayer: a pixel has one of its colours, and the others are interpolated, see FrameLayout.demosaic. The two letters are
-   * the colours of the first two pixels of the first row; the second row has the other two: RG is red, green above green,
-   * blue. At least 2 rows of 2 pixels. It becomes RGB8; of more than 8 bits the high 8 are taken, rounded to nearest (up
-   * where two are as near), once, behind the interpolation. Line-scan sessions refuse them.
-   * [BayerRG8 ...] One byte a pixel.
+   * Bayer: a pixel has one of its colours, and the others are interpolated, see FrameLayout.demosaic. The two letters
+   * are the colours of the first two pixels of the first row; the second row has the other two: RG is red, green above
+   * green, blue. At least 2 rows of 2 pixels. It becomes RGB8; of more than 8 bits the high 8 are taken, rounded to
+   * nearest (up where two are as near), once, behind the interpolation. Line-scan sessions refuse them. [BayerRG8 ...]
+   * One byte a pixel.
    *
    * @generated from enum value: PIXEL_FORMAT_BAYER_RG8 = 10;
    */

@@ -79,16 +79,16 @@ export type Inspection = Message<"polyscan.v1.Inspection"> & {
   result?: ResultOptions | undefined;
 
   /**
-   * Name of the camera or station that asks, such as "camera-3": verdicts that others watch, logs and metrics show it. At
-   * most 64 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no space last.
+   * Name of the camera or station that asks, such as "camera-3": verdicts that others watch, logs and metrics show it.
+   * At most 64 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no space last.
    *
    * @generated from field: string name = 7;
    */
   name: string;
 
   /**
-   * The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used there,
-   * such as "golden". They go before those of the recipe.
+   * The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used
+   * there, such as "golden". They go before those of the recipe.
    *
    * @generated from field: map<string, string> frames = 8;
    */
@@ -497,11 +497,11 @@ export const InspectionService: GenService<{
     output: typeof RasterizeResponseSchema;
   },
   /**
-   * StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The
-   * server holds a few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
-   * ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout.
-   * A frame that can't be used is answered with its status, and the stream goes on. A frame before the open
-   * message, or a second open, ends it with FAILED_PRECONDITION.
+   * StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The server holds a
+   * few frames at most and then stops reading, so that a fast sender is slowed by flow control. Like all streams it
+   * ends with RESOURCE_EXHAUSTED where the client takes no answer for the server's idle timeout. A frame that can't be
+   * used is answered with its status, and the stream goes on. A frame before the open message, or a second open, ends
+   * it with FAILED_PRECONDITION.
    *
    * @generated from rpc polyscan.v1.InspectionService.StreamFrames
    */

@@ -83,9 +83,9 @@ export type WatchRequest = Message<"polyscan.v1.WatchRequest"> & {
   preview?: PreviewOptions | undefined;
 
   /**
-   * For a watcher that comes back: WatchStarted.server_id and the last WatchResponse.sequence that it saw. What happened
-   * since comes again as far as the server still has it (the last 4096 events or 8 MiB, for a minute after the last
-   * watcher left); LostEvents tells of the rest. Previews never come again.
+   * For a watcher that comes back: WatchStarted.server_id and the last WatchResponse.sequence that it saw. What
+   * happened since comes again as far as the server still has it (the last 4096 events or 8 MiB, for a minute after the
+   * last watcher left); LostEvents tells of the rest. Previews never come again.
    *
    * @generated from field: polyscan.v1.WatchResume resume = 8;
    */
@@ -473,8 +473,8 @@ export type LostEvents = Message<"polyscan.v1.LostEvents"> & {
   kinds: { [key: string]: bigint };
 
   /**
-   * Events that nobody can tell the kind of any more: published while the watcher was away, of any stream. Set also where
-   * the server was started anew meanwhile, which forgets how many there were.
+   * Events that nobody can tell the kind of any more: published while the watcher was away, of any stream. Set also
+   * where the server was started anew meanwhile, which forgets how many there were.
    *
    * @generated from field: uint64 unknown = 2;
    */

@@ -68,8 +68,8 @@ export type Recipe = Message<"polyscan.v1.Recipe"> & {
   tenant: string;
 
   /**
-   * The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used there.
-   * One that is no longer resident is an error of the call that needs it.
+   * The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used
+   * there. One that is no longer resident is an error of the call that needs it.
    *
    * @generated from field: map<string, string> frames = 8;
    */
@@ -344,9 +344,9 @@ export const DeleteRecipeResponseSchema: GenMessage<DeleteRecipeResponse> = /*@_
  * INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
  * PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
  *
- * All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
- * versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
- * change them.
+ * All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
+ * other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
+ * teach change them.
  *
  * @generated from service polyscan.v1.RecipeService
  */

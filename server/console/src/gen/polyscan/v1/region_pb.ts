@@ -45,8 +45,8 @@ export const RingSchema: GenMessage<Ring> = /*@__PURE__*/
  */
 export type Mask = Message<"polyscan.v1.Mask"> & {
   /**
-   * y, x0, x1, y, x0, x1, ...: the pixels x0 to x1 - 1 of row y. From row to row, and in a row from left to right, no two
-   * runs touching; none is empty; |coordinate| < 2^22. A mask may have none, and runs outside of frames. Limits on
+   * y, x0, x1, y, x0, x1, ...: the pixels x0 to x1 - 1 of row y. From row to row, and in a row from left to right, no
+   * two runs touching; none is empty; |coordinate| < 2^22. A mask may have none, and runs outside of frames. Limits on
    * vertices count a run as one.
    *
    * @generated from field: repeated sfixed32 runs = 1;
@@ -86,17 +86,18 @@ export type Region = Message<"polyscan.v1.Region"> & {
   fillRule: FillRule;
 
   /**
-   * Limits that make a verdict, such as "mean in [90, 140]", "p99 < 200", "r.max <= 250" or
-   * "count of pixels below 40 <= 25". The grammar is in docs/regions.md. All limits must hold for a PASS, and the region must
-   * have pixels, all of which lie inside the frame, or for a line-scan part inside the lines of the part. A limit on the
-   * coverage, such as "coverage >= 0.8", says instead how much of the region has to lie inside.
+   * Limits that make a verdict, such as "mean in [90, 140]", "p99 < 200", "r.max <= 250" or "count of pixels below 40
+   * <= 25". The grammar is in docs/regions.md. All limits must hold for a PASS, and the region must have pixels, all of
+   * which lie inside the frame, or for a line-scan part inside the lines of the part. A limit on the coverage, such as
+   * "coverage >= 0.8", says instead how much of the region has to lie inside.
    *
    * @generated from field: repeated string limits = 4;
    */
   limits: string[];
 
   /**
-   * What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and chisquare.
+   * What the region's distribution is compared with: STATISTIC_DISTANCES, and limits on ks, wasserstein, js and
+   * chisquare.
    *
    * @generated from field: polyscan.v1.Reference reference = 5;
    */
@@ -111,8 +112,8 @@ export type Region = Message<"polyscan.v1.Region"> & {
 
   /**
    * What the region is made of, instead of rings and a mask: other regions of the list by their names, circles, rings,
-   * sectors and rectangles, moved and combined, such as 'band of "U7" inwards 4 px - circle(30, 40, 5)'. The grammar is in
-   * docs/regions.md. The server finds the pixels once; limits on vertices count each run of them as one.
+   * sectors and rectangles, moved and combined, such as 'band of "U7" inwards 4 px - circle(30, 40, 5)'. The grammar is
+   * in docs/regions.md. The server finds the pixels once; limits on vertices count each run of them as one.
    *
    * @generated from field: string shape = 7;
    */
@@ -241,15 +242,16 @@ export const PixelOffsetSchema: GenMessage<PixelOffset> = /*@__PURE__*/
  */
 export type CooccurrenceSpec = Message<"polyscan.v1.CooccurrenceSpec"> & {
   /**
-   * The grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means 64. Limits
-   * on textures see these levels, too.
+   * The grey levels that samples are made before they are counted, 2 to 256 intervals of equal width; 0 means 64.
+   * Limits on textures see these levels, too.
    *
    * @generated from field: uint32 levels = 1;
    */
   levels: number;
 
   /**
-   * Not both coordinates are 0. Empty means (1,0), (1,1), (0,1) and (-1,1). With the offsets of limits there are at most 16.
+   * Not both coordinates are 0. Empty means (1,0), (1,1), (0,1) and (-1,1). With the offsets of limits there are at
+   * most 16.
    *
    * @generated from field: repeated polyscan.v1.PixelOffset offsets = 2;
    */
@@ -271,8 +273,9 @@ export const CooccurrenceSpecSchema: GenMessage<CooccurrenceSpec> = /*@__PURE__*
   messageDesc(file_polyscan_v1_region, 7);
 
 /**
- * CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that the
- * region covers, by its fill rule, exactly and then rounded once to 1/65,536. Pixels of masks and shapes have the weight 1.
+ * CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that
+ * the region covers, by its fill rule, exactly and then rounded once to 1/65,536. Pixels of masks and shapes have the
+ * weight 1.
  *
  * @generated from message polyscan.v1.CoveredSpec
  */
@@ -425,8 +428,8 @@ export const BlobSpecSchema: GenMessage<BlobSpec> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 10);
 
 /**
- * CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the first of
- * the frame and of the channel at hand. What the kind doesn't speak of is unset.
+ * CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the
+ * first of the frame and of the channel at hand. What the kind doesn't speak of is unset.
  *
  * @generated from message polyscan.v1.CorrelationTerm
  */
@@ -449,8 +452,8 @@ export type CorrelationTerm = Message<"polyscan.v1.CorrelationTerm"> & {
   radius: number;
 
   /**
-   * A name that Inspection.frames or Recipe.frames has, or else that of a resident frame. Empty is the frame before in a
-   * stream; where there is none, there are no pairs.
+   * A name that Inspection.frames or Recipe.frames has, or else that of a resident frame. Empty is the frame before in
+   * a stream; where there is none, there are no pairs.
    *
    * @generated from field: string frame = 4;
    */
@@ -552,8 +555,8 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
   cooccurrence?: CooccurrenceSpec | undefined;
 
   /**
-   * Asks for ChannelStatistics.correlations. With all distances and channels, and those of limits, there are at most 64, of at
-   * most 4 other frames. Not for line-scans.
+   * Asks for ChannelStatistics.correlations. With all distances and channels, and those of limits, there are at most
+   * 64, of at most 4 other frames. Not for line-scans.
    *
    * @generated from field: repeated polyscan.v1.CorrelationTerm correlations = 6;
    */
@@ -581,8 +584,8 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
   colors: ColorSpace[];
 
   /**
-   * The matrix of COLOR_SPACE_MATRIX, row by row: nine numbers, each -64 to 64, that red, green and blue of 0 to 255 are
-   * multiplied by. Empty where there is none.
+   * The matrix of COLOR_SPACE_MATRIX, row by row: nine numbers, each -64 to 64, that red, green and blue of 0 to 255
+   * are multiplied by. Empty where there is none.
    *
    * @generated from field: repeated double color_matrix = 11;
    */
@@ -725,15 +728,16 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
   channel: Channel;
 
   /**
-   * Why it failed, for people; empty for a PASS. It contains "outside the frame" where that is the reason, or one of two.
+   * Why it failed, for people; empty for a PASS. It contains "outside the frame" where that is the reason, or one of
+   * two.
    *
    * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * Of a limit over the last parts of a stream: how many parts it was of, this one among them. Fewer than the limit says
-   * where the stream is younger, and where parts are missing or have no value. 0 for other limits.
+   * Of a limit over the last parts of a stream: how many parts it was of, this one among them. Fewer than the limit
+   * says where the stream is younger, and where parts are missing or have no value. 0 for other limits.
    *
    * @generated from field: uint32 parts = 6;
    */
@@ -1001,17 +1005,18 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
   textures: Texture[];
 
   /**
-   * One for each that Reductions.correlations asks for, in order, all distances of a radius and all channels one by one.
+   * One for each that Reductions.correlations asks for, in order, all distances of a radius and all channels one by
+   * one.
    *
    * @generated from field: repeated polyscan.v1.Correlation correlations = 32;
    */
   correlations: Correlation[];
 
   /**
-   * Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares, min,
-   * max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of the pixels
-   * that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in degrees; sums,
-   * extrema and what needs an order are unset. Both are 0 where samples stand for themselves.
+   * Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares,
+   * min, max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of
+   * the pixels that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in
+   * degrees; sums, extrema and what needs an order are unset. Both are 0 where samples stand for themselves.
    *
    * @generated from field: double step = 40;
    */
@@ -1128,8 +1133,8 @@ export const CoveredHistogramSchema: GenMessage<CoveredHistogram> = /*@__PURE__*
   messageDesc(file_polyscan_v1_region, 22);
 
 /**
- * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of pairs
- * with the levels i and j in either order.
+ * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of
+ * pairs with the levels i and j in either order.
  *
  * @generated from message polyscan.v1.Texture
  */
@@ -1349,8 +1354,8 @@ export type RegionBlobs = Message<"polyscan.v1.RegionBlobs"> & {
   area: bigint;
 
   /**
-   * There are more in the frame than the 65,536 that are looked at, and some of this region's are not among them: limits
-   * on them fail.
+   * There are more in the frame than the 65,536 that are looked at, and some of this region's are not among them:
+   * limits on them fail.
    *
    * @generated from field: bool too_many = 4;
    */
@@ -1435,8 +1440,8 @@ export type Blob = Message<"polyscan.v1.Blob"> & {
   sides: bigint;
 
   /**
-   * An estimate of the length of the outline: corners are cut from the middle of a side to that of the next, and the whole
-   * is multiplied by pi/8 (1 + sqrt 2), so that straight edges are right on the mean of all directions.
+   * An estimate of the length of the outline: corners are cut from the middle of a side to that of the next, and the
+   * whole is multiplied by pi/8 (1 + sqrt 2), so that straight edges are right on the mean of all directions.
    *
    * @generated from field: double perimeter = 9;
    */
@@ -1481,8 +1486,8 @@ export type Blob = Message<"polyscan.v1.Blob"> & {
 
   /**
    * Along the sides of pixels: the outside, with the blob on the right of the way, and then the holes. The pixels whose
-   * centres are inside, by either fill rule, are the blob's. Empty unless asked for, and for the blobs behind those that
-   * the first 131,072 runs of pixels belong to.
+   * centres are inside, by either fill rule, are the blob's. Empty unless asked for, and for the blobs behind those
+   * that the first 131,072 runs of pixels belong to.
    *
    * @generated from field: repeated polyscan.v1.Ring contour = 17;
    */
@@ -1922,8 +1927,8 @@ export enum CorrelationKind {
   LAG = 1,
 
   /**
-   * All pixels whose distance from the first rounds to radius, of the same frame and channel, in either order: two-point
-   * correlation. A request for it is one for all distances from 0 to radius.
+   * All pixels whose distance from the first rounds to radius, of the same frame and channel, in either order:
+   * two-point correlation. A request for it is one for all distances from 0 to radius.
    *
    * @generated from enum value: CORRELATION_KIND_RADIAL = 2;
    */

@@ -98,8 +98,8 @@ export type ScanOpen = Message<"polyscan.v1.ScanOpen"> & {
   reorderStrips: number;
 
   /**
-   * The client's own name of the camera, for the server's log. Where inspection.name is unset and this is such a name, it
-   * is taken for it.
+   * The client's own name of the camera, for the server's log. Where inspection.name is unset and this is such a name,
+   * it is taken for it.
    *
    * @generated from field: string camera_id = 9;
    */
@@ -156,9 +156,9 @@ export type ScanResume = Message<"polyscan.v1.ScanResume"> & {
   sessionToken: Uint8Array;
 
   /**
-   * Number of the first part result that the client has not got. Results from there on come, in order and none left out;
-   * those before it are confirmed, and never come again. OUT_OF_RANGE where the server does not have that result any more,
-   * since an earlier next_result has confirmed it.
+   * Number of the first part result that the client has not got. Results from there on come, in order and none left
+   * out; those before it are confirmed, and never come again. OUT_OF_RANGE where the server does not have that result
+   * any more, since an earlier next_result has confirmed it.
    *
    * @generated from field: uint64 next_result = 2;
    */
@@ -231,7 +231,8 @@ export type Strip = Message<"polyscan.v1.Strip"> & {
   lostPartIds: string[];
 
   /**
-   * The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride, where that is less.
+   * The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride,
+   * where that is less.
    *
    * @generated from field: polyscan.v1.Frame frame = 15;
    */
@@ -453,8 +454,8 @@ export type PartResult = Message<"polyscan.v1.PartResult"> & {
   verdict: Verdict;
 
   /**
-   * Lines that its regions need, or any where open.whole_parts is set, were lost: missing_lines of them. The numbers are
-   * of the lines that came.
+   * Lines that its regions need, or any where open.whole_parts is set, were lost: missing_lines of them. The numbers
+   * are of the lines that came.
    *
    * @generated from field: bool incomplete = 6;
    */
@@ -492,8 +493,8 @@ export type PartResult = Message<"polyscan.v1.PartResult"> & {
   stripSequence: bigint;
 
   /**
-   * The part's pixels gave no result: INVALID_ARGUMENT for samples above the significant bits, DATA_LOSS where the device
-   * contradicts itself. There are no regions then.
+   * The part's pixels gave no result: INVALID_ARGUMENT for samples above the significant bits, DATA_LOSS where the
+   * device contradicts itself. There are no regions then.
    *
    * @generated from field: google.rpc.Status error = 12;
    */
@@ -650,7 +651,8 @@ export enum ScanEventKind {
   OUT_OF_ORDER = 3,
 
   /**
-   * A strip could not be used, and its lines count as lost; or, where used is set, a part that it starts could not be begun.
+   * A strip could not be used, and its lines count as lost; or, where used is set, a part that it starts could not be
+   * begun.
    *
    * @generated from enum value: SCAN_EVENT_KIND_BAD_STRIP = 4;
    */
