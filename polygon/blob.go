@@ -303,12 +303,14 @@ func (m *Morph) halves() []uint8 {
 }
 
 // refuseBlobs refuses what line-scans don't have.
-func (p *plan) refuseBlobs() error {
-	if p.blobs == nil {
-		return nil
+func (s *Set) refuseBlobs(spec *BlobSpec) error {
+	const why = "blobs aren't found in line-scans, whose strips come one by one"
+	if spec != nil {
+		return invalid(path{"reductions", "blobs"}, spec.Range.String(), why)
 	}
-	return invalid(path{"reductions", "blobs"}, p.blobs.Range.String(),
-		"blobs aren't found in line-scans, whose strips come one by one")
+	bad := newInvalid()
+	s.addBlobLimits(bad, why)
+	return bad.Err()
 }
 
 func (s Span) String() string { return number(s.From) + " to " + number(s.To) }

@@ -377,4 +377,13 @@ func TestBlobSpecs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "blobs aren't found in line-scans") {
 		t.Errorf("a line-scan: %v", err)
 	}
+	if set, err = NewSet([]Region{whole(f, "blobs == 0")}, Bounds{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = set.NewScanner(t.Context(), dev, ScanConfig{Width: 2, PartLines: 1, Format: driver.Gray8})
+	if err == nil || !strings.Contains(err.Error(), "regions[0].limits[0]") ||
+		!strings.Contains(err.Error(), "blobs aren't found in line-scans") ||
+		strings.Contains(err.Error(), "reductions.blobs") {
+		t.Errorf("a limit on blobs in a line-scan: %v", err)
+	}
 }

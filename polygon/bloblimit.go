@@ -209,14 +209,20 @@ func (s *Set) CheckBlobs(spec *BlobSpec) error {
 }
 
 func (s *Set) checkBlobs(bad *kernels.InvalidError, spec *BlobSpec) {
-	if spec != nil || !slices.ContainsFunc(s.distinct, func(l *Limit) bool { return l.quantity == quantityBlobs }) {
+	if spec == nil {
+		s.addBlobLimits(bad, "is about blobs, and reductions.blobs does not say what they are")
+	}
+}
+
+// addBlobLimits says of each limit on blobs why it can't be.
+func (s *Set) addBlobLimits(bad *kernels.InvalidError, why string) {
+	if !slices.ContainsFunc(s.distinct, func(l *Limit) bool { return l.quantity == quantityBlobs }) {
 		return
 	}
 	for i := range s.names {
 		for k, l := range s.Limits(i) {
 			if l.quantity == quantityBlobs {
-				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
-					"is about blobs, and reductions.blobs does not say what they are")
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
 			}
 		}
 	}

@@ -180,14 +180,14 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	if cfg.Coding.Margin() > 0 && !cfg.WholeParts {
 		bad.Add(path{"frame", "format"}, cfg.Coding, "is of frames: parts have to be whole")
 	}
+	if err := s.refuseBlobs(cfg.Reductions.Blobs); err != nil {
+		return nil, err // first: else limits on blobs would be told to say what blobs are
+	}
 	p, err := makePlan(bad, s, f, cfg.Reductions)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkMethod(cfg.Method); err != nil {
-		return nil, err
-	}
-	if err := cmp.Or(p.refusePairs(), p.refuseBlobs()); err != nil {
+	if err := cmp.Or(checkMethod(cfg.Method), p.refusePairs()); err != nil {
 		return nil, err
 	}
 	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, whole: cfg.WholeParts,

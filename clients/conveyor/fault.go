@@ -100,11 +100,12 @@ type saboteur struct {
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{}
 	once  uint64 // faults of strips before it have happened
-	until atomic.Int64
+	began time.Time
+	until atomic.Int64 // when a stall ends, behind began: a clock that is set changes nothing
 }
 
 func newSaboteur(p faultPlan, happened func(fault)) *saboteur {
-	return &saboteur{plan: p, happened: happened, conns: map[*trackedConn]struct{}{}}
+	return &saboteur{plan: p, happened: happened, conns: map[*trackedConn]struct{}{}, began: time.Now()}
 }
 
 // options make a connection that the saboteur has its hands on. dial makes the transport.
@@ -181,7 +182,7 @@ type sabotaged struct {
 // pause waits while a stall lasts.
 func (c *sabotaged) pause() {
 	for {
-		d := time.Until(time.Unix(0, c.s.until.Load()))
+		d := time.Duration(c.s.until.Load()) - time.Since(c.s.began)
 		if d <= 0 {
 			return
 		}
@@ -218,7 +219,7 @@ func (c *sabotaged) SendMsg(m any) error {
 		return nil
 	case !first:
 	case f.kind == faultStall:
-		c.s.until.Store(time.Now().Add(f.time).UnixNano())
+		c.s.until.Store(int64(time.Since(c.s.began) + f.time))
 		c.pause()
 	case f.kind == faultKill:
 		err := c.ClientStream.SendMsg(m)

@@ -53,6 +53,10 @@ func checkAddress(address string) error {
 // address that this machine doesn't have yet, may be there later.
 func listen(address string, mode fs.FileMode) (net.Listener, error) {
 	l, err := open(address, mode)
+	var call *os.SyscallError
+	if op := (*net.OpError)(nil); errors.As(err, &op) && errors.As(op.Err, &call) {
+		op.Err = call.Err // users know of no call "bind"
+	}
 	var dns *net.DNSError
 	for _, e := range []error{fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EINVAL,
 		syscall.EROFS} {

@@ -271,7 +271,7 @@ func TestRefuses(t *testing.T) {
 		if code != c.code || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d, want %d; %q lacks %q", c.args, code, c.code, stderr.String(), c.want)
 		}
-		for _, internal := range []string{"server:", "kernels:", ": open /", ": mkdir /"} {
+		for _, internal := range []string{"server:", "kernels:", ": open /", ": mkdir /", "bind:"} {
 			if strings.Contains(stderr.String(), internal) {
 				t.Errorf("%s: %q in %s", c.args, internal, stderr.String())
 			}
