@@ -118,8 +118,17 @@ func TestTeach(t *testing.T) {
 		t.Errorf("%v", f)
 	}
 	if text := strings.Join(res.GetWarnings(), "\n"); !strings.Contains(text, "2 of 4 numbers are the same") ||
-		!strings.Contains(text, "1 of 2 bad frames would pass") || strings.Contains(text, "few") {
+		!strings.Contains(text, "1 of 2 bad frames would pass, such as ") || strings.Contains(text, "few") {
 		t.Errorf("%q", res.GetWarnings())
+	}
+	// A limit that the regions had, which good frames fail, is told with the first of these.
+	failing := proto.Clone(open).(*pb.TeachOpen)
+	had := failing.GetRegionSet().GetRegions()[0]
+	had.Limits = append(had.GetLimits(), "min > 254")
+	taught, err := client.Teach(t.Context(), failing, sequence(labeled))
+	if text := strings.Join(taught.GetWarnings(), "\n"); err != nil ||
+		!strings.Contains(text, `30 of 30 good frames would fail, such as "good 0", in region "left": min`) {
+		t.Errorf("%v: %q", err, text)
 	}
 	if res.GetBackend() != "cpu" {
 		t.Errorf("%q", res.GetBackend())

@@ -55,7 +55,7 @@ const (
 	exitOK       = 0
 	exitFail     = 1 // a part failed, or lacks lines; a host's setting costs packets
 	exitUsage    = 2 // wrong arguments or bad input
-	exitVoid     = 3 // no part came
+	exitVoid     = 3 // no part came, or some got no verdict
 	exitLost     = 4 // the camera or the server, or the way to one
 	exitCanceled = 130
 )

@@ -81,6 +81,26 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// Parts of which nobody says what is good are not passed.
+func TestNoVerdict(t *testing.T) {
+	s := startInspector(t, false)
+	regions := filepath.Join(t.TempDir(), "regions.json")
+	if err := os.WriteFile(regions, []byte(`[{"name": "all", "rings": [[[0, 0], [160, 0], [160, 120]]]}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r := start(t, "stream", dir, "--addr", s.addr, "-r", regions, "--json", "--count", "1")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	writePNG(t, filepath.Join(dir, "a.png"), picture(0))
+	if code := r.wait(); code != exitVoid ||
+		!strings.Contains(r.err.String(), "1 of 1 parts got no verdict: no region has limits") {
+		t.Fatalf("%d: %s", code, r.err)
+	}
+	if row := r.rows(t)[0]; row.Verdict != verdictNone {
+		t.Errorf("%+v", row)
+	}
+}
+
 // A folder that goes away and comes back is watched again.
 func TestFolderComesBack(t *testing.T) {
 	s := startInspector(t, false)

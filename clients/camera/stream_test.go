@@ -369,7 +369,7 @@ func TestRefused(t *testing.T) {
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "meen in [1, 2]"}, exitUsage,
 			`camera: regions[0].limits[0] = "meen in [1, 2]": `},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "blobs < 3"}, exitUsage,
-			`camera: regions[0].limits[0] = "blobs < 3": is about blobs`},
+			`camera: regions[0].limits[0] = "blobs < 3": blobs aren't found in line-scans`},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", `ncc of "golden" > 0.3`}, exitUsage,
 			`camera: frames = "golden": `},
 		{[]string{"stream", free, "--addr", s.addr, "--recipe", "gone", "--reconnect", "0s"}, exitLost,

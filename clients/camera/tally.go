@@ -259,7 +259,7 @@ func lossText(s gvsp.Stats) string {
 func (t *tally) summary(w io.Writer) error {
 	st, _, _ := t.s.stats()
 	t.mu.Lock()
-	parts, late := t.parts, t.late
+	parts, late, none := t.parts, t.late, t.counts[verdictNone]
 	bad := t.counts["FAIL"] + t.counts[verdictIncomplete] + t.counts[verdictMissing]
 	t.mu.Unlock()
 	if !t.s.JSON {
@@ -268,12 +268,17 @@ func (t *tally) summary(w io.Writer) error {
 		fmt.Fprintf(w, "%d packets, %.1f MB/s; %s\n", st.Packets, float64(st.Bytes)/elapsed/1e6, lossText(st))
 		fmt.Fprintf(w, "%s\n", t.latencyText())
 	}
+	if none > 0 {
+		fmt.Fprintf(t.e.stderr, "camera: %s%d of %d parts got no verdict: no region has limits\n", t.prefix, none, parts)
+	}
 	switch {
 	case parts == 0:
 		fmt.Fprintf(t.e.stderr, "camera: %sno part came\n", t.prefix)
 		return errVoid
 	case bad > 0:
 		return errFailed
+	case none > 0:
+		return errVoid
 	}
 	return nil
 }

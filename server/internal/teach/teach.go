@@ -355,9 +355,29 @@ func (t *teach) warn(res *pb.TeachResponse, good, bad int) {
 		say("%d of %d numbers vary so much that a limit could not fail: they have none", none, len(res.GetLimits()))
 	}
 	if n := res.GetTally().GetGoodFailed(); n > 0 {
-		say("%d of %d good frames would fail", n, good)
+		say("%d of %d good frames would fail%s", n, good, example(res, pb.FrameLabel_FRAME_LABEL_GOOD))
 	}
 	if n := res.GetTally().GetBadPassed(); n > 0 {
-		say("%d of %d bad frames would pass", n, bad)
+		say("%d of %d bad frames would pass%s", n, bad, example(res, pb.FrameLabel_FRAME_LABEL_BAD))
 	}
+}
+
+// example names the first good frame that fails, with the reason, which may be a limit that the regions had before; or
+// the first bad one that passes.
+func example(res *pb.TeachResponse, label pb.FrameLabel) string {
+	good := label == pb.FrameLabel_FRAME_LABEL_GOOD
+	for _, f := range res.GetFrames() {
+		if f.GetLabel() != label || good != (f.GetVerdict() == pb.Verdict_VERDICT_FAIL) {
+			continue
+		}
+		text := fmt.Sprintf(", such as frame %d", f.GetIndex())
+		if f.GetFrameId() != "" {
+			text = fmt.Sprintf(", such as %q", f.GetFrameId())
+		}
+		for _, r := range f.GetFailed() {
+			return fmt.Sprintf("%s, in region %q: %s", text, r.GetRegionName(), r.GetReason())
+		}
+		return text
+	}
+	return ""
 }
