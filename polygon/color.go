@@ -258,6 +258,7 @@ func (k coding) decode(c *ChannelStatistics, m *driver.MaskStats) {
 	for i := range c.Percentiles {
 		c.Percentiles[i].Value = k.bin(c.Percentiles[i].Value)
 	}
+	c.PlaneX, c.PlaneY, c.PlaneResidual = c.PlaneX*k.step, c.PlaneY*k.step, c.PlaneResidual*k.step
 	c.MeanAbsoluteDeviation *= k.width()
 	c.InterquartileRange *= k.width()
 	if k.zero != 0 { // weights may be negative
@@ -432,7 +433,7 @@ func (l *Limit) colorValues(pixels int64) (lo, hi float64) {
 			return 0, most * most / 4
 		}
 		return 0, most
-	case quantityStdDev, quantityDeviation:
+	case quantityStdDev, quantityDeviation, quantityPlaneResidual:
 		if l.channel == Hue {
 			return 0, math.MaxFloat64
 		}

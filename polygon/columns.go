@@ -97,6 +97,8 @@ type Columns struct {
 	Wasserstein           []float64
 	JensenShannon         []float64
 	ChiSquare             []float64
+	PlaneX, PlaneY        []float64 // NaN where all pixels are on a line
+	PlaneResidual         []float64
 
 	Textures     *TextureColumns     // nil where none were asked for
 	Covered      *CoveredColumns     // likewise
@@ -404,7 +406,7 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 	if c.WeightedCentroid != nil {
 		c.WeightedCentroid[k] = pointOrNaN(from.WeightedCentroid, from.Has.Has(Centroid))
 	}
-	if p.asked&needShape != 0 {
+	if p.asked&(needShape|Plane) != 0 {
 		for _, s := range shapes {
 			if to := *s.column(c); to != nil {
 				to[k] = *s.field(from)

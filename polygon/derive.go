@@ -25,12 +25,18 @@ type geometry struct {
 	coverageKnown bool
 }
 
+// known is what an earlier call found out about all regions, which is only read; the zero value for nothing.
+type known struct {
+	geo     []geometry
+	moments []moments // nil where no plane was wanted yet
+}
+
 // deriver makes the results of one call, batch by batch.
 type deriver struct {
 	*plan
-	res    *Result
-	geo    []geometry  // of all regions
-	made   bool        // geo is known already, and only read
+	res *Result
+	known
+	made   bool        // geo is known already
 	links  []link      // of all regions; nil where none is compared with another
 	cover  *coverage   // to be uploaded; nil where it is there, or not wanted
 	there  coverMemory // what is
@@ -41,10 +47,10 @@ type deriver struct {
 	regionBlobs []RegionBlobs // of all regions, where blobs are wanted
 }
 
-// newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
-func newDeriver(p *plan, cached []geometry) *deriver {
+// newDeriver allocates the results of a call in few pieces.
+func newDeriver(p *plan, cached known) *deriver {
 	n, nc := p.set.Len(), len(p.channels)
-	d := &deriver{plan: p, res: &Result{Scale: p.set.scale}, geo: cached, made: cached != nil, steps: extentBudget}
+	d := &deriver{plan: p, res: &Result{Scale: p.set.scale}, known: cached, made: cached.geo != nil, steps: extentBudget}
 	if !d.made {
 		d.geo = make([]geometry, n)
 	}
@@ -125,6 +131,14 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 func (p *plan) sticksOut(i int) bool {
 	x0, y0, x1, y1 := p.set.boxes[i].pixels()
 	return x0 < x1 && y0 < y1 && (x0 < 0 || y0 < 0 || x1 > p.frame.Width || y1 > p.frame.Height)
+}
+
+// measure finds what is wanted of the regions and isn't known, as measureExtents does.
+func (d *deriver) measure(ctx context.Context, onHost func(func(pause func() error) error) error) error {
+	if err := d.measureExtents(ctx, onHost); err != nil {
+		return err
+	}
+	return d.measureMoments(ctx, onHost)
 }
 
 // measureExtents counts the pixels of the regions that stick out, in order until the budget is spent, so that the
@@ -259,6 +273,7 @@ type scratch struct {
 	pairs        pairWork
 	textures     []TextureValue     // of the channel at hand, those of limits included
 	covered      CoveredValue       // likewise
+	moments      *moments           // of the region at hand; nil where it has no plane
 	correlations []CorrelationValue // likewise
 
 	// The region at hand, where its numbers end up in columns.
@@ -310,6 +325,10 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 	}
 	if d.blobs != nil {
 		r.Blobs = &d.regionBlobs[i]
+	}
+	var err error
+	if s.moments, err = d.momentsOf(i, &stats[0], lost); err != nil {
+		return err
 	}
 	limits := d.set.Limits(i)
 	if cap(s.outcomes) < len(limits) {
@@ -648,6 +667,12 @@ func (d *deriver) plainly(s *scratch, at int, c *ChannelStatistics, m *driver.Ma
 		c.WeightedCentroid = centroid(m.SumVX, m.SumVY, m.Sum)
 		c.Has |= Centroid
 	}
+	if s.moments != nil {
+		var ok bool
+		if c.PlaneX, c.PlaneY, c.PlaneResidual, ok = s.moments.plane(m); ok {
+			c.Has |= Plane
+		}
+	}
 }
 
 // measureRegion is the quantity of a limit that is of the region; false where it has no value, or is of a channel.
@@ -747,7 +772,7 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch, k coding) (v float64, o
 
 // keep clears what was computed for limits only.
 func (c *ChannelStatistics) keep(asked Statistics) {
-	if c.Has&needShape&^asked != 0 {
+	if c.Has&(needShape|Plane)&^asked != 0 {
 		for _, s := range shapes {
 			if asked&s.is == 0 {
 				*s.field(c) = 0

@@ -1,4 +1,5 @@
-// Shape of a distribution: what is derived from all counts of samples by value, for those who ask for it.
+// Shape of a distribution: what is derived from all counts of samples by value, for those who ask for it; and the table
+// of what is a number of a channel, in rows and in columns.
 
 package polygon
 
@@ -9,7 +10,8 @@ import (
 	"github.com/polyscan/polyscan/internal/exact"
 )
 
-// shapes are the statistics of this file, with their fields in rows and in columns, in the order of their quantities.
+// shapes are the statistics of this file and of plane.go, with their fields in rows and in columns, in the order of their
+// quantities.
 var shapes = [...]struct {
 	is     Statistics
 	field  func(*ChannelStatistics) *float64
@@ -33,9 +35,15 @@ var shapes = [...]struct {
 		func(c *Columns) *[]float64 { return &c.JensenShannon }},
 	{Distances, func(c *ChannelStatistics) *float64 { return &c.ChiSquare },
 		func(c *Columns) *[]float64 { return &c.ChiSquare }},
+	{Plane, func(c *ChannelStatistics) *float64 { return &c.PlaneX },
+		func(c *Columns) *[]float64 { return &c.PlaneX }},
+	{Plane, func(c *ChannelStatistics) *float64 { return &c.PlaneY },
+		func(c *Columns) *[]float64 { return &c.PlaneY }},
+	{Plane, func(c *ChannelStatistics) *float64 { return &c.PlaneResidual },
+		func(c *Columns) *[]float64 { return &c.PlaneResidual }},
 }
 
-// needShape are all of them.
+// needShape are those of a distribution.
 const needShape = Skewness | Kurtosis | Entropy | MeanAbsoluteDeviation | InterquartileRange | Distances
 
 // shape derives the wanted ones of a channel with samples. Limits take quartiles by nearest rank, whatever the method.

@@ -41,8 +41,8 @@ type LimitResult struct {
 	Verdict    Verdict
 	// Value measured; only where Measured.
 	Value float64
-	// Measured is false where the quantity has no value, because the region caught no pixel or, of a skewness or a
-	// kurtosis, because all samples are equal.
+	// Measured is false where the quantity has no value, because the region caught no pixel; of a skewness or a
+	// kurtosis because all samples are equal, and of a plane because all pixels are on a line.
 	Measured bool
 	// Channel whose value decided: of the channels that the limit looks at, the one nearest to failing or farthest
 	// beyond. NoChannel for a quantity of the region itself.
@@ -130,6 +130,9 @@ const (
 	quantityWasserstein
 	quantityJensenShannon
 	quantityChiSquare
+	quantityPlaneX
+	quantityPlaneY
+	quantityPlaneResidual
 	quantityContrast // and those behind it: of pairs of pixels
 	quantityHomogeneity
 	quantityEnergy
@@ -179,6 +182,7 @@ var coordinates = map[string][2]quantity{
 	"min":      {quantityMinX, quantityMinY},
 	"max":      {quantityMaxX, quantityMaxY},
 	"weighted": {quantityWeightedX, quantityWeightedY},
+	"plane":    {quantityPlaneX, quantityPlaneY},
 }
 
 // pairQuantities are those that limits spell with the offset of a pair of pixels behind them.
@@ -518,8 +522,8 @@ func (o *outcome) lack(c Channel, why string) {
 	}
 }
 
-// novalue is why a quantity of a channel with pixels has no value: skewness and kurtosis, a weighted centroid, or a
-// quantity of pairs.
+// novalue is why a quantity of a channel with pixels has no value: skewness and kurtosis, a weighted centroid, a plane, or
+// a quantity of pairs.
 func (l *Limit) novalue() string {
 	switch {
 	case l.quantity.covered():
@@ -535,6 +539,9 @@ func (l *Limit) novalue() string {
 	}
 	if l.quantity == quantityWeightedX || l.quantity == quantityWeightedY {
 		return "all samples are 0"
+	}
+	if l.quantity >= quantityPlaneX && l.quantity <= quantityPlaneResidual {
+		return "its pixels are on a line, or some never came"
 	}
 	if l.channel == Hue {
 		return "no pixel has a hue, or they point everywhere"

@@ -268,8 +268,8 @@ var limitChannels = map[string]Channel{
 }
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
-	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of centroid, weighted, min " +
-	"or max, a percentile such as p99, contrast, homogeneity, energy, correlation or entropy of pairs such as (1,0), " +
+	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of centroid, weighted, min, " +
+	"max or plane, plane.residual, a percentile such as p99, contrast, homogeneity, energy, correlation or entropy of pairs such as (1,0), " +
 	"autocorrelation or autocovariance at a lag such as (8,0), radial(r), covariance(channel), ncc or covariance of a frame, " +
 	"count, sum, mean, variance or stddev of covered, blobs, max blob or sum blob, or " +
 	"count of pixels below, above or in"
@@ -413,6 +413,10 @@ func (p *limitParser) quantity(l *Limit) error {
 			l.quantity, l.spelled = xy[0], l.spelled+".x"
 		case p.word("y"):
 			l.quantity, l.spelled = xy[1], l.spelled+".y"
+		case xy[0] == quantityPlaneX && p.word("residual"):
+			l.quantity, l.spelled = quantityPlaneResidual, l.spelled+".residual"
+		case xy[0] == quantityPlaneX:
+			return p.fail(`"x", "y" or "residual"`)
 		default:
 			return p.fail(`"x" or "y"`)
 		}

@@ -32,6 +32,7 @@ type oracleChannel struct {
 	minAt, maxAt Position
 	weighted     Point
 	hasWeighted  bool
+	at           [][3]int64 // columns, rows and samples
 }
 
 func rat(v float64) *big.Rat { return new(big.Rat).SetFloat64(v) }
@@ -235,6 +236,7 @@ func oracle(r Region, f kernels.Picture) oracleRegion {
 					ch.max, ch.maxAt = v, Position{x, y}
 				}
 				ch.sorted = append(ch.sorted, v)
+				ch.at = append(ch.at, [3]int64{int64(x), int64(y), int64(v)})
 				ch.sum.Add(ch.sum, big.NewInt(int64(v)))
 				ch.sumSq.Add(ch.sumSq, big.NewInt(int64(v)*int64(v)))
 				svx[c] += int64(v) * int64(2*x+1)
@@ -443,6 +445,9 @@ func differences(got RegionResult, want oracleRegion, f kernels.Picture, r Reduc
 		}
 		if has(InterquartileRange, false) {
 			expect.InterquartileRange = w.interquartileRange(r.PercentileMethod)
+		}
+		if p, ok := w.plane(); ok && has(Plane, false) {
+			expect.PlaneX, expect.PlaneY, expect.PlaneResidual = p[0], p[1], p[2]
 		}
 		if has(Entropy, false) {
 			if e := relative(g.Entropy, w.entropy()); e > entropyError {

@@ -158,7 +158,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	if p.want&needExtrema != 0 || f.Format.SampleBytes == 2 && f.Format.Bits < 16 {
 		p.what |= driver.MaskExtrema
 	}
-	if p.want.Has(Centroid) {
+	if p.want&(Centroid|Plane) != 0 {
 		p.what |= driver.MaskMoments
 	}
 	return p, nil

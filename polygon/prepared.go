@@ -29,7 +29,7 @@ type Prepared struct {
 	method        Method
 	memory        *kernels.Resident[byte]
 	bytes         int64
-	geo           atomic.Pointer[[]geometry] // of the first call that got that far
+	known         atomic.Pointer[known] // of the calls that got that far
 	closed        atomic.Bool
 
 	mu    sync.Mutex
@@ -92,9 +92,10 @@ func (p *Prepared) Reduce(ctx context.Context, f kernels.Picture, r Reductions) 
 	if err != nil {
 		return nil, err
 	}
-	var cached []geometry
-	if g := p.geo.Load(); g != nil {
-		cached = *g
+	var cached known
+	before := p.known.Load()
+	if before != nil {
+		cached = *before
 	}
 	d := newDeriver(pl, cached)
 	held := kernels.Held(prepared)
@@ -113,8 +114,9 @@ func (p *Prepared) Reduce(ctx context.Context, f kernels.Picture, r Reductions) 
 	if err != nil {
 		return nil, err
 	}
-	if !d.made {
-		p.geo.CompareAndSwap(nil, &d.geo)
+	if !d.made || cached.moments == nil && d.moments != nil {
+		found := d.known // by itself: the deriver holds the call's memory
+		p.known.CompareAndSwap(before, &found)
 	}
 	d.res.Method = p.method
 	return d.res, nil

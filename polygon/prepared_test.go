@@ -456,7 +456,7 @@ func TestUnknownCoverage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDeriver(p, nil)
+	d := newDeriver(p, known{})
 	d.steps = 4 // a rectangle takes two
 	memory, err := set.Prepare(ctx, dev, 8, 8, driver.MethodDefault)
 	if err != nil {

@@ -107,7 +107,7 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 	case quantityWidth, quantityHeight, quantityCentroidX, quantityCentroidY, quantityMinX, quantityMinY, quantityMaxX,
 		quantityMaxY, quantityWeightedX, quantityWeightedY:
 		hi = maxCoordinate
-	case quantitySkewness:
+	case quantitySkewness, quantityPlaneX, quantityPlaneY:
 		return -math.MaxFloat64, math.MaxFloat64
 	case quantityEntropy:
 		hi = math.Log2(hi + 1)
@@ -127,7 +127,7 @@ func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
 		hi = 16 // of 256 by 256 pairs
 	case quantityVariance, quantityCoveredVariance:
 		hi *= hi / 4
-	case quantityStdDev, quantityCoveredStdDev:
+	case quantityStdDev, quantityCoveredStdDev, quantityPlaneResidual:
 		hi /= 2
 	case quantityDistinct:
 		hi++

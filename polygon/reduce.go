@@ -30,7 +30,7 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Pictur
 	if err != nil {
 		return nil, err
 	}
-	d := newDeriver(p, nil)
+	d := newDeriver(p, known{})
 	if d.cover, err = p.coverOf(ctx, dev); err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		if err := d.runOthers(q, others, correlates); err != nil {
 			return err
 		}
-		if err := d.measureExtents(ctx, q.OnHost); err != nil { // while the device prepares and copies
+		if err := d.measure(ctx, q.OnHost); err != nil { // while the device prepares and copies
 			return err
 		}
 		op := driver.MaskReduce{

@@ -106,7 +106,7 @@ func TestBadRequests(t *testing.T) {
 		{"statistics", good, Reductions{Statistics: 1 << 24}, 0,
 			[]string{"reductions.statistics = 0x1000000: are no known statistics"}},
 		{"the internal statistic", good, Reductions{Statistics: needDistribution | Count}, 0, []string{
-			"reductions.statistics = 0x200000: are no known statistics"}},
+			"reductions.statistics = 0x400000: are no known statistics"}},
 		{"percentiles", good, Reductions{Percentiles: []float64{50, -1, 100.5, nan}}, 0, []string{
 			"reductions.percentiles[1] = -1: must be 0 to 100", "reductions.percentiles[2] = 100.5: must be 0 to 100",
 			"reductions.percentiles[3] = NaN: must be 0 to 100"}},
@@ -249,7 +249,7 @@ func TestStatisticsString(t *testing.T) {
 	for s, want := range map[Statistics]string{
 		0: "0", Count: "COUNT", Count | Mean: "COUNT|MEAN", Centroid | 1<<24: "CENTROID|0x1000000",
 		AllStatistics: "COUNT|SUM|SUM_OF_SQUARES|MEAN|VARIANCE|STDDEV|MIN|MAX|HISTOGRAM|PERCENTILES|MEDIAN|MODE|DISTINCT|CENTROID|" +
-			"SKEWNESS|KURTOSIS|ENTROPY|MEAN_ABSOLUTE_DEVIATION|INTERQUARTILE_RANGE|CUMULATIVE|DISTANCES",
+			"SKEWNESS|KURTOSIS|ENTROPY|MEAN_ABSOLUTE_DEVIATION|INTERQUARTILE_RANGE|CUMULATIVE|DISTANCES|PLANE",
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%#x is %s, want %s", uint32(s), got, want)

@@ -67,7 +67,7 @@ type Scanner struct {
 	ends  []int32 // places in order, by the last line
 	need  lineSet // lines that any region needs, or all where parts have to be whole
 	whole bool
-	geo   []geometry
+	known known
 	// What ops take: the set's regions in that order.
 	regions  driver.MaskRegions
 	prepared *kernels.Persistent[byte] // nil after a failed Reset
@@ -228,11 +228,11 @@ func gcd(a, b int) int {
 
 // measure finds what depends on the regions alone: their order, the lines they need, their geometry.
 func (c *Scanner) measure(ctx context.Context, dev *kernels.Device) error {
-	d := newDeriver(c.plan, nil)
+	d := newDeriver(c.plan, known{})
 	// It is no work of a line: nobody has sent a strip yet.
 	calm := kernels.WithClass(ctx, kernels.Interactive)
 	onHost := func(f func(pause func() error) error) error { return dev.OnHost(calm, f) }
-	if err := d.measureExtents(ctx, onHost); err != nil {
+	if err := d.measure(ctx, onHost); err != nil {
 		return err
 	}
 	if c.covered {
@@ -255,7 +255,7 @@ func (c *Scanner) measure(ctx context.Context, dev *kernels.Device) error {
 			c.order[i].widen(c.cover.of(i))
 		}
 	}
-	c.geo = d.geo
+	c.known = d.known
 	slices.SortStableFunc(c.order, func(a, b scanRegion) int {
 		return cmp.Or(cmp.Compare(a.y0, b.y0), cmp.Compare(a.y1, b.y1))
 	})
@@ -449,7 +449,7 @@ func (c *Scanner) Start(number, line uint64) error {
 			return err
 		}
 	}
-	d := newDeriver(c.plan, c.geo)
+	d := newDeriver(c.plan, c.known)
 	if h := d.histogram(); h != nil {
 		h.makeCounts(len(c.order) * len(c.channels))
 	}

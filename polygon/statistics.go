@@ -35,6 +35,7 @@ const (
 	InterquartileRange // by the percentile method
 	Cumulative         // the histogram summed up
 	Distances          // from the region's reference
+	Plane              // that fits the samples best
 
 	needDistribution // some count of samples by value, for a limit; never asked for
 
@@ -46,7 +47,7 @@ const (
 
 var statisticNames = [...]string{"COUNT", "SUM", "SUM_OF_SQUARES", "MEAN", "VARIANCE", "STDDEV", "MIN", "MAX",
 	"HISTOGRAM", "PERCENTILES", "MEDIAN", "MODE", "DISTINCT", "CENTROID", "SKEWNESS", "KURTOSIS", "ENTROPY",
-	"MEAN_ABSOLUTE_DEVIATION", "INTERQUARTILE_RANGE", "CUMULATIVE", "DISTANCES"}
+	"MEAN_ABSOLUTE_DEVIATION", "INTERQUARTILE_RANGE", "CUMULATIVE", "DISTANCES", "PLANE"}
 
 // Has reports whether all of x are in s.
 func (s Statistics) Has(x Statistics) bool { return s&x == x }
@@ -157,8 +158,8 @@ type Position struct{ X, Y int }
 // sums are 0, and nothing else has a value. Fields without a value are zero.
 //
 // Integers are exact. Mean, Variance, StdDev, Median, linear percentiles, WeightedCentroid, Skewness, Kurtosis,
-// MeanAbsoluteDeviation, InterquartileRange, KolmogorovSmirnov and Wasserstein are the exact values, correctly rounded
-// to float64. Entropy and ChiSquare are off by less than 2^-49 of themselves, JensenShannon by less than 2^-47.
+// MeanAbsoluteDeviation, InterquartileRange, KolmogorovSmirnov, Wasserstein and those of the plane are the exact values,
+// correctly rounded to float64; those of the plane of a derived channel are rounded twice. Entropy and ChiSquare are off by less than 2^-49 of themselves, JensenShannon by less than 2^-47.
 // All of it is the same on every backend, with every method and any number of threads.
 type ChannelStatistics struct {
 	Channel      Channel
@@ -192,6 +193,9 @@ type ChannelStatistics struct {
 	Wasserstein       float64 // the first: the area between the two, in levels
 	JensenShannon     float64 // divergence in bits, 0 to 1
 	ChiSquare         float64 // half the sum of (p-q)^2/(p+q), 0 to 1
+	// The plane that fits the samples best, by least squares, where the pixels aren't all on a line: how much samples
+	// grow from a pixel to the one on its right, and to the one below, and the root of the mean square of what is left.
+	PlaneX, PlaneY, PlaneResidual float64
 	// Textures has a value for each offset that was asked for, in order; nil where none was.
 	Textures []TextureValue
 	// Covered is of pixels that are weighted by coverage; nil where that wasn't asked for, and of derived channels.

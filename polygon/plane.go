@@ -1,0 +1,174 @@
+// Plane: the plane that fits the samples of a region best, whose slopes tell uneven light from a defect.
+
+package polygon
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// moments are sums over the pixels of a region inside a frame, of columns x and rows y: those that no device returns,
+// and three that it does, to compare.
+type moments struct {
+	n, x, y    uint64 // below 2^53
+	xx, xy, yy twiceArea
+}
+
+// add adds the pixels [x0, x1) of row y. Sides of frames are at most 2^20.
+func (m *moments) add(x0, x1, y int) {
+	squares := func(n uint64) uint64 { return n * (n + 1) * (2*n + 1) / 6 } // up to n
+	k, row := uint64(x1-x0), uint64(y)
+	sum := uint64(x0+x1-1) * k / 2
+	m.n, m.x, m.y = m.n+k, m.x+sum, m.y+k*row
+	of := squares(uint64(x1 - 1))
+	if x0 > 0 {
+		of -= squares(uint64(x0 - 1))
+	}
+	m.xx.addProduct(of, 1)
+	m.xy.addProduct(sum, row)
+	m.yy.addProduct(k*row, row)
+}
+
+// measureMoments finds the moments of all regions where a plane is wanted. onHost is that of measureExtents.
+func (d *deriver) measureMoments(ctx context.Context, onHost func(func(pause func() error) error) error) error {
+	if !d.want.Has(Plane) || d.moments != nil {
+		return nil
+	}
+	d.moments = make([]moments, d.set.Len())
+	rows := 0
+	for _, e := range d.set.edges {
+		from, to := edgeRows(e)
+		rows += max(0, min(to, d.frame.Height)-max(from, 0))
+	}
+	const few = 1 << 14 // rows of edges, and runs: a fraction of a millisecond
+	if rows+len(d.set.runs) <= few {
+		return d.countMoments(ctx, nil)
+	}
+	return onHost(func(pause func() error) error { return d.countMoments(ctx, pause) })
+}
+
+// countMoments is measureMoments. pause, where it isn't nil, lets others go first; its error ends the counting.
+func (d *deriver) countMoments(ctx context.Context, pause func() error) error {
+	x := extent{ctx: ctx, pause: pause, last: time.Now()}
+	for i := range d.moments {
+		m := &d.moments[i]
+		add := func(x0, x1, y int) {
+			if x0, x1 = max(x0, 0), min(x1, d.frame.Width); x0 < x1 && y >= 0 && y < d.frame.Height {
+				m.add(x0, x1, y)
+			}
+		}
+		if fill := d.set.regions[i].Fill; fill == driver.ByRuns {
+			for _, r := range d.set.runsOf(i) {
+				if x.done() {
+					return x.err
+				}
+				add(int(r.X0), int(r.X1), int(r.Y))
+			}
+		} else {
+			sweepUntil(d.set.edgesOf(i), 0, d.frame.Height, func(steps, _ int) bool {
+				x.looks -= steps
+				return x.done()
+			}, func(y int, turns []turn) bool {
+				spans(turns, fill, func(x0, x1 int) { add(x0, x1, y) })
+				return true
+			})
+		}
+		if x.err != nil {
+			return x.err
+		}
+	}
+	return nil
+}
+
+// momentsOf are those of region i, whose pixels have these sums on the device. It is nil where no plane is wanted, and
+// where lines of the region never came: then the pixels that were summed are not those of the region.
+func (d *deriver) momentsOf(i int, s *driver.MaskStats, lost string) (*moments, error) {
+	if !d.want.Has(Plane) {
+		return nil, nil
+	}
+	m := &d.moments[i]
+	switch {
+	case m.n == s.Count && m.x == s.SumX && m.y == s.SumY:
+		return m, nil
+	case lost != "":
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%w: region %d has %d pixels whose columns sum to %d and rows to %d; they should be %d, %d and %d",
+		ErrInconsistent, i, s.Count, s.SumX, s.SumY, m.n, m.x, m.y)
+}
+
+// signedWide is a difference.
+type signedWide struct {
+	of       wide
+	negative bool
+}
+
+func difference(a, b wide) signedWide {
+	if a.compare(&b) < 0 {
+		return signedWide{b.minus(a), true}
+	}
+	return signedWide{of: a.minus(b)}
+}
+
+func (a signedWide) times(b signedWide) signedWide {
+	return signedWide{a.of.times(b.of), a.negative != b.negative}
+}
+
+func (a signedWide) minus(b signedWide) signedWide {
+	switch {
+	case a.negative != b.negative:
+		return signedWide{a.of.plus(b.of), a.negative}
+	case a.negative:
+		return difference(b.of, a.of)
+	}
+	return difference(a.of, b.of)
+}
+
+// plane fits v = x·column + y·row + z to samples with these sums by least squares, where the pixels are not all on a
+// line. Residual is the root of the mean square of what is left. All three are the exact values, correctly rounded.
+//
+// With n pixels, C(a,b) = n Σab - Σa Σb and D = C(x,x) C(y,y) - C(x,y)², the slopes are
+// (C(x,v) C(y,y) - C(y,v) C(x,y)) / D and (C(y,v) C(x,x) - C(x,v) C(x,y)) / D, and the residual's square
+// (C(v,v) - slope_x C(x,v) - slope_y C(y,v)) / n². C(x,x) is below 2^104 and C(v,v) below 2^96, so that all that is
+// multiplied stays below 2^400.
+func (m *moments) plane(s *driver.MaskStats) (slopeX, slopeY, residual float64, ok bool) {
+	n, sx, sy, sv := wideOf(m.n), wideOf(m.x), wideOf(m.y), wideOf(s.Sum)
+	of := func(a twiceArea) wide { return wide{a.lo, a.hi} }
+	xx, yy := n.times(of(m.xx)).minus(sx.times(sx)), n.times(of(m.yy)).minus(sy.times(sy))
+	xy := difference(n.times(of(m.xy)), sx.times(sy))
+	d := xx.times(yy).minus(xy.of.times(xy.of))
+	if d == (wide{}) {
+		return 0, 0, 0, false
+	}
+	xv := difference(n.times(wideOf(s.SumVX)), sx.times(sv))
+	yv := difference(n.times(wideOf(s.SumVY)), sy.times(sv))
+	px := xv.times(signedWide{of: yy}).minus(yv.times(xy))
+	py := yv.times(signedWide{of: xx}).minus(xv.times(xy))
+	slope := func(p signedWide) float64 {
+		if p.of == (wide{}) {
+			return 0
+		}
+		v := roundedTo(p.of.near()/d.near(), func(m uint64, e int) int {
+			quotient, at := p.of.shifted(e), d.times(wideOf(m))
+			return quotient.compare(&at)
+		})
+		if p.negative {
+			return -v
+		}
+		return v
+	}
+	vv := n.times(wideOf(s.SumSq)).minus(sv.times(sv))
+	left := signedWide{of: vv.times(d)}.minus(xv.times(px)).minus(yv.times(py)).of // never negative
+	if left != (wide{}) {
+		all := d.times(n, n)
+		residual = roundedTo(math.Sqrt(left.near()/all.near()), func(m uint64, e int) int {
+			quotient, at := left.shifted(2*e), all.times(wideOf(m), wideOf(m))
+			return quotient.compare(&at)
+		})
+	}
+	return slope(px), slope(py), residual, true
+}
