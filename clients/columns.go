@@ -156,6 +156,7 @@ func (c *Columns) check() error {
 		histogram    = polyscanv1.Statistic_STATISTIC_HISTOGRAM
 		cumulative   = polyscanv1.Statistic_STATISTIC_CUMULATIVE
 		distances    = polyscanv1.Statistic_STATISTIC_DISTANCES
+		plane        = polyscanv1.Statistic_STATISTIC_PLANE
 	)
 	// Of the centroid alone, the weighted one may not have been asked for, nor the count.
 	channels := asked(polyscanv1.Statistic_STATISTIC_COUNT, sum, squares, mean, variance, stddev,
@@ -164,7 +165,7 @@ func (c *Columns) check() error {
 		polyscanv1.Statistic_STATISTIC_MODE, polyscanv1.Statistic_STATISTIC_DISTINCT,
 		polyscanv1.Statistic_STATISTIC_SKEWNESS, polyscanv1.Statistic_STATISTIC_KURTOSIS,
 		polyscanv1.Statistic_STATISTIC_ENTROPY, polyscanv1.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION,
-		polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE, cumulative, distances)
+		polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE, cumulative, distances, plane)
 	each, full := uint64(c.channels), m.GetHistogram().GetFull() && !c.derived()
 	if m.GetHistogram() == nil && asked(histogram, cumulative) && err == nil {
 		err = errors.New("histogram: is missing")
@@ -196,6 +197,9 @@ func (c *Columns) check() error {
 	column("wasserstein", m.GetWasserstein(), asked(distances), rows, each, 8)
 	column("jensen_shannon", m.GetJensenShannon(), asked(distances), rows, each, 8)
 	column("chi_square", m.GetChiSquare(), asked(distances), rows, each, 8)
+	column("plane_x", m.GetPlaneX(), asked(plane), rows, each, 8)
+	column("plane_y", m.GetPlaneY(), asked(plane), rows, each, 8)
+	column("plane_residual", m.GetPlaneResidual(), asked(plane), rows, each, 8)
 	column("weighted_centroid", m.GetWeightedCentroid(), false, rows, each, 2, 8)
 	if h := m.GetHistogram(); h != nil {
 		column("histogram.counts", h.GetCounts(), true, rows, each, uint64(h.GetBins()), 4)
@@ -856,6 +860,15 @@ func (c *Columns) ChiSquare(i, ch int) (float64, bool) {
 	return c.float(i, ch, c.m.GetChiSquare(), func(s *statistics) *float64 { return s.ChiSquare })
 }
 
+// Plane is the plane that fits the samples best: how much they grow from a pixel to the one on its right and to the one
+// below, and the root of the mean square of what is left. It has no value where all pixels of the region are on a line.
+func (c *Columns) Plane(i, ch int) (x, y, residual float64, ok bool) {
+	x, _ = c.float(i, ch, c.m.GetPlaneX(), func(s *statistics) *float64 { return s.PlaneX })
+	y, _ = c.float(i, ch, c.m.GetPlaneY(), func(s *statistics) *float64 { return s.PlaneY })
+	residual, ok = c.float(i, ch, c.m.GetPlaneResidual(), func(s *statistics) *float64 { return s.PlaneResidual })
+	return x, y, residual, ok
+}
+
 // Percentile is percentile p of the samples, one of those that were asked for; where the histogram was asked for with
 // one bin a value, any from 0 to 100, by nearest rank unless percentiles were asked for by another method.
 func (c *Columns) Percentile(i, ch int, p float64) (float64, bool) {
@@ -1083,6 +1096,10 @@ func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
 		case polyscanv1.Statistic_STATISTIC_DISTANCES:
 			to.KolmogorovSmirnov, to.Wasserstein = pointer(c.KolmogorovSmirnov(i, ch)), pointer(c.Wasserstein(i, ch))
 			to.JensenShannon, to.ChiSquare = pointer(c.JensenShannon(i, ch)), pointer(c.ChiSquare(i, ch))
+		case polyscanv1.Statistic_STATISTIC_PLANE:
+			if x, y, residual, ok := c.Plane(i, ch); ok {
+				to.PlaneX, to.PlaneY, to.PlaneResidual = &x, &y, &residual
+			}
 		case polyscanv1.Statistic_STATISTIC_CUMULATIVE:
 			if h, ok := c.Histogram(i, ch); ok {
 				to.Cumulative = make([]uint64, h.Bins())

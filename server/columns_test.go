@@ -45,7 +45,8 @@ func randomInspection(rng *rand.Rand, width, height int, format pb.PixelFormat) 
 		limits := []string{"mean < 120", "stddev >= 60", "count > 20", "p75 in [10, 200]", "coverage >= 0.8",
 			"count of pixels above 200 <= 9", "area < 90", "max <= 250", "distinct > 3", "median != 17",
 			`mean - "région 0".mean < 20`, `largest of "région*".max > 250`,
-			"skewness < 0.5", "kurtosis < 3", "entropy > 2", "mad < 40", "iqr > 3"}
+			"skewness < 0.5", "kurtosis < 3", "entropy > 2", "mad < 40", "iqr > 3",
+			"plane.x < 1", "plane.y >= -2", "plane.residual > 30"}
 		if rng.IntN(3) == 0 {
 			limits = append(limits, "ks < 0.4", "wasserstein <= 30", "js > 0.1", "chisquare <= 0.5")
 			r.Reference = &pb.Reference{Counts: []*pb.ReferenceCounts{{Counts: []uint32{1, 0, 3, 4}}}}

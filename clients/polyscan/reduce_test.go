@@ -50,9 +50,9 @@ REGION   MEDIAN  MODE  DISTINCT  SKEWNESS  KURTOSIS  ENTROPY   MAD   IQR
 half       7.50     1         8      0.00      1.67     3.00  4.00  6.50
 outside       -     -         0         -         -        -     -     -
 
-REGION    CENTROID  INSIDE
-half     1.03,2.67   100 %
-outside          -     0 %
+REGION   PLANE.X  PLANE.Y  RESIDUAL   CENTROID  INSIDE
+half      1.0000   4.0000      0.00  1.03,2.67   100 %
+outside        -        -         -          -     0 %
 
 FILE: 4x4 gray8, 2 regions
 cpu row-spans, compute TIME of TIME

@@ -15,8 +15,8 @@ import (
 // reductionFlags choose the numbers.
 type reductionFlags struct {
 	// What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram,
-	// percentiles, median, mode, distinct, centroid, skewness, kurtosis, entropy, mad, iqr, cumulative, distances; or
-	// basic, or all. And covered, which is not among all: pixels weighted by the share of them that a region covers;
+	// percentiles, median, mode, distinct, centroid, skewness, kurtosis, entropy, mad, iqr, cumulative, distances,
+	// plane; or basic, or all. And covered, which is not among all: pixels weighted by the share of them that a region covers;
 	// with covered_histogram. The default for --json is all up to centroid, and otherwise what the table shows; a
 	// recipe decides for itself.
 	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
@@ -73,6 +73,7 @@ var statistics = []struct {
 	{"iqr", polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE},
 	{"cumulative", polyscanv1.Statistic_STATISTIC_CUMULATIVE},
 	{"distances", polyscanv1.Statistic_STATISTIC_DISTANCES},
+	{"plane", polyscanv1.Statistic_STATISTIC_PLANE},
 }
 
 // What is asked for beside the statistics, by names like theirs.

@@ -94,6 +94,9 @@ type channelReport struct {
 	Wasserstein        *float64 `json:"wasserstein,omitempty"`
 	JensenShannon      *float64 `json:"js,omitempty"`
 	ChiSquare          *float64 `json:"chisquare,omitempty"`
+	PlaneX             *float64 `json:"plane_x,omitempty"`
+	PlaneY             *float64 `json:"plane_y,omitempty"`
+	PlaneResidual      *float64 `json:"plane_residual,omitempty"`
 
 	Textures     []textureReport     `json:"textures,omitempty"`
 	Covered      *coveredReport      `json:"covered,omitempty"`
@@ -295,6 +298,9 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		Wasserstein:        c.Wasserstein,
 		JensenShannon:      c.JensenShannon,
 		ChiSquare:          c.ChiSquare,
+		PlaneX:             c.PlaneX,
+		PlaneY:             c.PlaneY,
+		PlaneResidual:      c.PlaneResidual,
 
 		MinAtMM:    point(c.GetMinAtMm()),
 		MaxAtMM:    point(c.GetMaxAtMm()),

@@ -47,6 +47,9 @@ var statisticColumns = []struct {
 	{"WASSERSTEIN", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Wasserstein) }},
 	{"JS", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.JensenShannon) }},
 	{"CHISQUARE", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.ChiSquare) }},
+	{"PLANE.X", func(c *polyscanv1.ChannelStatistics) string { return slope(c.PlaneX) }},
+	{"PLANE.Y", func(c *polyscanv1.ChannelStatistics) string { return slope(c.PlaneY) }},
+	{"RESIDUAL", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.PlaneResidual) }},
 	{"COV.SUM", func(c *polyscanv1.ChannelStatistics) string {
 		if v := c.GetCovered(); v != nil {
 			return short(&v.Sum)
@@ -440,6 +443,14 @@ func short(v *float64) string {
 		return strconv.FormatFloat(*v, 'f', 0, 64)
 	}
 	return decimal(v)
+}
+
+// slope has four decimals: light that falls off by 4 levels over 1000 pixels shows.
+func slope(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'f', 4, 64)
 }
 
 // pretty is a duration to about three digits.

@@ -209,6 +209,32 @@ def test_distances(client, rng):
 
 
 @pytest.mark.parametrize("form", ["columns", "rows"])
+def test_plane(client, rng, form):
+    """The plane of a region's samples, against NumPy's least squares; pixels of one row have none."""
+    a = rng.integers(0, 40, (60, 80)).astype(np.uint8)
+    a += (np.arange(80)[None, :] + 2 * np.arange(60)[:, None]).astype(np.uint8)
+    corners = [(5, 3), (70, 20), (22, 57)]
+    regions = client.regions({"part": corners, "row": [(0, 7), (80, 7), (80, 8), (0, 8)]})
+    regions = regions.with_limits({"part": ["plane.x in [0.9, 1.1]"]})
+    got = client.reduce(a, regions, statistics=["plane"])
+    if form == "rows":
+        from test_columns import as_rows
+
+        what = client._what(regions, None, None, ["plane"], None, "nearest-rank", False, None, None)
+        got = as_rows(client, client._encode(a, None, None), what)
+    inside = client.mask({"part": corners}, (80, 60)).image != 0
+    y, x = np.nonzero(inside)
+    v = a[inside].astype(float)
+    m = np.stack([x, y, np.ones_like(x)], axis=1).astype(float)
+    fit, *_ = np.linalg.lstsq(m, v, rcond=None)
+    np.testing.assert_allclose(got.plane_x[0], fit[0], rtol=1e-9)
+    np.testing.assert_allclose(got.plane_y[0], fit[1], rtol=1e-9)
+    np.testing.assert_allclose(got.plane_residual[0], np.sqrt(np.mean((v - m @ fit) ** 2)), rtol=1e-9)
+    assert np.isnan(got.plane_x[1]).all() and np.isnan(got.plane_residual[1]).all()
+    assert got["part"].verdict == polyscan.Verdict.PASS
+
+
+@pytest.mark.parametrize("form", ["columns", "rows"])
 def test_scale(client, rng, form):
     """Areas and places in mm are those in pixels times the decimals of the scale."""
     from fractions import Fraction as F

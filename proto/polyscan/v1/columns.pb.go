@@ -358,6 +358,10 @@ type RegionColumns struct {
 	BlobsSeen  []byte `protobuf:"bytes,57,opt,name=blobs_seen,json=blobsSeen,proto3" json:"blobs_seen,omitempty"`
 	// uint64[R]: of those that were looked at together, in pixels.
 	BlobArea []byte `protobuf:"bytes,58,opt,name=blob_area,json=blobArea,proto3" json:"blob_area,omitempty"`
+	// float64[R][C], as are the two below; NaN where all pixels are on a line.
+	PlaneX        []byte `protobuf:"bytes,59,opt,name=plane_x,json=planeX,proto3" json:"plane_x,omitempty"`
+	PlaneY        []byte `protobuf:"bytes,60,opt,name=plane_y,json=planeY,proto3" json:"plane_y,omitempty"`
+	PlaneResidual []byte `protobuf:"bytes,61,opt,name=plane_residual,json=planeResidual,proto3" json:"plane_residual,omitempty"`
 	// ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is,
 	// mean, variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't
 	// follow from others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of
@@ -706,6 +710,27 @@ func (x *RegionColumns) GetBlobsSeen() []byte {
 func (x *RegionColumns) GetBlobArea() []byte {
 	if x != nil {
 		return x.BlobArea
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetPlaneX() []byte {
+	if x != nil {
+		return x.PlaneX
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetPlaneY() []byte {
+	if x != nil {
+		return x.PlaneY
+	}
+	return nil
+}
+
+func (x *RegionColumns) GetPlaneResidual() []byte {
+	if x != nil {
+		return x.PlaneResidual
 	}
 	return nil
 }
@@ -1370,7 +1395,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\rResultOptions\x125\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x17.polyscan.v1.ResultFormB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04form\x12=\n" +
 	"\aregions\x18\x02 \x01(\x0e2\x19.polyscan.v1.RegionChoiceB\b\xbaH\x05\x82\x01\x02\x10\x01R\aregions\x12C\n" +
-	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\x9c\r\n" +
+	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xf5\r\n" +
 	"\rRegionColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\aregions\x18\x02 \x01(\rR\aregions\x120\n" +
@@ -1424,7 +1449,10 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"blobs_kept\x188 \x01(\fR\tblobsKept\x12\x1d\n" +
 	"\n" +
 	"blobs_seen\x189 \x01(\fR\tblobsSeen\x12\x1b\n" +
-	"\tblob_area\x18: \x01(\fR\bblobArea\x12\x14\n" +
+	"\tblob_area\x18: \x01(\fR\bblobArea\x12\x17\n" +
+	"\aplane_x\x18; \x01(\fR\x06planeX\x12\x17\n" +
+	"\aplane_y\x18< \x01(\fR\x06planeY\x12%\n" +
+	"\x0eplane_residual\x18= \x01(\fR\rplaneResidual\x12\x14\n" +
 	"\x05steps\x182 \x03(\x01R\x05steps\x12\x14\n" +
 	"\x05zeros\x183 \x03(\rR\x05zeros\x12\x12\n" +
 	"\x04mean\x184 \x01(\fR\x04mean\x12\x1a\n" +

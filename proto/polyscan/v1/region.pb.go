@@ -177,6 +177,8 @@ const (
 	// How far the distribution is from that of the region's reference; unset for a region that has none, and where one of
 	// the two has no samples.
 	Statistic_STATISTIC_DISTANCES Statistic = 21
+	// The plane that fits the samples best; unset where all pixels of the region are on a line.
+	Statistic_STATISTIC_PLANE Statistic = 22
 )
 
 // Enum value maps for Statistic.
@@ -204,6 +206,7 @@ var (
 		19: "STATISTIC_INTERQUARTILE_RANGE",
 		20: "STATISTIC_CUMULATIVE",
 		21: "STATISTIC_DISTANCES",
+		22: "STATISTIC_PLANE",
 	}
 	Statistic_value = map[string]int32{
 		"STATISTIC_UNSPECIFIED":             0,
@@ -228,6 +231,7 @@ var (
 		"STATISTIC_INTERQUARTILE_RANGE":     19,
 		"STATISTIC_CUMULATIVE":              20,
 		"STATISTIC_DISTANCES":               21,
+		"STATISTIC_PLANE":                   22,
 	}
 )
 
@@ -2153,6 +2157,12 @@ type ChannelStatistics struct {
 	// One for each that Reductions.correlations asks for, in order, all distances of a radius and all channels one by
 	// one.
 	Correlations []*Correlation `protobuf:"bytes,32,rep,name=correlations,proto3" json:"correlations,omitempty"`
+	// The plane that fits the samples best, by least squares: how much samples grow from a pixel to the one on its right
+	// and to the one below, and the root of the mean square of what is left. Exact, and rounded once; in channels that
+	// are derived from colours twice.
+	PlaneX        *float64 `protobuf:"fixed64,33,opt,name=plane_x,json=planeX,proto3,oneof" json:"plane_x,omitempty"`
+	PlaneY        *float64 `protobuf:"fixed64,34,opt,name=plane_y,json=planeY,proto3,oneof" json:"plane_y,omitempty"`
+	PlaneResidual *float64 `protobuf:"fixed64,35,opt,name=plane_residual,json=planeResidual,proto3,oneof" json:"plane_residual,omitempty"`
 	// Of a channel that is derived from colours in steps: a sample v stands for (v - zero) * step. sum, sum_of_squares,
 	// min, max and mode are of samples, all else is of what they stand for. Of CHANNEL_HUE mean is the circular mean of
 	// the pixels that have a hue, variance the circular variance, 0 to 1, stddev the circular standard deviation in
@@ -2417,6 +2427,27 @@ func (x *ChannelStatistics) GetCorrelations() []*Correlation {
 		return x.Correlations
 	}
 	return nil
+}
+
+func (x *ChannelStatistics) GetPlaneX() float64 {
+	if x != nil && x.PlaneX != nil {
+		return *x.PlaneX
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetPlaneY() float64 {
+	if x != nil && x.PlaneY != nil {
+		return *x.PlaneY
+	}
+	return 0
+}
+
+func (x *ChannelStatistics) GetPlaneResidual() float64 {
+	if x != nil && x.PlaneResidual != nil {
+		return *x.PlaneResidual
+	}
+	return 0
 }
 
 func (x *ChannelStatistics) GetStep() float64 {
@@ -3340,7 +3371,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
 	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x14\n" +
 	"\x05below\x18\x04 \x01(\x04R\x05below\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\xc0\r\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xd3\x0e\n" +
 	"\x11ChannelStatistics\x12.\n" +
 	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\x04H\x00R\x05count\x88\x01\x01\x12\x15\n" +
@@ -3378,7 +3409,10 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\tmax_at_mm\x18\x1d \x01(\v2\x12.polyscan.v1.PointR\amaxAtMm\x12D\n" +
 	"\x14weighted_centroid_mm\x18\x1e \x01(\v2\x12.polyscan.v1.PointR\x12weightedCentroidMm\x120\n" +
 	"\btextures\x18\x1f \x03(\v2\x14.polyscan.v1.TextureR\btextures\x12<\n" +
-	"\fcorrelations\x18  \x03(\v2\x18.polyscan.v1.CorrelationR\fcorrelations\x12\x12\n" +
+	"\fcorrelations\x18  \x03(\v2\x18.polyscan.v1.CorrelationR\fcorrelations\x12\x1c\n" +
+	"\aplane_x\x18! \x01(\x01H\x14R\x06planeX\x88\x01\x01\x12\x1c\n" +
+	"\aplane_y\x18\" \x01(\x01H\x15R\x06planeY\x88\x01\x01\x12*\n" +
+	"\x0eplane_residual\x18# \x01(\x01H\x16R\rplaneResidual\x88\x01\x01\x12\x12\n" +
 	"\x04step\x18( \x01(\x01R\x04step\x12\x12\n" +
 	"\x04zero\x18) \x01(\rR\x04zero\x12.\n" +
 	"\acovered\x18* \x01(\v2\x14.polyscan.v1.CoveredR\acoveredB\b\n" +
@@ -3402,7 +3436,12 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x13_kolmogorov_smirnovB\x0e\n" +
 	"\f_wassersteinB\x11\n" +
 	"\x0f_jensen_shannonB\r\n" +
-	"\v_chi_square\"\xd0\x01\n" +
+	"\v_chi_squareB\n" +
+	"\n" +
+	"\b_plane_xB\n" +
+	"\n" +
+	"\b_plane_yB\x11\n" +
+	"\x0f_plane_residual\"\xd0\x01\n" +
 	"\aCovered\x12\x10\n" +
 	"\x03sum\x18\x01 \x01(\x01R\x03sum\x12\x17\n" +
 	"\x04mean\x18\x02 \x01(\x01H\x00R\x04mean\x88\x01\x01\x12\x1f\n" +
@@ -3508,7 +3547,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x11MASK_METHOD_TILED\x10\x02\x12\x1d\n" +
 	"\x19MASK_METHOD_EDGE_FILTERED\x10\x03\x12#\n" +
 	"\x1fMASK_METHOD_TILED_EDGE_FILTERED\x10\x04\x12\x19\n" +
-	"\x15MASK_METHOD_ROW_SPANS\x10\x05*\xa6\x04\n" +
+	"\x15MASK_METHOD_ROW_SPANS\x10\x05*\xbb\x04\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTATISTIC_COUNT\x10\x01\x12\x11\n" +
@@ -3532,7 +3571,8 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"!STATISTIC_MEAN_ABSOLUTE_DEVIATION\x10\x12\x12!\n" +
 	"\x1dSTATISTIC_INTERQUARTILE_RANGE\x10\x13\x12\x18\n" +
 	"\x14STATISTIC_CUMULATIVE\x10\x14\x12\x17\n" +
-	"\x13STATISTIC_DISTANCES\x10\x15*w\n" +
+	"\x13STATISTIC_DISTANCES\x10\x15\x12\x13\n" +
+	"\x0fSTATISTIC_PLANE\x10\x16*w\n" +
 	"\x10PercentileMethod\x12!\n" +
 	"\x1dPERCENTILE_METHOD_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1ePERCENTILE_METHOD_NEAREST_RANK\x10\x01\x12\x1c\n" +

@@ -86,6 +86,7 @@ export const text = {
       skewness: "skewness", kurtosis: "kurtosis", entropy: "entropy, bits", meanAbsoluteDeviation: "mean abs. deviation",
       interquartileRange: "interquartile range", kolmogorovSmirnov: "Kolmogorov–Smirnov", wasserstein: "Wasserstein",
       jensenShannon: "Jensen–Shannon", chiSquare: "chi-square",
+      planeX: "plane, slope x", planeY: "plane, slope y", planeResidual: "plane, residual",
     } as Record<string, string>,
   },
 

@@ -98,6 +98,9 @@ type RegionRow struct {
 	Wasserstein           *float64 `parquet:"wasserstein,optional"`
 	JensenShannon         *float64 `parquet:"jensen_shannon,optional"`
 	ChiSquare             *float64 `parquet:"chi_square,optional"`
+	PlaneX                *float64 `parquet:"plane_x,optional"`
+	PlaneY                *float64 `parquet:"plane_y,optional"`
+	PlaneResidual         *float64 `parquet:"plane_residual,optional"`
 	CountMM2              *float64 `parquet:"count_mm2,optional"` // where the regions have a scale
 	AreaMM2               *float64 `parquet:"area_mm2,optional"`
 }
@@ -149,6 +152,7 @@ func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
 			row.Skewness, row.Kurtosis, row.Entropy = c.Skewness, c.Kurtosis, c.Entropy
 			row.KolmogorovSmirnov, row.Wasserstein = c.KolmogorovSmirnov, c.Wasserstein
 			row.JensenShannon, row.ChiSquare = c.JensenShannon, c.ChiSquare
+			row.PlaneX, row.PlaneY, row.PlaneResidual = c.PlaneX, c.PlaneY, c.PlaneResidual
 			row.MeanAbsoluteDeviation, row.InterquartileRange = c.MeanAbsoluteDeviation, c.InterquartileRange
 			var percentiles []string
 			for _, v := range c.GetPercentiles() {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -133,7 +134,13 @@ func (q *queue) waiting() (parts int, bytes int64) {
 
 // resultBytes is about what a result takes in memory while it waits.
 func resultBytes(r *polygon.Result) int64 {
-	const region, channel, limit, percentile, count = 216, 224, 96, 16, 8
+	const (
+		region     = int64(unsafe.Sizeof(polygon.RegionResult{}))
+		channel    = int64(unsafe.Sizeof(polygon.ChannelStatistics{}))
+		limit      = int64(unsafe.Sizeof(polygon.LimitResult{}))
+		percentile = int64(unsafe.Sizeof(polygon.PercentileValue{}))
+		count      = 8
+	)
 	switch {
 	case r == nil:
 		return 0

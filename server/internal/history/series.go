@@ -62,6 +62,11 @@ var ofChannel = map[string]func(c *pb.ChannelStatistics) (float64, bool){
 	"wasserstein": func(c *pb.ChannelStatistics) (float64, bool) { return c.GetWasserstein(), c.Wasserstein != nil },
 	"js":          func(c *pb.ChannelStatistics) (float64, bool) { return c.GetJensenShannon(), c.JensenShannon != nil },
 	"chisquare":   func(c *pb.ChannelStatistics) (float64, bool) { return c.GetChiSquare(), c.ChiSquare != nil },
+	"plane.x":     func(c *pb.ChannelStatistics) (float64, bool) { return c.GetPlaneX(), c.PlaneX != nil },
+	"plane.y":     func(c *pb.ChannelStatistics) (float64, bool) { return c.GetPlaneY(), c.PlaneY != nil },
+	"plane.residual": func(c *pb.ChannelStatistics) (float64, bool) {
+		return c.GetPlaneResidual(), c.PlaneResidual != nil
+	},
 	"iqr": func(c *pb.ChannelStatistics) (float64, bool) {
 		return c.GetInterquartileRange(), c.InterquartileRange != nil
 	},
@@ -117,7 +122,8 @@ func quantityOf(text string) (quantity, error) {
 	}
 	if read == nil {
 		return nil, apierr.Refuse("quantity", strconv.Quote(text), "must be count, area, count_mm2, area_mm2, coverage, "+
-			"sum, mean, variance, stddev, min, max, median, mode, distinct, skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare "+
+			"sum, mean, variance, stddev, min, max, median, mode, distinct, skewness, kurtosis, entropy, mad, iqr, ks, "+
+			"wasserstein, js, chisquare, plane.x, plane.y, plane.residual "+
 			"or a percentile such as p99, behind r., g., b. or a. for a channel of colours, or one derived from them, such as lab.a.")
 	}
 	return func(r *pb.RegionResult) (float64, bool) {

@@ -47,7 +47,9 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 		Wasserstein:           littleEndian(c.Wasserstein),
 		JensenShannon:         littleEndian(c.JensenShannon),
 		ChiSquare:             littleEndian(c.ChiSquare),
-		Steps:                 c.Steps, Zeros: c.Zeros,
+		PlaneX:                littleEndian(c.PlaneX), PlaneY: littleEndian(c.PlaneY),
+		PlaneResidual: littleEndian(c.PlaneResidual),
+		Steps:         c.Steps, Zeros: c.Zeros,
 		Mean: littleEndian(c.Mean), Variance: littleEndian(c.Variance), Stddev: littleEndian(c.StdDev),
 	}
 	if len(c.Percentiles) > 0 {

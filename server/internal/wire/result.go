@@ -232,6 +232,10 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 		to.KolmogorovSmirnov, to.Wasserstein = w.f64.of(c.KolmogorovSmirnov), w.f64.of(c.Wasserstein)
 		to.JensenShannon, to.ChiSquare = w.f64.of(c.JensenShannon), w.f64.of(c.ChiSquare)
 	}
+	if has(polygon.Plane) {
+		to.PlaneX, to.PlaneY = w.f64.of(c.PlaneX), w.f64.of(c.PlaneY)
+		to.PlaneResidual = w.f64.of(c.PlaneResidual)
+	}
 	to.Cumulative = c.Cumulative
 	to.Textures = w.textures(c.Textures)
 	to.Covered = w.covered(c.Covered)

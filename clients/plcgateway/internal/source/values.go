@@ -58,6 +58,11 @@ var statistics = map[string]func(*polyscanv1.ChannelStatistics) (float64, bool){
 		return c.GetJensenShannon(), c.JensenShannon != nil
 	},
 	"chisquare": func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetChiSquare(), c.ChiSquare != nil },
+	"plane.x":   func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetPlaneX(), c.PlaneX != nil },
+	"plane.y":   func(c *polyscanv1.ChannelStatistics) (float64, bool) { return c.GetPlaneY(), c.PlaneY != nil },
+	"plane.residual": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
+		return c.GetPlaneResidual(), c.PlaneResidual != nil
+	},
 	"iqr": func(c *polyscanv1.ChannelStatistics) (float64, bool) {
 		return c.GetInterquartileRange(), c.InterquartileRange != nil
 	},
@@ -81,6 +86,11 @@ func ParseValue(text string) (Value, error) {
 		return v, fmt.Errorf("value %q: want REGION.STATISTIC, as U7.mean", text)
 	}
 	v.region, v.statistic = text[:i], text[i+1:]
+	if region, ok := strings.CutSuffix(v.region, ".plane"); ok && region != "" { // its names have a dot
+		if name := "plane." + v.statistic; statistics[name] != nil {
+			v.region, v.statistic = region, name
+		}
+	}
 	_, channel := statistics[v.statistic]
 	if p, ok := strings.CutPrefix(v.statistic, "p"); ok && !channel {
 		f, err := strconv.ParseFloat(p, 64)

@@ -114,6 +114,9 @@ class Columns:
         if name in ("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"):
             data = getattr(m, name)
             return self._read(name, data, "<f8", n, c) if self._came(data, "DISTANCES") else None
+        if name in ("plane_x", "plane_y", "plane_residual"):
+            data = getattr(m, name)
+            return self._read(name, data, "<f8", n, c) if self._came(data, "PLANE") else None
         if name == "cumulative" and self._has("CUMULATIVE"):
             below = self._histogram("below")
             assert below is not None

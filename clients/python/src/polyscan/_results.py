@@ -73,6 +73,9 @@ _CHANNEL: dict[str, tuple[str, Any, Any]] = {
     "wasserstein": ("wasserstein", np.float64, np.nan),
     "jensen_shannon": ("jensen_shannon", np.float64, np.nan),
     "chi_square": ("chi_square", np.float64, np.nan),
+    "plane_x": ("plane_x", np.float64, np.nan),
+    "plane_y": ("plane_y", np.float64, np.nan),
+    "plane_residual": ("plane_residual", np.float64, np.nan),
 }
 _PLACES: dict[str, tuple[Any, Any]] = {
     "min_at": (np.int64, -1), "max_at": (np.int64, -1), "weighted_centroid": (np.float64, np.nan),
@@ -472,6 +475,22 @@ class RegionTable:
         return self._column("chi_square")
 
     @property
+    def plane_x(self) -> Array:
+        """How much samples grow from a pixel to the one on its right, by the plane that fits best; NaN where all pixels
+        are on a line."""
+        return self._column("plane_x")
+
+    @property
+    def plane_y(self) -> Array:
+        """How much samples grow from a pixel to the one below, by the plane that fits best; NaN likewise."""
+        return self._column("plane_y")
+
+    @property
+    def plane_residual(self) -> Array:
+        """Root of the mean square of what the best plane leaves; NaN likewise."""
+        return self._column("plane_residual")
+
+    @property
     def cumulative(self) -> Array:
         """uint64, with the samples below the upper end of each bin in the last axis."""
         return self._column("cumulative")
@@ -745,7 +764,8 @@ def _not_asked_for(name: str) -> str:
              **dict.fromkeys(("covered_count", *COVERED), 'statistics=["covered"]'),
              **dict.fromkeys(COVERED_BINS, 'statistics=["covered_histogram"]'),
              **dict.fromkeys(("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"),
-                             'statistics=["distances"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
+                             'statistics=["distances"]'),
+             **dict.fromkeys(("plane_x", "plane_y", "plane_residual"), 'statistics=["plane"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
     if name not in TEXTURES and name not in CORRELATIONS and not name.startswith("covered_"):
         asked += ', or statistics="all"'
     field = "centroid" if name == "centroid" else "channels"

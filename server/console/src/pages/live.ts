@@ -382,7 +382,8 @@ function seriesOf(r: RegionResult): Value[] {
 
 const ofChannel: (keyof ChannelStatistics & string)[] = ["mean", "stddev", "min", "max", "median", "sum", "variance", "mode", "distinct",
   "skewness", "kurtosis", "entropy", "meanAbsoluteDeviation", "interquartileRange",
-  "kolmogorovSmirnov", "wasserstein", "jensenShannon", "chiSquare"];
+  "kolmogorovSmirnov", "wasserstein", "jensenShannon", "chiSquare",
+  "planeX", "planeY", "planeResidual"];
 
 function numbersOf(r: RegionResult): [string, string][] {
   const out: [string, string][] = [

@@ -58,6 +58,7 @@ STATISTIC_MEDIAN: Statistic
 STATISTIC_MIN: Statistic
 STATISTIC_MODE: Statistic
 STATISTIC_PERCENTILES: Statistic
+STATISTIC_PLANE: Statistic
 STATISTIC_SKEWNESS: Statistic
 STATISTIC_STDDEV: Statistic
 STATISTIC_SUM: Statistic
@@ -145,7 +146,7 @@ class BlobSpec(_message.Message):
     def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., threshold: _Optional[_Union[BlobThreshold, str]] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., strong_lower: _Optional[float] = ..., strong_upper: _Optional[float] = ..., four_connected: bool = ..., steps: _Optional[_Iterable[_Union[Morph, _Mapping]]] = ..., min_area: _Optional[int] = ..., max_blobs: _Optional[int] = ..., order: _Optional[_Union[BlobOrder, str]] = ..., contours: bool = ...) -> None: ...
 
 class ChannelStatistics(_message.Message):
-    __slots__ = ["channel", "chi_square", "correlations", "count", "covered", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "skewness", "stddev", "step", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm", "zero"]
+    __slots__ = ["channel", "chi_square", "correlations", "count", "covered", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "plane_residual", "plane_x", "plane_y", "skewness", "stddev", "step", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm", "zero"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
     CORRELATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -170,6 +171,9 @@ class ChannelStatistics(_message.Message):
     MIN_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
+    PLANE_RESIDUAL_FIELD_NUMBER: _ClassVar[int]
+    PLANE_X_FIELD_NUMBER: _ClassVar[int]
+    PLANE_Y_FIELD_NUMBER: _ClassVar[int]
     SKEWNESS_FIELD_NUMBER: _ClassVar[int]
     STDDEV_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +209,9 @@ class ChannelStatistics(_message.Message):
     min_at_mm: _frame_pb2.Point
     mode: int
     percentiles: _containers.RepeatedCompositeFieldContainer[PercentileValue]
+    plane_residual: float
+    plane_x: float
+    plane_y: float
     skewness: float
     stddev: float
     step: float
@@ -216,7 +223,7 @@ class ChannelStatistics(_message.Message):
     weighted_centroid: _frame_pb2.Point
     weighted_centroid_mm: _frame_pb2.Point
     zero: int
-    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ..., correlations: _Optional[_Iterable[_Union[Correlation, _Mapping]]] = ..., step: _Optional[float] = ..., zero: _Optional[int] = ..., covered: _Optional[_Union[Covered, _Mapping]] = ...) -> None: ...
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ..., correlations: _Optional[_Iterable[_Union[Correlation, _Mapping]]] = ..., plane_x: _Optional[float] = ..., plane_y: _Optional[float] = ..., plane_residual: _Optional[float] = ..., step: _Optional[float] = ..., zero: _Optional[int] = ..., covered: _Optional[_Union[Covered, _Mapping]] = ...) -> None: ...
 
 class CooccurrenceSpec(_message.Message):
     __slots__ = ["counts", "levels", "offsets"]
