@@ -32,7 +32,7 @@ func UseRecipe(name string, version uint64) *polyscanv1.Inspection {
 // AllStatistics asks for everything that the server computes.
 func AllStatistics() *polyscanv1.Reductions {
 	r := &polyscanv1.Reductions{}
-	for s := polyscanv1.Statistic_STATISTIC_COUNT; s <= polyscanv1.Statistic_STATISTIC_DISTANCES; s++ {
+	for s := polyscanv1.Statistic_STATISTIC_COUNT; s <= polyscanv1.Statistic_STATISTIC_PLANE; s++ {
 		r.Statistics = append(r.Statistics, s)
 	}
 	return r
