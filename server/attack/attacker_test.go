@@ -38,7 +38,7 @@ type finding struct {
 // allAttacks are the cases, by rows.
 func allAttacks() []attack {
 	all := slices.Concat(computeAttacks, memoryAttacks, unreadAttacks, imageAttacks, tokenAttacks, scanAttacks, floodAttacks,
-		httpAttacks, leaseAttacks, shapeAttacks)
+		httpAttacks, leaseAttacks, shapeAttacks, inspectAttacks)
 	slices.SortStableFunc(all, func(a, b attack) int { return a.row - b.row })
 	return all
 }
