@@ -590,6 +590,27 @@ func TestPicturesOfCoded(t *testing.T) {
 	}
 }
 
+// A panic in what is made of a picture is a picture that is missed, and nothing else.
+func TestPanickingPicture(t *testing.T) {
+	b := newBus(t)
+	f := all()
+	f.Preview = &Preview{Every: time.Nanosecond, Pixels: 64}
+	sub, _ := b.Subscribe(f, nil)
+	defer sub.End()
+	s := b.Open(Source{})
+	k := s.Sketch(8, 8, kernels.Gray8)
+	k.pix = nil
+	k.Done(0, "", 0, nil)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, lost, _ := sub.Take(nil); lost[PreviewKind] == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no picture was missed")
+		}
+	}
+}
+
 // So many a second come, and no more, to each who asks.
 func TestPreviewRate(t *testing.T) {
 	b := newBus(t)

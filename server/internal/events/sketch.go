@@ -273,7 +273,7 @@ func (d *drawn) deliver(pause func()) {
 		e := made[want]
 		if e == nil {
 			p, size, err := d.as(want, pause)
-			if err != nil { // an encoder that can't write to memory
+			if err != nil {
 				s.missPicture()
 				continue
 			}
@@ -287,7 +287,8 @@ func (d *drawn) deliver(pause func()) {
 }
 
 // as is the sketch as one kind of subscription wants it, and about what it takes in memory.
-func (d *drawn) as(want Preview, pause func()) (*pb.Preview, int64, error) {
+func (d *drawn) as(want Preview, pause func()) (p *pb.Preview, bytes int64, err error) {
+	defer hostwork.Recovered(&err)
 	w, h := d.size()
 	n := stepFor(w, h, want.Pixels) // where it is to be smaller
 	rect := image.Rect(0, 0, ceil(w, n), ceil(h, n))
@@ -311,14 +312,13 @@ func (d *drawn) as(want Preview, pause func()) (*pb.Preview, int64, error) {
 		}
 		im = colour
 	}
-	p := &pb.Preview{
+	p = &pb.Preview{
 		StreamId: d.stream.ID, Name: d.stream.Name, PartId: d.partID, ResultNumber: d.number, Verdict: d.verdict,
 		Width: uint32(rect.Max.X), Height: uint32(rect.Max.Y), Scale: float64(d.step * n),
 		Encoding: pb.Encoding_ENCODING_JPEG,
 	}
 	pause()
 	buf := pacedBuffer{pause: pause}
-	var err error
 	if want.PNG {
 		p.Encoding = pb.Encoding_ENCODING_PNG
 		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&buf, im)

@@ -28,6 +28,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/events"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 )
 
 const (
@@ -90,7 +91,8 @@ func (s *Service) unsave(p *savedPicture) {
 }
 
 // save writes the files of a picture.
-func (s *Service) save(ctx context.Context, p *picture) (*savedPicture, error) {
+func (s *Service) save(ctx context.Context, p *picture) (_ *savedPicture, err error) {
+	defer hostwork.Recovered(&err)
 	data, err := s.PNG(ctx, p.Image())
 	if err != nil {
 		return nil, err

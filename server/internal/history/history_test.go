@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
@@ -566,6 +568,29 @@ func TestNoRoomForPictures(t *testing.T) {
 	k.written(t, 1)
 	if k.state.lostPictures.Load() != 1 || k.queue.used.Load() != 0 {
 		t.Errorf("%d pictures lost, %d bytes in use", k.state.lostPictures.Load(), k.queue.used.Load())
+	}
+}
+
+// A panic in an encoder, or in what is made of a result, costs that picture or part and nothing else.
+func TestPanics(t *testing.T) {
+	k := keep(t, t.TempDir(), func(c *Config) {
+		c.PNG = func(context.Context, image.Image) ([]byte, error) { panic("no picture") }
+	})
+	s := k.camera("camera", "board")
+	small := kernels.Picture{Width: 4, Height: 4, Stride: 4, Format: kernels.Gray8, Data: [][]byte{make([]byte, 16)}}
+	strange := result(3, 150)
+	strange.Columns = &polygon.Columns{Rows: 3} // with columns of nothing
+	for i, r := range []*polygon.Result{result(3, 150), strange, result(3, 150)} {
+		s.Frame(uint64(i), &pb.Frame{}, r, nil, time.Millisecond, s.Copy(small, pb.Verdict_VERDICT_FAIL))
+	}
+	for end := time.Now().Add(patience); k.state.lostPictures.Load() < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d pictures were missed", k.state.lostPictures.Load())
+		}
+	}
+	k.written(t, 2)
+	if log := k.log.String(); !strings.Contains(log, "panic: no picture") || !strings.Contains(log, "index out of range") {
+		t.Errorf("%s", log)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/events"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -226,6 +227,7 @@ func (w *writer) batch(entries []entry) (err error) {
 			w.texts, w.next = newInterner(), next
 		}
 	}()
+	defer hostwork.Recovered(&err)
 	b := &batch{writer: w, tx: tx, statements: map[string]*sql.Stmt{}, tallies: map[tallyKey]*tally{},
 		failures: map[failureKey]int64{}}
 	defer b.close()

@@ -9,7 +9,9 @@ package hostwork
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,14 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 )
+
+// Recovered is to be deferred: it makes an error of a panic, where nobody else would. A mistake in what is done with one
+// client's data must not end the server.
+func Recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}
 
 // Pool has room for a few at a time. The others wait: by class, then by what their clients have had, then in order.
 type Pool struct {
