@@ -533,7 +533,10 @@ func (d *deriver) deriveBlobs(first int, found []driver.BlobCount, here []driver
 				b := &r.Blobs[k]
 				if n := from + b.number; n < whole {
 					if runs[n] != nil && runPixels(runs[n]) == b.Area {
-						b.Contour = contour(runs[n], !d.blobs.FourConnected)
+						var err error
+						if b.Contour, err = contour(runs[n], !d.blobs.FourConnected, pause); err != nil {
+							return err
+						}
 					}
 					if pause != nil && k%64 == 63 {
 						if err := pause(); err != nil {
@@ -635,7 +638,19 @@ func (s *Scale) Blob(b *Blob) BlobSizes {
 
 // contour follows the outline of the pixels of runs, which are in row-major order. Edges lead from corner to corner of
 // pixels with the blob on the right; where two of them leave a corner, corners connect or the nearer pixel is kept.
-func contour(runs []driver.BlobRun, eight bool) []Ring {
+//
+// It takes time as there are runs, and calls pause, where that isn't nil, between some thousands of them: its error ends
+// the work.
+func contour(runs []driver.BlobRun, eight bool, pause func() error) ([]Ring, error) {
+	const often = 1 << 12
+	steps := 0
+	ended := func(n int) error {
+		if steps += n; steps < often || pause == nil {
+			return nil
+		}
+		steps = 0
+		return pause()
+	}
 	type corner struct{ x, y int32 }
 	type edge struct {
 		from, to corner
@@ -643,14 +658,14 @@ func contour(runs []driver.BlobRun, eight bool) []Ring {
 	}
 	var edges []edge
 	put := func(x0, y0, x1, y1 int32) { edges = append(edges, edge{from: corner{x0, y0}, to: corner{x1, y1}}) }
-	// What of a row is not covered by the one beside it.
+	// What of a row is not covered by the one beside it. Both are in order: one pass.
 	uncovered := func(row, by []driver.BlobRun, f func(x0, x1 int32)) {
 		for _, u := range row {
+			for len(by) > 0 && by[0].X1 <= u.X0 {
+				by = by[1:]
+			}
 			x := u.X0
 			for _, v := range by {
-				if v.X1 <= x {
-					continue
-				}
 				if v.X0 >= u.X1 {
 					break
 				}
@@ -671,6 +686,9 @@ func contour(runs []driver.BlobRun, eight bool) []Ring {
 			k++
 		}
 		row := runs[i:k]
+		if err := ended(len(row)); err != nil {
+			return nil, err
+		}
 		n := k
 		for n < len(runs) && runs[n].Y == y+1 {
 			n++
@@ -689,6 +707,9 @@ func contour(runs []driver.BlobRun, eight bool) []Ring {
 	}
 	leaving := make(map[corner][2]int32, len(edges)) // 1 + edge
 	for i := range edges {
+		if err := ended(1); err != nil {
+			return nil, err
+		}
 		l := leaving[edges[i].from]
 		if l[0] == 0 {
 			l[0] = int32(i + 1)
@@ -704,6 +725,9 @@ func contour(runs []driver.BlobRun, eight bool) []Ring {
 		}
 		var ring Ring
 		for at := start; !edges[at].used; {
+			if err := ended(1); err != nil {
+				return nil, err
+			}
 			e := &edges[at]
 			e.used = true
 			l := leaving[e.to]
@@ -725,5 +749,5 @@ func contour(runs []driver.BlobRun, eight bool) []Ring {
 		}
 		rings = append(rings, ring)
 	}
-	return rings
+	return rings, nil
 }

@@ -286,6 +286,35 @@ func TestTooManyBlobs(t *testing.T) {
 	}
 }
 
+// TestContourEnds: the contour of a blob of many runs in a row takes as many steps as there are runs, and others go first
+// between them, which may end it.
+func TestContourEnds(t *testing.T) {
+	const width, rows, often = 16384, 8, 1 << 12
+	var runs []driver.BlobRun
+	for y := range uint32(rows) {
+		for x := range uint32(width) {
+			runs = append(runs, driver.BlobRun{Y: y, X0: 2*x + y&1, X1: 2*x + y&1 + 1})
+		}
+	}
+	pauses := 0
+	rings, err := contour(runs, true, func() error { pauses++; return nil })
+	// All sides of each pixel are sides of the blob, and each is looked at twice; others go first behind each row.
+	if want := rows + 2*4*width*rows/often; err != nil || pauses != want {
+		t.Errorf("%d pauses, want %d: %v", pauses, want, err)
+	}
+	sides := 0
+	for _, r := range rings {
+		sides += len(r)
+	}
+	if sides != 4*width*rows {
+		t.Errorf("%d corners of %d pixels that touch at corners alone", sides, width*rows)
+	}
+	want := errors.New("others")
+	if _, err := contour(runs, true, func() error { return want }); err != want {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestContoursGiveBackTheBlob: the pixels inside of a contour, by either fill rule, are those of the blob.
 func TestContoursGiveBackTheBlob(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})

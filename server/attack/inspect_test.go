@@ -20,6 +20,13 @@ var inspectAttacks = []attack{
 		grid(20)...)},
 	{row: 1, name: "large steps before blobs", cancelled: true, run: inspecting(deadline, &pb.Reductions{Blobs: &pb.BlobSpec{
 		Lower: new(1.0), Steps: steps(4)}}), uncounted: unmade},
+	{row: 11, name: "a contour of a wide board of checkers", cancelled: true, run: func(ctx context.Context, a *attempt) {
+		const width = 1 << 15
+		in := inspect(rectangle("all", width, 8))
+		in.Reductions = &pb.Reductions{Blobs: &pb.BlobSpec{Lower: new(1.0), Contours: true}}
+		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{Inspection: in,
+			Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: checkers(width, 8)}}}), deadline...)
+	}},
 	{row: 1, name: "correlations at all distances", cancelled: true, run: inspecting(deadline, &pb.Reductions{
 		Correlations: []*pb.CorrelationTerm{{Kind: pb.CorrelationKind_CORRELATION_KIND_RADIAL, Radius: 32}}})},
 	{row: 5, name: "textures of all levels, of many regions", run: inspecting(nil, &pb.Reductions{
@@ -35,7 +42,7 @@ var inspectAttacks = []attack{
 	{row: 6, name: "Bayer pictures of few bytes", cancelled: true, run: func(ctx context.Context, a *attempt) {
 		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{
 			Inspection: inspect(rectangle("all", 3000, 3000)),
-			Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: checkers(3000)},
+			Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: checkers(3000, 3000)},
 				Layout: &pb.FrameLayout{PixelFormat: pb.PixelFormat_PIXEL_FORMAT_BAYER_RG8,
 					Demosaic: pb.Demosaic_DEMOSAIC_MALVAR_HE_CUTLER}}}), deadline...)
 	}},
@@ -50,15 +57,15 @@ func inspecting(headers []string, what *pb.Reductions, regions ...*pb.Region) fu
 		in := inspect(regions...)
 		in.Reductions = what
 		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{Inspection: in,
-			Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: checkers(2000)}}}), headers...)
+			Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: checkers(2000, 2000)}}}), headers...)
 	}
 }
 
-// checkers is a PNG of so many pixels along a side, every second of which is bright.
-func checkers(side int) []byte {
-	m := image.NewGray(image.Rect(0, 0, side, side))
+// checkers is a PNG every second pixel of which is bright.
+func checkers(width, height int) []byte {
+	m := image.NewGray(image.Rect(0, 0, width, height))
 	for i := range m.Pix {
-		m.Pix[i] = byte(255 * ((i/side + i%side) & 1))
+		m.Pix[i] = byte(255 * ((i/width + i%width) & 1))
 	}
 	var b bytes.Buffer
 	if err := png.Encode(&b, m); err != nil {
