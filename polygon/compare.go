@@ -122,6 +122,21 @@ func (d *deriver) compare(i, c int, to *ChannelStatistics, dist *distribution) {
 	}
 }
 
+// ComparedBytes is about how much host memory the distributions of regions take that are compared with other regions,
+// until all are known: of each channel a value and a count for each different sample. It is 0 where r and the set's limits
+// don't ask for distances.
+func (s *Set) ComparedBytes(r Reductions, f kernels.PixelFormat, channels int) (n int64) {
+	if !(r.Statistics | s.needs).Has(Distances) {
+		return 0
+	}
+	for i, linked := range s.linked {
+		if linked {
+			n += 12 * min(int64(f.Levels()), s.mostPixels(i))
+		}
+	}
+	return n * int64(channels)
+}
+
 // compareRegions derives the distances of the regions that are compared with others, and what their limits come to.
 func (d *deriver) compareRegions() {
 	if d.links == nil || d.set.linked == nil || !d.want.Has(Distances) {

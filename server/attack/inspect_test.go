@@ -27,6 +27,23 @@ var inspectAttacks = []attack{
 		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{Inspection: in,
 			Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_PNG, Source: &pb.Frame_Data{Data: checkers(width, 8)}}}), deadline...)
 	}},
+	{row: 5, name: "regions that are compared with one another", run: func(ctx context.Context, a *attempt) {
+		const side = 256 // pixels of 65,536 samples
+		regions := []*pb.Region{rectangle("one", side, side)}
+		for range 2000 {
+			r := rectangle("", side, side)
+			r.Reference = &pb.Reference{Region: "one"}
+			regions = append(regions, r)
+		}
+		f := grayFrame(2*side, side)
+		f.Layout.Width, f.Layout.PixelFormat = side, pb.PixelFormat_PIXEL_FORMAT_GRAY16LE
+		for i := range f.GetData() {
+			f.GetData()[i] = byte(i / 2 >> (i % 2 * 8))
+		}
+		in := inspect(regions...)
+		in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_DISTANCES}}
+		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{Inspection: in, Frame: f}))
+	}},
 	{row: 1, name: "correlations at all distances", cancelled: true, run: inspecting(deadline, &pb.Reductions{
 		Correlations: []*pb.CorrelationTerm{{Kind: pb.CorrelationKind_CORRELATION_KIND_RADIAL, Radius: 32}}})},
 	{row: 5, name: "textures of all levels, of many regions", run: inspecting(nil, &pb.Reductions{
