@@ -137,13 +137,37 @@ func (s *Set) ComparedBytes(r Reductions, f kernels.PixelFormat, channels int) (
 	return n * int64(channels)
 }
 
-// compareRegions derives the distances of the regions that are compared with others, and what their limits come to.
-func (d *deriver) compareRegions() {
-	if d.links == nil || d.set.linked == nil || !d.want.Has(Distances) {
-		return
-	}
-	nc := len(d.channels)
+// compareAll is compareRegions, on the host's places where there is much to compare.
+func (d *deriver) compareAll(onHost func(func(pause func() error) error) error) error {
+	const few = 1 << 14 // different samples: a millisecond or two
+	n := 0
 	for i := range d.links {
+		for c := range d.links[i].dist {
+			n += len(d.links[i].dist[c].values)
+		}
+	}
+	if n <= few {
+		return d.compareRegions(nil)
+	}
+	return onHost(d.compareRegions)
+}
+
+// compareRegions derives the distances of the regions that are compared with others, and what their limits come to.
+// pause, where it isn't nil, lets others go first, about every millisecond unless two distributions take longer; its error
+// ends the comparing.
+func (d *deriver) compareRegions(pause func() error) error {
+	if d.links == nil || d.set.linked == nil || !d.want.Has(Distances) {
+		return nil
+	}
+	const often = 1 << 13 // different samples
+	nc, steps := len(d.channels), 0
+	for i := range d.links {
+		if steps > often && pause != nil {
+			if err := pause(); err != nil {
+				return err
+			}
+			steps = 0
+		}
 		with := d.set.references[i].with
 		if with < 0 {
 			continue
@@ -154,6 +178,7 @@ func (d *deriver) compareRegions() {
 			var found ChannelStatistics
 			if own.dist[c].count() > 0 && other.dist[c].count() > 0 && channel != Hue {
 				own.dist[c].distances(&other.dist[c], &found)
+				steps += len(own.dist[c].values) + len(other.dist[c].values)
 				found.Wasserstein *= d.coding(c).width()
 			}
 			for k, l := range limits {
@@ -191,6 +216,7 @@ func (d *deriver) compareRegions() {
 			}
 		}
 	}
+	return nil
 }
 
 // put puts the outcome of limit k of region i, which was judged late, in its place and into the region's verdict.

@@ -381,3 +381,40 @@ func TestComparedBytes(t *testing.T) {
 		t.Errorf("%d bytes for a limit", got)
 	}
 }
+
+// TestComparingEnds: others go first between long comparisons, which they may end.
+func TestComparingEnds(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	regions := []Region{{Name: "a", Rings: []Ring{rectangle(0, 0, 200, 200)}}}
+	for range 4 {
+		regions = append(regions, Region{Rings: []Ring{rectangle(0, 0, 200, 200)}, Reference: &Reference{Region: "a"}})
+	}
+	set := mustSet(t, regions...)
+	p, err := newPlan(set, noise(200, 200, driver.Gray16(16)), Reductions{Statistics: Distances})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDeriver(p, known{})
+	prep, size, err := set.preparation(dev, 200, 200, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.run(t.Context(), dev, kernels.Bytes[byte](int(size)), 0, func(q *kernels.Queue) (driver.Slice, error) {
+		b, err := prepare(q, prep, size)
+		return b.Slice(), err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pauses, want := 0, errors.New("others")
+	err = d.compareAll(func(f func(func() error) error) error {
+		return f(func() error {
+			if pauses++; pauses == 3 {
+				return want
+			}
+			return nil
+		})
+	})
+	if pauses != 3 || err != want {
+		t.Errorf("%d pauses: %v", pauses, err)
+	}
+}

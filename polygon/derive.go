@@ -818,9 +818,8 @@ func (c *ChannelStatistics) keep(asked Statistics) {
 	}
 }
 
-// finish makes the frame's verdict, and leaves out the regions that were not asked for.
+// finish makes the frame's verdict of regions that have been compared, and leaves out those that were not asked for.
 func (d *deriver) finish() {
-	d.compareRegions()
 	d.judgeBetween(nil, 0)
 	if d.set.lookBack > 0 {
 		if d.output.Later {
