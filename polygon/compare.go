@@ -137,21 +137,6 @@ func (s *Set) ComparedBytes(r Reductions, f kernels.PixelFormat, channels int) (
 	return n * int64(channels)
 }
 
-// compareAll is compareRegions, on the host's places where there is much to compare.
-func (d *deriver) compareAll(onHost func(func(pause func() error) error) error) error {
-	const few = 1 << 14 // different samples: a millisecond or two
-	n := 0
-	for i := range d.links {
-		for c := range d.links[i].dist {
-			n += len(d.links[i].dist[c].values)
-		}
-	}
-	if n <= few {
-		return d.compareRegions(nil)
-	}
-	return onHost(d.compareRegions)
-}
-
 // compareRegions derives the distances of the regions that are compared with others, and what their limits come to.
 // pause, where it isn't nil, lets others go first, about every millisecond unless two distributions take longer; its error
 // ends the comparing.

@@ -406,7 +406,7 @@ func TestComparingEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	pauses, want := 0, errors.New("others")
-	err = d.compareAll(func(f func(func() error) error) error {
+	err = d.settle(func(f func(func() error) error) error {
 		return f(func() error {
 			if pauses++; pauses == 3 {
 				return want

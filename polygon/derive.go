@@ -818,9 +818,33 @@ func (c *ChannelStatistics) keep(asked Statistics) {
 	}
 }
 
-// finish makes the frame's verdict of regions that have been compared, and leaves out those that were not asked for.
+// settle finds what regions come to beside others: distances, and limits between them. Where there is much to look at it
+// does so on a place of the host; without onHost here, and without an error.
+func (d *deriver) settle(onHost func(func(pause func() error) error) error) error {
+	const few = 1 << 14 // different samples, and values: a millisecond or two
+	n := 0
+	for i := range d.links {
+		for c := range d.links[i].dist {
+			n += len(d.links[i].dist[c].values)
+		}
+	}
+	for i := range d.set.between {
+		n += d.set.between[i].looks() * len(d.channels)
+	}
+	all := func(pause func() error) error {
+		if err := d.compareRegions(pause); err != nil {
+			return err
+		}
+		return d.judgeBetween(nil, 0, pause)
+	}
+	if n <= few || onHost == nil {
+		return all(nil)
+	}
+	return onHost(all)
+}
+
+// finish makes the frame's verdict of regions that are settled, and leaves out those that were not asked for.
 func (d *deriver) finish() {
-	d.judgeBetween(nil, 0)
 	if d.set.lookBack > 0 {
 		if d.output.Later {
 			d.res.later, d.res.Verdict = d, Fail // until it is judged

@@ -342,12 +342,20 @@ func (d *deriver) gather(i, c int, r *RegionResult, stats *driver.MaskStats, s *
 }
 
 // judgeBetween judges the limits between regions; with parts those over them, of the part of a number, and without
-// those of this part alone.
-func (d *deriver) judgeBetween(past *Parts, number uint64) {
+// those of this part alone. pause is that of compareRegions.
+func (d *deriver) judgeBetween(past *Parts, number uint64, pause func() error) error {
+	const often = 1 << 13 // values
+	steps := 0
 	for n := range d.set.between {
 		b := &d.set.between[n]
 		if b.over != (past != nil) {
 			continue
+		}
+		if steps += b.looks() * len(d.channels); steps > often && pause != nil {
+			if err := pause(); err != nil {
+				return err
+			}
+			steps = 0
 		}
 		l := d.set.Limits(b.region)[b.limit]
 		why := d.links[b.region].why
@@ -383,6 +391,15 @@ func (d *deriver) judgeBetween(past *Parts, number uint64) {
 		}
 		d.put(b.region, b.limit, r)
 	}
+	return nil
+}
+
+// looks is at how many regions the limit looks.
+func (b *between) looks() (n int) {
+	for k := range b.members {
+		n += len(b.members[k])
+	}
+	return n
 }
 
 // ofChannel says that the limit is of no channel but those that it names.
@@ -456,14 +473,18 @@ func (d *deriver) judgeIn(b *between, l *Limit, o *outcome, c int, channel Chann
 }
 
 func (d *deriver) judgeAll(b *between, l *Limit, o *outcome, values []float64, channel Channel) string {
+	const most = 3 // that are named: a set may have a million to look at
 	var which []string
+	n := 0
 	for i, v := range values {
-		if ok, _ := l.holds(v); !ok {
+		if ok, _ := l.holds(v); ok {
+			continue
+		}
+		if n++; n <= most {
 			short, _ := brief(v, l.want.lo)
 			which = append(which, quoted(d.set.names[b.members[0][i].region])+" "+short+units[l.unit])
 		}
 	}
-	n := len(which)
 	ok := n <= l.expression.but
 	if margin := float64(l.expression.but - n); o.lacking == "" && (!o.measured || margin < o.margin) {
 		*o = outcome{measured: true, ok: ok, margin: margin, value: float64(n), channel: channel}
@@ -471,9 +492,8 @@ func (d *deriver) judgeAll(b *between, l *Limit, o *outcome, values []float64, c
 	if ok {
 		return ""
 	}
-	const most = 3
 	if n > most {
-		which = append(which[:most], fmt.Sprintf("and %d more", n-most))
+		which = append(which, fmt.Sprintf("and %d more", n-most))
 	}
 	return fmt.Sprintf("%s: %d of %d don't hold, at most %d may: %s", l.named(channel), n, len(values), l.expression.but,
 		strings.Join(which, ", "))

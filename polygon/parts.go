@@ -93,7 +93,7 @@ func (p *Parts) judge(number uint64, r *Result, failed bool) {
 		p.last = slices.Insert(p.last, at, part)
 	}
 	if d != nil {
-		d.judgeBetween(p, number)
+		_ = d.judgeBetween(p, number, nil)
 		d.conclude()
 	}
 	newest := p.last[len(p.last)-1].number

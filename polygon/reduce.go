@@ -306,7 +306,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 				return err
 			}
 		}
-		if err := d.compareAll(q.OnHost); err != nil {
+		if err := d.settle(q.OnHost); err != nil {
 			return err
 		}
 		d.finish()

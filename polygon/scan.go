@@ -1020,7 +1020,7 @@ func (c *Scanner) collect() (out []*ScannedPart) {
 		s := &ScannedPart{Number: p.number, FirstLine: p.first, Err: p.err,
 			MissingLines: c.need.size() - c.need.common(p.have)}
 		if p.err == nil {
-			_ = p.d.compareRegions(nil) // nobody ends it
+			_ = p.d.settle(nil)
 			p.d.finish()
 			c.past.judge(p.number, p.d.res, s.MissingLines > 0)
 			if s.MissingLines > 0 && p.d.res.Verdict == Pass {

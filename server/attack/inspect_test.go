@@ -6,6 +6,7 @@ package attack
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"image"
 	"image/png"
 
@@ -43,6 +44,18 @@ var inspectAttacks = []attack{
 		in := inspect(regions...)
 		in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_DISTANCES}}
 		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{Inspection: in, Frame: f}))
+	}},
+	{row: 11, name: "limits on all of all regions", cancelled: true, run: func(ctx context.Context, a *attempt) {
+		var regions []*pb.Region
+		for i := range 1000 {
+			r := rectangle(fmt.Sprint(i), 2, 2)
+			r.Limits = []string{`all of "*".mean > 254.9`}
+			regions = append(regions, r)
+		}
+		f := grayFrame(64, 64)
+		f.Layout.Width, f.Layout.PixelFormat = 16, pb.PixelFormat_PIXEL_FORMAT_RGBA8
+		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{Inspection: inspect(regions...),
+			Frame: f}), deadline...)
 	}},
 	{row: 1, name: "correlations at all distances", cancelled: true, run: inspecting(deadline, &pb.Reductions{
 		Correlations: []*pb.CorrelationTerm{{Kind: pb.CorrelationKind_CORRELATION_KIND_RADIAL, Radius: 32}}})},
