@@ -233,7 +233,7 @@ func (fs *call) receive() (err error) {
 				if a.Err != nil {
 					a.Err = fs.host.Status(fs.ctx, a.Err).Err()
 				}
-				watched.Answered(sequence, req.GetFrame(), a, time.Since(arrived))
+				fs.tell(watched, sequence, req.GetFrame(), a, time.Since(arrived))
 			} else {
 				a.Picture.Release()
 			}
@@ -241,6 +241,16 @@ func (fs *call) receive() (err error) {
 		})
 		before = done
 	}
+}
+
+// tell has others see an answer. A panic there is none of the client's, who gets the answer all the same.
+func (fs *call) tell(w Watched, sequence uint64, f *pb.Frame, a Answer, took time.Duration) {
+	defer func() {
+		if p := recover(); p != nil { // nobody else would
+			_ = fs.host.Panicked(fs.ctx, p)
+		}
+	}()
+	w.Answered(sequence, f, a, took)
 }
 
 // receiveOpen receives the first message, which must be an open message.
