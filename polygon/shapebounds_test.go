@@ -234,3 +234,27 @@ func TestLimitsAskForMemory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNestedNamesAreCounted: a region whose shape holds on to others while more are found holds the memory that they were
+// in, which is asked for beside that of the set.
+func TestNestedNamesAreCounted(t *testing.T) {
+	parts := []Region{{Name: "all", Shape: `"a" + "b" + "c"`}, {Name: "a", Shape: "circle(0, 0, 4000)"},
+		{Name: "b", Shape: "circle(9000, 0, 4000)"}, {Name: "c", Shape: "circle(0, 9000, 4000)"}}
+	most := func(list []Region) (most int64) {
+		asked := int64(0)
+		_, err := NewSet(list, Bounds{Memory: func(n int64) error {
+			asked += n
+			most = max(most, asked)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return most
+	}
+	// Of one circle the array that it was in, when the next one comes; of two that of both.
+	nested, flat := most(parts), most([]Region{parts[1], parts[2], parts[3], parts[0]})
+	if nested < flat+(1+2)*8000*runBytes {
+		t.Errorf("%d bytes where regions are found within one another, %d one after the other", nested, flat)
+	}
+}

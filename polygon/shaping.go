@@ -35,8 +35,9 @@ type shaper struct {
 	pace    *pacer
 	fatal   error // of pace, or of memory
 
-	// Runs that there is room for, the most there was, which memory was asked for, and what the set has of them.
-	held, asked, kept int
+	// Runs that there is room for, the most there was, which memory was asked for, what the set has of them, and what it
+	// had before that may still be in use.
+	held, asked, kept, pinned int
 	// Buffers that are in use, by their first runs, and those that are not, by the logarithm of their capacity. Shapes
 	// are combined in them over and over, so that what is held is all that is allocated.
 	used map[*Run]bool
@@ -88,6 +89,7 @@ func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, p
 			continue
 		}
 		_, err := e.region(i, nil, identity)
+		e.held, e.pinned = e.held-e.pinned, 0
 		if e.fatal != nil {
 			return e.fatal
 		}
@@ -176,7 +178,11 @@ func (e *shaper) keep(i int, n *shapeNode, mask []Run) error {
 			}
 			runs = append(runs, part...)
 		}
-		e.held -= e.kept // those before are nobody's now
+		if len(e.within) == 0 {
+			e.held -= e.kept // those before are nobody's now
+		} else { // a region that is made of this one may have taken some of them
+			e.pinned += e.kept
+		}
 		e.kept, s.runs = more, runs
 	}
 	bad := newInvalid()
