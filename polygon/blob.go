@@ -639,18 +639,10 @@ func (s *Scale) Blob(b *Blob) BlobSizes {
 // contour follows the outline of the pixels of runs, which are in row-major order. Edges lead from corner to corner of
 // pixels with the blob on the right; where two of them leave a corner, corners connect or the nearer pixel is kept.
 //
-// It takes time as there are runs, and calls pause, where that isn't nil, between some thousands of them: its error ends
-// the work.
+// It takes time as there are runs, and calls pause, where that isn't nil, between some thousands of them: its error
+// ends the work.
 func contour(runs []driver.BlobRun, eight bool, pause func() error) ([]Ring, error) {
-	const often = 1 << 12
-	steps := 0
-	ended := func(n int) error {
-		if steps += n; steps < often || pause == nil {
-			return nil
-		}
-		steps = 0
-		return pause()
-	}
+	pace := pacer{pause: pause, left: setPiece}
 	type corner struct{ x, y int32 }
 	type edge struct {
 		from, to corner
@@ -686,7 +678,7 @@ func contour(runs []driver.BlobRun, eight bool, pause func() error) ([]Ring, err
 			k++
 		}
 		row := runs[i:k]
-		if err := ended(len(row)); err != nil {
+		if err := pace.took(len(row)); err != nil {
 			return nil, err
 		}
 		n := k
@@ -707,7 +699,7 @@ func contour(runs []driver.BlobRun, eight bool, pause func() error) ([]Ring, err
 	}
 	leaving := make(map[corner][2]int32, len(edges)) // 1 + edge
 	for i := range edges {
-		if err := ended(1); err != nil {
+		if err := pace.took(1); err != nil {
 			return nil, err
 		}
 		l := leaving[edges[i].from]
@@ -725,7 +717,7 @@ func contour(runs []driver.BlobRun, eight bool, pause func() error) ([]Ring, err
 		}
 		var ring Ring
 		for at := start; !edges[at].used; {
-			if err := ended(1); err != nil {
+			if err := pace.took(1); err != nil {
 				return nil, err
 			}
 			e := &edges[at]

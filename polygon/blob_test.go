@@ -286,10 +286,10 @@ func TestTooManyBlobs(t *testing.T) {
 	}
 }
 
-// TestContourEnds: the contour of a blob of many runs in a row takes as many steps as there are runs, and others go first
-// between them, which may end it.
+// TestContourEnds: the contour of a blob of many runs in a row takes as many steps as there are runs, and others go
+// first between them, which may end it.
 func TestContourEnds(t *testing.T) {
-	const width, rows, often = 16384, 8, 1 << 12
+	const width, rows, often = 16384, 8, setPiece
 	var runs []driver.BlobRun
 	for y := range uint32(rows) {
 		for x := range uint32(width) {

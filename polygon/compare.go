@@ -123,8 +123,8 @@ func (d *deriver) compare(i, c int, to *ChannelStatistics, dist *distribution) {
 }
 
 // ComparedBytes is about how much host memory the distributions of regions take that are compared with other regions,
-// until all are known: of each channel a value and a count for each different sample. It is 0 where r and the set's limits
-// don't ask for distances.
+// until all are known: of each channel a value and a count for each different sample. It is 0 where r and the set's
+// limits don't ask for distances.
 func (s *Set) ComparedBytes(r Reductions, f kernels.PixelFormat, channels int) (n int64) {
 	if !(r.Statistics | s.needs).Has(Distances) {
 		return 0
@@ -138,21 +138,14 @@ func (s *Set) ComparedBytes(r Reductions, f kernels.PixelFormat, channels int) (
 }
 
 // compareRegions derives the distances of the regions that are compared with others, and what their limits come to.
-// pause, where it isn't nil, lets others go first, about every millisecond unless two distributions take longer; its error
-// ends the comparing.
+// pause, where it isn't nil, lets others go first, about every millisecond unless two distributions take longer; its
+// error ends the comparing.
 func (d *deriver) compareRegions(pause func() error) error {
 	if d.links == nil || d.set.linked == nil || !d.want.Has(Distances) {
 		return nil
 	}
-	const often = 1 << 13 // different samples
-	nc, steps := len(d.channels), 0
+	nc, pace := len(d.channels), pacer{pause: pause, left: setPiece}
 	for i := range d.links {
-		if steps > often && pause != nil {
-			if err := pause(); err != nil {
-				return err
-			}
-			steps = 0
-		}
 		with := d.set.references[i].with
 		if with < 0 {
 			continue
@@ -163,7 +156,9 @@ func (d *deriver) compareRegions(pause func() error) error {
 			var found ChannelStatistics
 			if own.dist[c].count() > 0 && other.dist[c].count() > 0 && channel != Hue {
 				own.dist[c].distances(&other.dist[c], &found)
-				steps += len(own.dist[c].values) + len(other.dist[c].values)
+				if err := pace.took(len(own.dist[c].values) + len(other.dist[c].values)); err != nil {
+					return err
+				}
 				found.Wasserstein *= d.coding(c).width()
 			}
 			for k, l := range limits {

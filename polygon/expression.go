@@ -344,18 +344,14 @@ func (d *deriver) gather(i, c int, r *RegionResult, stats *driver.MaskStats, s *
 // judgeBetween judges the limits between regions; with parts those over them, of the part of a number, and without
 // those of this part alone. pause is that of compareRegions.
 func (d *deriver) judgeBetween(past *Parts, number uint64, pause func() error) error {
-	const often = 1 << 13 // values
-	steps := 0
+	pace := pacer{pause: pause, left: setPiece}
 	for n := range d.set.between {
 		b := &d.set.between[n]
 		if b.over != (past != nil) {
 			continue
 		}
-		if steps += b.looks() * len(d.channels); steps > often && pause != nil {
-			if err := pause(); err != nil {
-				return err
-			}
-			steps = 0
+		if err := pace.took(b.looks() * len(d.channels)); err != nil {
+			return err
 		}
 		l := d.set.Limits(b.region)[b.limit]
 		why := d.links[b.region].why

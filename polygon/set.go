@@ -220,10 +220,10 @@ func checkName(bad *kernels.InvalidError, i int, name string) {
 	}
 }
 
-// pacer calls pause each setPiece vertices.
+// pacer calls pause each setPiece vertices, or steps that take as long.
 type pacer struct {
 	pause func() error
-	left  int // vertices until the next call
+	left  int // vertices until the next call; setPiece to begin with
 }
 
 // took counts work for n vertices.

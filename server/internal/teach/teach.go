@@ -374,8 +374,8 @@ func example(res *pb.TeachResponse, label pb.FrameLabel) string {
 		if f.GetFrameId() != "" {
 			text = fmt.Sprintf(", such as %q", f.GetFrameId())
 		}
-		for _, r := range f.GetFailed() {
-			return fmt.Sprintf("%s, in region %q: %s", text, r.GetRegionName(), r.GetReason())
+		if failed := f.GetFailed(); len(failed) > 0 {
+			text += fmt.Sprintf(", in region %q: %s", failed[0].GetRegionName(), failed[0].GetReason())
 		}
 		return text
 	}
