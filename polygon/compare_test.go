@@ -369,14 +369,14 @@ func TestComparedBytes(t *testing.T) {
 		format     kernels.PixelFormat
 		channels   int
 		want       int64
-	}{{Mean, driver.Gray8, 1, 0}, {Distances, driver.Gray8, 1, 12 * (9 + 256)}, {Distances, driver.RGB8, 3, 3 * 12 * (9 + 256)},
-		{AllStatistics, driver.Gray16(16), 1, 12 * (9 + 65536)}} {
+	}{{Mean, driver.Gray8, 1, 0}, {Distances, driver.Gray8, 1, 12 * (9 + 256)},
+		{Distances, driver.RGB8, 3, 3 * 12 * (9 + 256)}, {AllStatistics, driver.Gray16(16), 1, 12 * (9 + 65536)}} {
 		if got := set.ComparedBytes(Reductions{Statistics: c.statistics}, c.format, c.channels); got != c.want {
 			t.Errorf("%v of %v: %d bytes, want %d", c.statistics, c.format, got, c.want)
 		}
 	}
-	limited := mustSet(t, Region{Name: "a", Rings: []Ring{small}}, Region{Rings: []Ring{small}, Limits: []string{"ks < 0.1"},
-		Reference: &Reference{Region: "a"}})
+	limited := mustSet(t, Region{Name: "a", Rings: []Ring{small}}, Region{Rings: []Ring{small},
+		Limits: []string{"ks < 0.1"}, Reference: &Reference{Region: "a"}})
 	if got := limited.ComparedBytes(Reductions{}, driver.Gray8, 1); got != 2*12*9 {
 		t.Errorf("%d bytes for a limit", got)
 	}

@@ -818,8 +818,8 @@ func (c *ChannelStatistics) keep(asked Statistics) {
 	}
 }
 
-// settle finds what regions come to beside others: distances, and limits between them. Where there is much to look at it
-// does so on a place of the host; without onHost here, and without an error.
+// settle finds what regions come to beside others: distances, and limits between them. Where there is much to look at
+// it does so on a place of the host; without onHost here, and without an error.
 func (d *deriver) settle(onHost func(func(pause func() error) error) error) error {
 	const few = 1 << 14 // different samples, and values: a millisecond or two
 	n := 0

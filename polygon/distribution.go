@@ -10,8 +10,8 @@ import (
 	"github.com/polyscan/polyscan/internal/exact"
 )
 
-// shapes are the statistics of this file and of plane.go, with their fields in rows and in columns, in the order of their
-// quantities.
+// shapes are the statistics of this file and of plane.go, with their fields in rows and in columns, in the order of
+// their quantities.
 var shapes = [...]struct {
 	is     Statistics
 	field  func(*ChannelStatistics) *float64

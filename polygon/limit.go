@@ -522,8 +522,8 @@ func (o *outcome) lack(c Channel, why string) {
 	}
 }
 
-// novalue is why a quantity of a channel with pixels has no value: skewness and kurtosis, a weighted centroid, a plane, or
-// a quantity of pairs.
+// novalue is why a quantity of a channel with pixels has no value: skewness and kurtosis, a weighted centroid, a plane,
+// or a quantity of pairs.
 func (l *Limit) novalue() string {
 	switch {
 	case l.quantity.covered():

@@ -268,12 +268,11 @@ var limitChannels = map[string]Channel{
 }
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
-	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of centroid, weighted, min, " +
-	"max or plane, plane.residual, a percentile such as p99, contrast, homogeneity, energy, correlation or entropy of " +
-	"pairs such as (1,0), " +
-	"autocorrelation or autocovariance at a lag such as (8,0), radial(r), covariance(channel), ncc or covariance of a frame, " +
-	"count, sum, mean, variance or stddev of covered, blobs, max blob or sum blob, or " +
-	"count of pixels below, above or in"
+	"skewness, kurtosis, entropy, mad, iqr, ks, wasserstein, js, chisquare, width, height, x or y of " +
+	"centroid, weighted, min, max or plane, plane.residual, a percentile such as p99, contrast, homogeneity, " +
+	"energy, correlation or entropy of pairs such as (1,0), autocorrelation or autocovariance at a lag such " +
+	"as (8,0), radial(r), covariance(channel), ncc or covariance of a frame, count, sum, mean, variance or " +
+	"stddev of covered, blobs, max blob or sum blob, or count of pixels below, above or in"
 
 const expectedChannel = "r, g, b, a, gray, gray709, hue, saturation, value, lab.l, lab.a, lab.b, matrix.x, matrix.y, " +
 	"matrix.z"

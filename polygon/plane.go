@@ -97,8 +97,8 @@ func (d *deriver) momentsOf(i int, s *driver.MaskStats, lost string) (*moments, 
 	case lost != "":
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%w: region %d has %d pixels whose columns sum to %d and rows to %d; they should be %d, %d and %d",
-		ErrInconsistent, i, s.Count, s.SumX, s.SumY, m.n, m.x, m.y)
+	return nil, fmt.Errorf("%w: region %d has %d pixels whose columns sum to %d and rows to %d; "+
+		"they should be %d, %d and %d", ErrInconsistent, i, s.Count, s.SumX, s.SumY, m.n, m.x, m.y)
 }
 
 // signedWide is a difference.

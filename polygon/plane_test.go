@@ -72,7 +72,8 @@ func TestPlane(t *testing.T) {
 	}
 	limits := []string{"plane.x in [7, 7]", "plane.y == -3", "plane.residual <= 0"}
 	region := func(name string, r ...Ring) Region { return Region{Name: name, Rings: r, Limits: limits} }
-	diagonal := Region{Name: "diagonal", Mask: []Run{{Y: 3, X0: 3, X1: 4}, {Y: 4, X0: 4, X1: 5}, {Y: 5, X0: 5, X1: 6}}, Limits: limits}
+	diagonal := Region{Name: "diagonal", Limits: limits, Mask: []Run{{Y: 3, X0: 3, X1: 4}, {Y: 4, X0: 4, X1: 5},
+		{Y: 5, X0: 5, X1: 6}}}
 	set := mustSet(t, region("part", Ring{{1.5, 2}, {31, 4}, {12, 29}}), region("row", rectangle(3, 4, 9, 1)), diagonal,
 		region("outside", rectangle(30, 20, 30, 20)))
 	res, err := Reduce(t.Context(), dev, set, f, Reductions{Statistics: Plane}, driver.MethodDefault)
@@ -155,8 +156,8 @@ func TestPlaneColors(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	f := noise(31, 17, driver.RGB8)
 	set := mustSet(t, Region{Rings: []Ring{rectangle(2, 3, 25, 11)}})
-	res, err := Reduce(t.Context(), dev, set, f, Reductions{Statistics: Plane | StdDev | Sum, Colors: Colors{Spaces: ColorLab |
-		ColorHSV | ColorGray}}, driver.MethodDefault)
+	res, err := Reduce(t.Context(), dev, set, f, Reductions{Statistics: Plane | StdDev | Sum,
+		Colors: Colors{Spaces: ColorLab | ColorHSV | ColorGray}}, driver.MethodDefault)
 	if err != nil {
 		t.Fatal(err)
 	}

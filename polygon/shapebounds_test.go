@@ -235,8 +235,8 @@ func TestLimitsAskForMemory(t *testing.T) {
 	}
 }
 
-// TestNestedNamesAreCounted: a region whose shape holds on to others while more are found holds the memory that they were
-// in, which is asked for beside that of the set.
+// TestNestedNamesAreCounted: a region whose shape holds on to others while more are found holds the memory that they
+// were in, which is asked for beside that of the set.
 func TestNestedNamesAreCounted(t *testing.T) {
 	parts := []Region{{Name: "all", Shape: `"a" + "b" + "c"`}, {Name: "a", Shape: "circle(0, 0, 4000)"},
 		{Name: "b", Shape: "circle(9000, 0, 4000)"}, {Name: "c", Shape: "circle(0, 9000, 4000)"}}

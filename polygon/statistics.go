@@ -158,10 +158,10 @@ type Position struct{ X, Y int }
 // sums are 0, and nothing else has a value. Fields without a value are zero.
 //
 // Integers are exact. Mean, Variance, StdDev, Median, linear percentiles, WeightedCentroid, Skewness, Kurtosis,
-// MeanAbsoluteDeviation, InterquartileRange, KolmogorovSmirnov, Wasserstein and those of the plane are the exact values,
-// correctly rounded to float64; those of the plane of a derived channel are rounded twice. Entropy and ChiSquare are off
-// by less than 2^-49 of themselves, JensenShannon by less than 2^-47. All of it is the same on every backend, with every
-// method and any number of threads.
+// MeanAbsoluteDeviation, InterquartileRange, KolmogorovSmirnov, Wasserstein and those of the plane are the exact
+// values, correctly rounded to float64; those of the plane of a derived channel are rounded twice. Entropy and
+// ChiSquare are off by less than 2^-49 of themselves, JensenShannon by less than 2^-47. All of it is the same on every
+// backend, with every method and any number of threads.
 type ChannelStatistics struct {
 	Channel      Channel
 	Has          Statistics

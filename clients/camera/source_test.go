@@ -85,7 +85,8 @@ func TestFolder(t *testing.T) {
 func TestNoVerdict(t *testing.T) {
 	s := startInspector(t, false)
 	regions := filepath.Join(t.TempDir(), "regions.json")
-	if err := os.WriteFile(regions, []byte(`[{"name": "all", "rings": [[[0, 0], [160, 0], [160, 120]]]}]`), 0o600); err != nil {
+	const all = `[{"name": "all", "rings": [[[0, 0], [160, 0], [160, 120]]]}]`
+	if err := os.WriteFile(regions, []byte(all), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

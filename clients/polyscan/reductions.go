@@ -16,9 +16,9 @@ import (
 type reductionFlags struct {
 	// What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram,
 	// percentiles, median, mode, distinct, centroid, skewness, kurtosis, entropy, mad, iqr, cumulative, distances,
-	// plane; or basic, or all. And covered, which is not among all: pixels weighted by the share of them that a region covers;
-	// with covered_histogram. The default for --json is all up to centroid, and otherwise what the table shows; a
-	// recipe decides for itself.
+	// plane; or basic, or all. And covered, which is not among all: pixels weighted by the share of them that a region
+	// covers; with covered_histogram. The default for --json is all up to centroid, and otherwise what the table shows;
+	// a recipe decides for itself.
 	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
 	// Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99).
 	Percentiles []float64 `placeholder:"P" group:"numbers"`

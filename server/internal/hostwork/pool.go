@@ -20,8 +20,8 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
-// Recovered is to be deferred: it makes an error of a panic, where nobody else would. A mistake in what is done with one
-// client's data must not end the server.
+// Recovered is to be deferred: it makes an error of a panic, where nobody else would. A mistake in what is done with
+// one client's data must not end the server.
 func Recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -308,8 +308,8 @@ func (h *hostile) Write(_ context.Context, addr uint32, data []byte) error {
 }
 
 // Whatever a camera's registers say, and however that changes, an access ends after a bounded number of them, within
-// the camera's memory, and what can be read of a feature can be tried as its value. Inputs are long, so that a search of
-// more than seconds wants -fuzzminimizetime 10x: else it spends its time on making them shorter.
+// the camera's memory, and what can be read of a feature can be tried as its value. Inputs are long, so that a search
+// of more than seconds wants -fuzzminimizetime 10x: else it spends its time on making them shorter.
 func FuzzRegisters(f *testing.F) {
 	own, err := os.ReadFile("../simulator/description.xml")
 	if err != nil {

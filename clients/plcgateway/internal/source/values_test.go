@@ -31,7 +31,8 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s = %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "U7", ".mean", "U7.", "U7.average", "U7.p101", "U7.p", "U7.px", "U7.plane.z", "plane.x"} {
+	for _, text := range []string{"", "U7", ".mean", "U7.", "U7.average", "U7.p101", "U7.p", "U7.px", "U7.plane.z",
+		"plane.x"} {
 		if _, err := ParseValue(text); err == nil || !strings.Contains(err.Error(), "value") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -765,7 +765,8 @@ def _not_asked_for(name: str) -> str:
              **dict.fromkeys(COVERED_BINS, 'statistics=["covered_histogram"]'),
              **dict.fromkeys(("kolmogorov_smirnov", "wasserstein", "jensen_shannon", "chi_square"),
                              'statistics=["distances"]'),
-             **dict.fromkeys(("plane_x", "plane_y", "plane_residual"), 'statistics=["plane"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
+             **dict.fromkeys(("plane_x", "plane_y", "plane_residual"),
+                             'statistics=["plane"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
     if name not in TEXTURES and name not in CORRELATIONS and not name.startswith("covered_"):
         asked += ', or statistics="all"'
     field = "centroid" if name == "centroid" else "channels"
