@@ -270,7 +270,7 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 	bounds := ""
 	switch l.quantity {
 	case quantityCoverage:
-		if !math.IsInf(l.want.lo, -1) && l.op != opNotEqual {
+		if l.leastCoverage() {
 			return ""
 		}
 	case quantityCount:
@@ -415,8 +415,11 @@ func unseen(r *RegionResult, limits []*Limit) string {
 }
 
 // acceptsOutside says that a limit says how much of the region has to lie inside of the frame.
-func acceptsOutside(limits []*Limit) bool {
-	return slices.ContainsFunc(limits, func(l *Limit) bool { return l.quantity == quantityCoverage })
+func acceptsOutside(limits []*Limit) bool { return slices.ContainsFunc(limits, (*Limit).leastCoverage) }
+
+// leastCoverage says that the limit gives the share of the region, 0 or more, that has to be inside at least.
+func (l *Limit) leastCoverage() bool {
+	return l.quantity == quantityCoverage && l.op != opNotEqual && l.want.lo >= 0
 }
 
 // judge is the outcome of a limit of a region whose limits can't pass for a reason, if there is one.

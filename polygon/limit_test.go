@@ -222,6 +222,10 @@ func TestLimits(t *testing.T) {
 			"outside the frame: 99.9 % of the region's pixels"},
 		{"mean > 255", driver.Gray8, rectangle(-10, 0, 15, 1), 30, Gray,
 			"mean 30 is below 255; outside the frame: 66.7 % of the region's pixels"},
+		{"coverage < 1", driver.Gray8, rectangle(-10, 0, 15, 1), 1.0 / 3, NoChannel,
+			"outside the frame: 66.7 % of the region's pixels"},
+		{"coverage != 0.3", driver.Gray8, rectangle(-10, 0, 15, 1), 1.0 / 3, NoChannel,
+			"outside the frame: 66.7 % of the region's pixels"},
 		{"coverage >= 0.3", driver.Gray8, rectangle(-10, 0, 15, 1), 1.0 / 3, NoChannel, ""},
 	} {
 		s := mustSet(t, Region{Rings: []Ring{c.ring}, Limits: []string{c.expr}})
