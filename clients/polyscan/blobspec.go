@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/polyscan/polyscan/clients/regionfile"
+	"github.com/polyscan/polyscan/internal/spelling"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -69,6 +69,8 @@ func blobPart(b *polyscanv1.BlobSpec, words []string) error {
 		b.Contours = true
 	case line == "by area":
 		b.Order = polyscanv1.BlobOrder_BLOB_ORDER_AREA
+	case strings.HasPrefix(line, "min area ") && b.MinArea > 0 || strings.HasPrefix(line, "most ") && b.MaxBlobs > 0:
+		return fmt.Errorf("is said twice")
 	case strings.HasPrefix(line, "min area "):
 		b.MinArea, err = whole("min area ", 1<<29)
 	case strings.HasPrefix(line, "most "):
@@ -104,7 +106,7 @@ func unknownWord(word string) error {
 	for _, m := range morphs {
 		known = append(known, m.name)
 	}
-	if near := regionfile.Nearest(word, known); near != "" && near != word {
+	if near := spelling.Nearest(word, known); near != "" && near != word {
 		return fmt.Errorf("%s is no part of it: did you mean %s?", word, near)
 	}
 	return errors.New(wantBlobs)

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/polyscan/polyscan/internal/spelling"
 )
 
 // regionKeys and recipeKeys are the keys of polyscan's own formats.
@@ -37,7 +39,7 @@ func (b *builder) strange(key string, own []string, where func() string) {
 		seen.more++
 		return
 	}
-	near := Nearest(key, own)
+	near := spelling.Nearest(key, own)
 	if other := otherNames[strings.ToLower(key)]; slices.Contains(own, other) {
 		near = other
 	}
@@ -63,43 +65,4 @@ func (b *builder) warnOfKeys() {
 		}
 		b.warn("%s%s: the key %s is ignored; %s", k.where, more, quote(key), k.hint)
 	}
-}
-
-// Nearest is the key that another one is probably meant to be, or empty: one that differs in capitals alone, in one
-// letter, or in two letters of six.
-func Nearest(key string, known []string) string {
-	if len(key) > 24 {
-		return ""
-	}
-	low := strings.ToLower(key)
-	best, least := "", 3
-	for _, k := range known {
-		if d := distance(low, k); d < least && (d < 2 || len(k) >= 6) {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance counts the insertions, deletions, substitutions and swaps of neighbours that make a of b.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := last[j]
-			if a[i] != b[j] {
-				substitute++
-			}
-			row[j+1] = min(substitute, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

@@ -14,10 +14,9 @@ package regionfile
 //     evenly and centred). Without width and height, or with "100%", the viewBox's own units are pixels and its corner
 //     is at (0, 0). Without a viewBox, user units are pixels. Options.IgnoreViewBox skips all of this.
 //   - Lengths have the unit px or none; others, and percentages, are errors.
-//   - What isn't drawn isn't read: the inside of defs, symbol, clipPath, mask, marker and pattern; display:none;
-//     visibility:hidden.
-//   - Not read, with a warning: use, line, text, and subpaths without area. clip-path and mask don't clip, with a
-//     warning.
+//   - What isn't drawn isn't read: the inside of defs, symbol, clipPath, mask, marker and pattern.
+//   - Not read, with a warning: display:none; visibility:hidden; use, line, text, and subpaths without area. clip-path
+//     and mask don't clip, with a warning.
 //   - Style sheets are not applied; one that could change an outline gets a warning. Properties in a style attribute
 //     that would move or reshape the element (transform, d, x and so on) are errors.
 //
@@ -400,6 +399,7 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 	}
 	if a.property("display") == "none" {
 		s.skip = true
+		r.warn("line %d: %s: skipped with all that is in it, display is none", r.line, a.place())
 	}
 	for _, p := range []string{"clip-path", "mask"} {
 		if v := a.property(p); v != "" && v != "none" && !s.skip {
@@ -595,6 +595,9 @@ func (r *svgReader) shape(t xml.StartElement) *Error {
 		return e
 	}
 	s := r.top()
+	if s.hidden && !s.skip {
+		r.warn("line %d: %s: skipped, visibility is hidden", r.line, a.place())
+	}
 	if s.skip || s.hidden {
 		return nil
 	}
