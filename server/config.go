@@ -167,7 +167,7 @@ type Config struct {
 	// How long parts are kept. 0 means without end.
 	HistoryAge time.Duration `name:"history-age" max:"876000h" group:"History"`
 	// Most bytes on the disk. Three quarters of it may be pictures; the oldest go first. 0 means any number.
-	HistoryBytes int64 `name:"history-bytes" type:"size" group:"History"`
+	HistoryBytes int64 `name:"history-bytes" type:"size" min:"16MiB" group:"History"`
 	// Keep the picture of each so many-th part that did not fail, too. 0 means of none.
 	HistoryGood int `name:"history-good" placeholder:"N" max:"1000000000" group:"History"`
 	// Memory for what waits to be written, and for the pixels of parts under way. What finds no room there is not kept,

@@ -59,11 +59,22 @@ type Flags struct {
 	ShutdownTimeout time.Duration `default:"30s"`
 }
 
-// Validate implements kong.Validatable. It finds the mistakes that don't depend on the machine.
-func (f *Flags) Validate() error {
+// Validate is called by kong. It finds the mistakes that don't depend on the machine.
+func (f *Flags) Validate(ctx *kong.Context) error {
+	if err := checkEnvironment(ctx, os.Environ()); err != nil {
+		return err
+	}
 	var bound *setting.BoundError
 	if errors.As(setting.Check(&f.Config), &bound) {
 		return errors.New(bound.AsFlag())
+	}
+	if f.HistoryDir == "" {
+		for name, given := range map[string]bool{"age": f.HistoryAge != 0, "bytes": f.HistoryBytes != 0,
+			"good": f.HistoryGood != 0} {
+			if given {
+				return fmt.Errorf("--history-%s: it says what --history keeps, and there is none", name)
+			}
+		}
 	}
 	for _, a := range f.Listen {
 		if err := checkAddress(a); err != nil {

@@ -54,17 +54,21 @@ func TestSocketMode(t *testing.T) {
 // What no machine could make right is found before anything is opened.
 func TestValidate(t *testing.T) {
 	for args, want := range map[string]string{
-		"--memory 5":                "--memory = 5: must be at least 1MiB, or 0 for the default",
-		"--memory 1048575":          "--memory = 1048575: must be at least 1MiB",
-		"--threads=-1":              "--threads = -1: must be 0 to 65536",
-		"--scan-drain 2h":           "--scan-drain = 2h0m0s: must be 0s to 1h0m0s",
-		"--stream-idle=-1s":         "--stream-idle = -1s: must be at least 0s",
-		"--max-message 2GiB":        "--max-message = 2GiB: must be 0 to 2147483647",
-		"--max-pixels 999999999999": "--max-pixels = 999999999999: must be 0 to 536870912",
-		"--listen foo":              `--listen: "foo" is not an address: want host:port or unix:/path`,
-		"--listen localhost:x":      `--listen: "localhost:x" is not an address`,
-		"--listen unix://":          "the path is missing",
-		"--http 7466":               `--http: "7466" is not an address`,
+		"--memory 5":                     "--memory = 5: must be at least 1MiB, or 0 for the default",
+		"--memory 1048575":               "--memory = 1048575: must be at least 1MiB",
+		"--threads=-1":                   "--threads = -1: must be 0 to 65536",
+		"--scan-drain 2h":                "--scan-drain = 2h0m0s: must be 0s to 1h0m0s",
+		"--stream-idle=-1s":              "--stream-idle = -1s: must be at least 0s",
+		"--max-message 2GiB":             "--max-message = 2GiB: must be 0 to 2147483647",
+		"--max-pixels 999999999999":      "--max-pixels = 999999999999: must be 0 to 536870912",
+		"--listen foo":                   `--listen: "foo" is not an address: want host:port or unix:/path`,
+		"--listen localhost:x":           `--listen: "localhost:x" is not an address`,
+		"--listen unix://":               "the path is missing",
+		"--history-good 5":               "--history-good: it says what --history keeps, and there is none",
+		"--history-age 5h":               "--history-age: it says what --history keeps, and there is none",
+		"--history-bytes 20GiB":          "--history-bytes: it says what --history keeps, and there is none",
+		"--history h --history-bytes 20": "--history-bytes = 20: must be at least 16MiB, or 0 for the default",
+		"--http 7466":                    `--http: "7466" is not an address`,
 	} {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
@@ -78,6 +82,24 @@ func TestValidate(t *testing.T) {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
+	}
+}
+
+// TestEnvironment: a variable that is almost a setting is refused; those of other programs are not looked at.
+func TestEnvironment(t *testing.T) {
+	for name, want := range map[string]string{
+		"POLYSCAN_TOKEN_FIEL": "environment POLYSCAN_TOKEN_FIEL: there is no such setting; did you mean POLYSCAN_TOKEN_FILE?",
+		"POLYSCAN_MAX_MESAGE": "did you mean POLYSCAN_MAX_MESSAGE?",
+		"POLYSCAN_ADDR":       "", "POLYSCAN_TOKEN": "", "POLYSCAN_PORT_7465_TCP": "", "POLYSCAN_SERVICE_HOST": "",
+		"POLYSCAN_SEED": "", "POLYSCAN_SHARED": "", "POLYSKAN_TOKEN_FILE": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "1")
+			_, _, _, err := parse(t)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }
 
