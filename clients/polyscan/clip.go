@@ -108,7 +108,7 @@ func (c *lowpolyCmd) openClip(e *env) (*clip, error) {
 		}
 		return gifClip(c.Video, data)
 	}
-	names, err := listFrames(c.Video, c.Raw.set())
+	names, err := listFrames(e, c.Video, c.Raw.set())
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ const (
 )
 
 // check looks at the flags alone.
-func (c *solveFlags) check() error {
+func (c *solveFlags) check(read inputs) error {
 	if !(c.Accuracy > 0 && c.Accuracy <= 255) {
 		return usage("--accuracy %v: must be more than 0, and at most 255", c.Accuracy)
 	}
@@ -73,7 +73,7 @@ func (c *solveFlags) check() error {
 	if err := checkKind("--output", c.Output, "", ".png"); err != nil {
 		return err
 	}
-	return checkOutputs(output{"--output", c.Output})
+	return checkOutputs(read, output{"--output", c.Output})
 }
 
 // room makes a server inside the process reserve enough for an image, and take a drawing of any size.
@@ -218,7 +218,7 @@ Examples:
 }
 
 func (c *diffuseCmd) Run(e *env) (err error) {
-	if err := c.check(); err != nil {
+	if err := c.check(inputs{c.Constraints}); err != nil {
 		return err
 	}
 	made, err := c.checkProgress()

@@ -71,7 +71,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if c.Preview == "-" {
 		return usage("--preview -: standard output is for curves")
 	}
-	if err := checkOutputs(output{"--output", c.Output}, output{"--preview", c.Preview}); err != nil {
+	if err := checkOutputs(inputs{c.Picture}, output{"--output", c.Output}, output{"--preview", c.Preview}); err != nil {
 		return err
 	}
 	if err := checkKind("--output", c.Output, "", ".json", ".json.gz"); err != nil {

@@ -88,7 +88,8 @@ Examples:
 }
 
 func (c *backgroundCmd) Run(e *env) (err error) {
-	if err := checkOutputs(output{"--output", c.Output}, output{"--residual", c.Residual}); err != nil {
+	err = checkOutputs(inputs{c.Frame, c.Regions}, output{"--output", c.Output}, output{"--residual", c.Residual})
+	if err != nil {
 		return err
 	}
 	if err := checkKind("--residual", c.Residual, "", ".png"); err != nil {
@@ -150,7 +151,7 @@ type holed struct {
 
 // open reads what the flags say, and connects.
 func (c *holeFlags) open(e *env) (*holed, *connection, error) {
-	if err := c.check(); err != nil {
+	if err := c.check(inputs{c.Frame, c.Regions, c.Mask}); err != nil {
 		return nil, nil, err
 	}
 	regions := c.Regions != "" || len(c.Shape) > 0

@@ -168,7 +168,7 @@ func (c *lowpolyCmd) check() error {
 	if c.Video != "" {
 		c.Output = filepath.Clean(c.Output) // without a slash, behind which there is nothing yet
 	}
-	return checkOutputs(output{"--output", c.Output}, output{"--svg", c.SVG}, output{"--mesh", c.Mesh})
+	return checkOutputs(inputs{c.Image}, output{"--output", c.Output}, output{"--svg", c.SVG}, output{"--mesh", c.Mesh})
 }
 
 // meshWriter is how the mesh is written, by the name of its file.

@@ -51,7 +51,7 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		{[]string{"diffuse", board, "-o", filepath.Join(dir, "f.png")}, nil,
 			"board.png: the picture is opaque: all pixels are given, and there is nothing to diffuse"},
 		{append([]string{"recipe", "put", "r", "-r", misspelt}, recipes...), nil,
-			`misspelt.json: no region has limits, and a key looks like a misspelt "limits": the recipe would give no verdict`},
+			`misspelt.json: a key looks like a misspelt "limits", which nobody would check: correct it`},
 	} {
 		stdout, stderr, code := polyscan(t, append(c.args, c.more...)...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) || stdout != "" ||

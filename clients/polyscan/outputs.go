@@ -27,11 +27,21 @@ func checkKind(flag, name, hint string, kinds ...string) error {
 	return usage("%s %s: want a file name that ends in %s%s", flag, cli.Printable(name), strings.Join(kinds, " or "), hint)
 }
 
-// checkOutputs refuses one file for two flags, and files whose folder isn't there, before anything is computed.
-func checkOutputs(outputs ...output) error {
+// inputs are the files that a command reads; - is standard input, and empty names are none.
+type inputs []string
+
+// checkOutputs refuses a file that is read, one file for two flags, and files whose folder isn't there, before anything
+// is computed.
+func checkOutputs(read inputs, outputs ...output) error {
 	for i, b := range outputs {
 		if b.name == "" {
 			continue
+		}
+		for _, in := range read {
+			if in != "" && in != "-" && b.name != "-" && replaces(b.name, in) {
+				return usage("%s %s would replace %s, which is read: name another file", b.flag, cli.Printable(b.name),
+					cli.Printable(in))
+			}
 		}
 		for _, a := range outputs[:i] {
 			switch {
@@ -51,6 +61,19 @@ func checkOutputs(outputs ...output) error {
 		}
 	}
 	return nil
+}
+
+// replaces reports whether writeFile puts an output in the place of an input. An input may be a link to it.
+func replaces(out, in string) bool {
+	if sameFile(out, in) {
+		return true
+	}
+	x, err := os.Lstat(out)
+	if err != nil || !x.Mode().IsRegular() {
+		return false
+	}
+	y, err := os.Stat(in)
+	return err == nil && os.SameFile(x, y)
 }
 
 // sameFile reports whether writeFile makes the same file of two names: in one folder, however that is called. Links to

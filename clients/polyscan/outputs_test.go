@@ -37,10 +37,40 @@ func TestOutputs(t *testing.T) {
 		if strings.HasPrefix(x.b, "l/") && !linked {
 			continue
 		}
-		err := checkOutputs(output{"--a", x.a}, output{"--none", ""}, output{"--b", x.b})
+		err := checkOutputs(nil, output{"--a", x.a}, output{"--none", ""}, output{"--b", x.b})
 		if (err == nil) != (x.says == "") || err != nil && !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%q, %q: %v, want %q", x.a, x.b, err, x.says)
 		}
+	}
+}
+
+// TestOutputsReplaceNoInput: a file that is read is not written, by whatever name.
+func TestOutputsReplaceNoInput(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("a.png", []byte("a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	linked := os.Symlink("a.png", "l.png") == nil
+	for _, x := range []struct {
+		in, out string
+		refused bool
+	}{
+		{"a.png", "a.png", true}, {"a.png", "./a.png", true}, {"l.png", "a.png", true}, {"a.png", "l.png", false},
+		{"a.png", "b.png", false}, {"-", "-", false}, {"", "a.png", false}, {"a.png", "", false}, {"a.png", "-", false},
+	} {
+		if !linked && (x.in == "l.png" || x.out == "l.png") {
+			continue
+		}
+		err := checkOutputs(inputs{"", x.in}, output{"--output", x.out})
+		if want := "would replace " + x.in + ", which is read"; (err != nil) != x.refused ||
+			err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q from %q: %v", x.out, x.in, err)
+		}
+	}
+	board := frames + "board.png"
+	_, stderr, code := polyscan(t, "reduce", board, "-r", frames+"board.regions.json", "--overlay", board)
+	if code != exitUsage || !strings.Contains(stderr, "which is read") {
+		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
 

@@ -143,9 +143,9 @@ func (c *recipePutCmd) Run(e *env) error {
 	}
 	const noVerdict = "no region has limits: the recipe gives no verdict"
 	switch {
+	case slices.Contains(rs.file.Misspelt, "limits"):
+		return bad(rs.name, misspeltLimits)
 	case rs.hasLimits():
-	case slices.Contains(rs.file.Misspelt, "limits"): // which is no recipe that is only to measure
-		return bad(rs.name, `no region has limits, and a key looks like a misspelt "limits": the recipe would give no verdict`)
 	case c.Strict:
 		return rs.warn(e, noVerdict)
 	}

@@ -84,7 +84,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
-	if err := checkOutputs(outputs...); err != nil {
+	if err := checkOutputs(inputs{c.Frame, c.Regions}, outputs...); err != nil {
 		return err
 	}
 	if c.Frame == "" && c.Resident == "" {

@@ -554,7 +554,12 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	return t, nil
 }
 
-// requireLimits refuses a target without limits, on which --fail-on-reject would wait for ever.
+// misspeltLimits says why regions can't give the verdict that somebody waits for.
+const misspeltLimits = `a key looks like a misspelt "limits", which nobody would check: ` +
+	`correct it (the warning above says where)`
+
+// requireLimits refuses a target with limits that nobody would check, and one without limits, on which
+// --fail-on-reject would wait for ever.
 func (t *target) requireLimits(conn *connection) error {
 	r := t.regions
 	if t.recipe != nil {
@@ -563,6 +568,9 @@ func (t *target) requireLimits(conn *connection) error {
 			return conn.fail(err, "", nil)
 		}
 		r = fromRecipe(stored)
+	}
+	if slices.Contains(r.file.Misspelt, "limits") {
+		return bad(r.name, misspeltLimits)
 	}
 	if !r.hasLimits() {
 		return usage("--fail-on-reject: no region of %s has limits, so that nothing can be rejected", r.name)

@@ -431,10 +431,12 @@ func TestStreamBadFrames(t *testing.T) {
 	}
 	args := []string{"stream", dir, "-r", frames + "conveyor/regions.json"}
 	// Nothing is known of a refused frame: that is no success, with --fail-on-reject or without.
+	skipped := "1 file or folder skipped, such as folder.png: frames end in .png, .jpg, .jpeg, .tif, .tiff, .bmp"
 	refuse := func(want string, args ...string) string {
 		t.Helper()
 		stdout, stderr, code := polyscan(t, args...)
-		if code != exitUsage || stderr != "polyscan: "+want+" refused, of which nothing is known\n" {
+		want = "polyscan: warning: " + dir + ": " + skipped + "\npolyscan: " + want + " refused, of which nothing is known\n"
+		if code != exitUsage || stderr != want {
 			t.Errorf("exit %d: %s", code, stderr)
 		}
 		return stdout
@@ -462,6 +464,7 @@ func TestStreamBadFrames(t *testing.T) {
 		}
 	}
 	regions := write(t, "r.json", `[{"name":"a","rings":[[[0,0],[4,0],[4,3]]]}]`)
+	skipped = "6 files or folders skipped, such as a1.png: frames end in .raw, .bin"
 	got = refuse("1 of 3 frames", "stream", dir, "--raw", "4x3:gray8", "-r", regions)
 	if !strings.HasPrefix(got, "REFUSED 3.raw: 11 bytes, but --raw 4x3:gray8 takes 12\n3 frames in ") ||
 		!strings.Contains(got, "2 no limits, 1 refused") {

@@ -137,7 +137,10 @@ func (c *streamCmd) Run(e *env) (err error) {
 	if err := c.frameFlags.check(); err != nil {
 		return err
 	}
-	names, err := listFrames(c.Dir, c.Raw.set())
+	if err := checkOutputs(nil, output{"--csv", c.CSV}); err != nil {
+		return err
+	}
+	names, err := listFrames(e, c.Dir, c.Raw.set())
 	if err != nil {
 		return err
 	}
@@ -188,8 +191,11 @@ func (c *streamCmd) Run(e *env) (err error) {
 	return s.run(r)
 }
 
-// listFrames finds the frames of a folder, in natural order.
-func listFrames(dir string, raw bool) ([]string, error) {
+// besideFrames are the kinds of files that this program puts or reads beside frames.
+var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".md"}
+
+// listFrames finds the frames of a folder, in natural order, and warns of what else there is.
+func listFrames(e *env, dir string, raw bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, bad(dir, "%v", reason(err))
@@ -198,14 +204,21 @@ func listFrames(dir string, raw bool) ([]string, error) {
 	if raw {
 		kinds = []string{".raw", ".bin"}
 	}
-	var names []string
+	var names, others []string
 	for _, f := range entries {
-		if !f.IsDir() && slices.Contains(kinds, strings.ToLower(filepath.Ext(f.Name()))) {
-			names = append(names, f.Name())
+		switch name := f.Name(); {
+		case !f.IsDir() && slices.Contains(kinds, strings.ToLower(filepath.Ext(name))):
+			names = append(names, name)
+		case !strings.HasPrefix(name, ".") && (f.IsDir() || !slices.Contains(besideFrames, filepath.Ext(name))):
+			others = append(others, name)
 		}
 	}
 	if len(names) == 0 {
 		return nil, bad(dir, "no frames (%s) in this folder", strings.Join(kinds, ", "))
+	}
+	if len(others) > 0 {
+		e.warn("%s: %s skipped, such as %s: frames end in %s", cli.Printable(dir),
+			plural(len(others), "file or folder", "files or folders"), cli.Printable(others[0]), strings.Join(kinds, ", "))
 	}
 	slices.SortFunc(names, natural)
 	return names, nil

@@ -97,13 +97,13 @@ type labelled struct {
 }
 
 // list adds the files that names stand for: themselves, or those in them.
-func list(files []labelled, names []string, label polyscanv1.FrameLabel, raw bool) ([]labelled, error) {
+func list(e *env, files []labelled, names []string, label polyscanv1.FrameLabel, raw bool) ([]labelled, error) {
 	for _, name := range names {
 		if st, err := os.Stat(name); err != nil || !st.IsDir() {
 			files = append(files, labelled{name, label})
 			continue
 		}
-		inside, err := listFrames(name, raw)
+		inside, err := listFrames(e, name, raw)
 		if err != nil {
 			return nil, err
 		}
@@ -155,11 +155,11 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if err := c.sampleFlags.check(&c.serverFlags); err != nil {
 		return err
 	}
-	files, err := list(nil, c.Frames, polyscanv1.FrameLabel_FRAME_LABEL_GOOD, c.Raw.set())
+	files, err := list(e, nil, c.Frames, polyscanv1.FrameLabel_FRAME_LABEL_GOOD, c.Raw.set())
 	if err != nil {
 		return err
 	}
-	if files, err = list(files, c.Bad, polyscanv1.FrameLabel_FRAME_LABEL_BAD, c.Raw.set()); err != nil {
+	if files, err = list(e, files, c.Bad, polyscanv1.FrameLabel_FRAME_LABEL_BAD, c.Raw.set()); err != nil {
 		return err
 	}
 	first := ""

@@ -23,7 +23,7 @@ func belt(t *testing.T) (good, bad string) {
 			t.Fatal(err)
 		}
 	}
-	names, err := listFrames(frames+"conveyor", false)
+	names, err := listFrames(&env{}, frames+"conveyor", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 	if err := checkKind("--output", c.Output, "", ".npy"); err != nil {
 		return err
 	}
-	if err := checkOutputs(output{"--output", c.Output}); err != nil {
+	if err := checkOutputs(inputs{c.Points}, output{"--output", c.Output}); err != nil {
 		return err
 	}
 	points, err := readPoints(e, c.Points)

@@ -62,7 +62,7 @@ func (c *tryCmd) Run(e *env) (err error) {
 		{c.Frames, polyscanv1.FrameLabel_FRAME_LABEL_UNSPECIFIED},
 		{c.Good, polyscanv1.FrameLabel_FRAME_LABEL_GOOD}, {c.Bad, polyscanv1.FrameLabel_FRAME_LABEL_BAD},
 	} {
-		if files, err = list(files, group.names, group.label, c.Raw.set()); err != nil {
+		if files, err = list(e, files, group.names, group.label, c.Raw.set()); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ type watchCmd struct {
 	Name []string `placeholder:"NAME" group:"watch"`
 	// Show only what one of these recipes judges, and changes of them.
 	Recipe []string `placeholder:"NAME" group:"watch"`
-	// Show only these kinds: stream, verdict, scan (gaps and the like), recipe, device.
+	// Show only these kinds: stream, verdict, scan (gaps and the like), recipe, device, call, history.
 	Kind []string `enum:"stream,verdict,scan,recipe,device,call,history" group:"watch"`
 	// Whose numbers come with a verdict, in the JSON: none, failed or all. The table has the names of those that failed.
 	Numbers string `enum:"none,failed,all" default:"failed" group:"watch"`
