@@ -155,7 +155,8 @@ func readPoints(e *env, name string) ([]clients.Point, error) {
 // decodePoints reads a NumPy file of so many bytes. What the header promises is held against them before it is
 // believed.
 func decodePoints(name string, file io.Reader, size int64) ([]clients.Point, error) {
-	r, err := npyHeader(bufio.NewReaderSize(file, 1<<20))
+	in := bufio.NewReaderSize(file, 1<<20)
+	r, err := npyHeader(in)
 	if err != nil {
 		return nil, bad(name, "is no NumPy file that can be read: %v", err)
 	}
@@ -174,6 +175,9 @@ func decodePoints(name string, file io.Reader, size int64) ([]clients.Point, err
 		if err := r.Read(&v); err != nil {
 			return nil, bad(name, "ends before its %d points do", n)
 		}
+	}
+	if _, err := in.ReadByte(); err == nil {
+		return nil, bad(name, "goes on behind the %d points that it promises", n)
 	}
 	points := make([]clients.Point, n)
 	for i := range points {

@@ -152,6 +152,7 @@ func TestTriangulateRefuses(t *testing.T) {
 		npyFile("<i4", false, "(6,)", make([]byte, 24)):   "has the shape [6]",
 		npyFile("<i4", false, "(2, 3)", make([]byte, 24)): "has the shape [2 3]",
 		npyFile("<i4", false, "(99999999999, 2)", nil):    "promises 99999999999 points",
+		npyFile("<i4", false, "(2, 2)", make([]byte, 24)): "goes on behind the 2 points that it promises",
 		npyFile("<i4", false, "(4, 2)", make([]byte, 24)): "ends before its 4 points do",
 		npyFile("<i4", false, "(3, 2)",
 			far): "points.npy: points[2].y = 268435457: must be -268435456 to 268435456",

@@ -63,7 +63,7 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e := c.expect(kindObject); e != nil {
 		return e
 	}
-	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "flags")
+	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "flags", "attributes")
 	if e != nil {
 		return e
 	}
@@ -120,6 +120,13 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	}
 	if r.Limits, e = optional(m, "flags", b.flags); e != nil {
 		return e
+	}
+	// Some programs of LabelMe's format have attributes, too, and limits there would be read by nobody.
+	own, e := optional(m, "attributes", func(c *cursor) ([]string, *Error) {
+		return b.attributes(c, func() string { return "attributes" })
+	})
+	if e != nil || len(own) > 0 {
+		return misplacedLimits().within("attributes")
 	}
 	return b.addGrouped(r, group, groups)
 }

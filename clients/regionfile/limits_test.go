@@ -71,6 +71,7 @@ func TestMisplacedLimits(t *testing.T) {
 		{`{"regions":[{"name":"a","rings":` + triangle + `}],` + limits + `}`, ""},
 		{shape + `,` + limits + `}]}`, `shapes[0] "U7": `},
 		{shape + `}],` + limits + `}`, ""},
+		{shape + `,"attributes":{` + limits + `}}]}`, `shapes[0] "U7": attributes: `},
 		{shape + `}],"flags":{"mean < 3":true}}`, "flags: "},
 		{annotation + `,` + limits + `}]}`, "annotations[0] (id 1): "},
 		{annotation + `}],"images":[{"id":1,` + limits + `}]}`, "images[0]: "},
