@@ -144,7 +144,7 @@ func (c *lowpolyCmd) openSink(e *env, in *clip) (sink, error) {
 	if err := c.outputFolder(); err != nil {
 		return nil, err
 	}
-	return &folderSink{dir: c.Output}, nil
+	return &folderSink{e: e, dir: c.Output}, nil
 }
 
 // outputFolder makes the folder that frames go to, unless it is there.
@@ -167,6 +167,7 @@ func (c *lowpolyCmd) outputFolder() error {
 
 // folderSink writes PNG files.
 type folderSink struct {
+	e   *env
 	dir string
 	n   int
 }
@@ -175,13 +176,29 @@ func (*folderSink) encoding() polyscanv1.Encoding { return polyscanv1.Encoding_E
 
 func (s *folderSink) add(f *polyscanv1.Frame) error {
 	s.n++
-	return writeFile(filepath.Join(s.dir, fmt.Sprintf("frame_%05d.png", s.n)), func(w io.Writer) error {
+	return writeFile(s.file(s.n), func(w io.Writer) error {
 		_, err := w.Write(f.GetData())
 		return err
 	})
 }
 
-func (*folderSink) close(bool) error { return nil }
+func (s *folderSink) file(n int) string {
+	return filepath.Join(s.dir, fmt.Sprintf("frame_%05d.png", n))
+}
+
+// close warns of frames of a longer video, which would be taken for the end of this one.
+func (s *folderSink) close(bool) error {
+	old := 0
+	for ; ; old++ {
+		if _, err := os.Lstat(s.file(s.n + old + 1)); err != nil {
+			break
+		}
+	}
+	if old > 0 {
+		s.e.warn("%s: %s of another run behind those of this one", cli.Printable(s.dir), plural(old, "frame", "frames"))
+	}
+	return nil
+}
 
 // picture is the raw pixels of an answer with 8 bits a channel.
 func picture(f *polyscanv1.Frame) (*image.NRGBA, error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -96,6 +97,9 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 	} else {
 		if s.Secure() {
 			return nil, usage("--tls, --ca, --cert, --key and --server-name need --addr")
+		}
+		if _, err := os.Stat(recipeDir); recipeDir != "" && err != nil { // which the server would make
+			return nil, bad(recipeDir, "%v", reason(err))
 		}
 		c, err = inProcess(server.Config{
 			Device: d.Device, Threads: d.Threads, RecipeDir: recipeDir, MemoryBytes: d.memory, MaxPoints: d.points,

@@ -90,6 +90,11 @@ func TestLowpolyVideo(t *testing.T) {
 			t.Errorf("frame %d: %v", i, err)
 		}
 	}
+	// The end of a longer video stays, and that is said.
+	_, stderr, code := polyscan(t, "lowpoly", "--video", in, "-o", filepath.Join(dir, "gif"), "--points", "200")
+	if code != exitOK || !strings.Contains(stderr, "gif: 1 frame of another run behind those of this one") {
+		t.Errorf("a folder of 4 frames: exit %d: %s", code, stderr)
+	}
 }
 
 func TestLowpolyVideoRefuses(t *testing.T) {

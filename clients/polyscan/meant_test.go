@@ -63,3 +63,18 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		t.Error("diffuse has written a picture")
 	}
 }
+
+// TestReadingMakesNoFolder: a misspelt folder of recipes is an error of those that read it, and is not made.
+func TestReadingMakesNoFolder(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	for _, args := range [][]string{{"recipe", "list"}, {"recipe", "get", "r"},
+		{"reduce", frames + "board.png", "--recipe", "r"}} {
+		_, stderr, code := polyscan(t, append(args, "--recipes", gone)...)
+		if code != exitUsage || !strings.Contains(stderr, gone+": no such file or directory") {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+	}
+	if _, err := os.Stat(gone); err == nil {
+		t.Error("the folder was made")
+	}
+}

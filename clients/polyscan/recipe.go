@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,6 +149,11 @@ func (c *recipePutCmd) Run(e *env) error {
 	case rs.hasLimits():
 	case c.Strict:
 		return rs.warn(e, noVerdict)
+	}
+	if c.Addr == "" && c.Recipes != "" {
+		if err := os.MkdirAll(c.Recipes, 0o777); err != nil {
+			return bad(c.Recipes, "%v", reason(err))
+		}
 	}
 	return c.with(e, func(conn *connection) error {
 		stored, err := conn.PutRecipe(conn.ctx, r, c.Expect)
