@@ -270,7 +270,7 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 	bounds := ""
 	switch l.quantity {
 	case quantityCoverage:
-		if l.leastCoverage() {
+		if l.AllowsOutside() {
 			return ""
 		}
 	case quantityCount:
@@ -415,10 +415,11 @@ func unseen(r *RegionResult, limits []*Limit) string {
 }
 
 // acceptsOutside says that a limit says how much of the region has to lie inside of the frame.
-func acceptsOutside(limits []*Limit) bool { return slices.ContainsFunc(limits, (*Limit).leastCoverage) }
+func acceptsOutside(limits []*Limit) bool { return slices.ContainsFunc(limits, (*Limit).AllowsOutside) }
 
-// leastCoverage says that the limit gives the share of the region, 0 or more, that has to be inside at least.
-func (l *Limit) leastCoverage() bool {
+// AllowsOutside says that a region with the limit may reach outside the frame: the limit gives the share of it, 0 or
+// more, that has to be inside at least. Without one all limits of such a region fail.
+func (l *Limit) AllowsOutside() bool {
 	return l.quantity == quantityCoverage && l.op != opNotEqual && l.want.lo >= 0
 }
 

@@ -362,7 +362,9 @@ func (s *shape) verdict(r *regionNumbers, missing []bool) polyscanv1.Verdict {
 	if missing != nil && slices.Contains(missing[s.y0:s.y1], true) {
 		return polyscanv1.Verdict_VERDICT_FAIL
 	}
-	partly := slices.ContainsFunc(s.limits, func(l limit) bool { return l.quantity == "coverage" })
+	partly := slices.ContainsFunc(s.limits, func(l limit) bool {
+		return l.quantity == "coverage" && !l.not && l.want.lo >= 0 // a least share
+	})
 	if s.pixels() == 0 || s.pixels() < s.inside && !partly {
 		return polyscanv1.Verdict_VERDICT_FAIL
 	}

@@ -189,7 +189,7 @@ func (t *teach) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 func (t *teach) look(m *measurement, i int, r *polygon.RegionResult) error {
 	limits := t.measured.Limits(i)
 	own := len(limits) - len(t.learnt)
-	covers := slices.ContainsFunc(limits[:own], func(l *polygon.Limit) bool { return l.Quantity().String() == "coverage" })
+	covers := slices.ContainsFunc(limits[:own], (*polygon.Limit).AllowsOutside)
 	switch {
 	case r.Count == 0:
 		return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d]", i), fmt.Sprintf("%q", r.Name),
