@@ -69,10 +69,10 @@ func (f *Flags) Validate(ctx *kong.Context) error {
 		return errors.New(bound.AsFlag())
 	}
 	if f.HistoryDir == "" {
-		for name, given := range map[string]bool{"age": f.HistoryAge != 0, "bytes": f.HistoryBytes != 0,
-			"good": f.HistoryGood != 0} {
+		for i, given := range []bool{f.HistoryAge != 0, f.HistoryBytes != 0, f.HistoryGood != 0} {
 			if given {
-				return fmt.Errorf("--history-%s: it says what --history keeps, and there is none", name)
+				return fmt.Errorf("--history-%s: it says what --history keeps, and there is none",
+					[]string{"age", "bytes", "good"}[i])
 			}
 		}
 	}
