@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -76,7 +75,7 @@ func (c *blobsCmd) Run(e *env) (err error) {
 	case c.Find == "" && c.Recipe == "":
 		return usage("--find: say what is foreground, such as '>= 128'")
 	}
-	if err := errors.Join(checkPictureName("--overlay", c.Overlay)); err != nil {
+	if err := checkOutputs(inputs{c.Frame, c.Regions}, output{"--overlay", c.Overlay, pictureKinds}); err != nil {
 		return err
 	}
 	f, err := c.frameFlags.load(e, c.Frame)

@@ -130,11 +130,6 @@ func (c *lowpolyCmd) openSink(e *env, in *clip) (sink, error) {
 		rate = defaultRate
 	}
 	in.rate = rate
-	if from, err := os.Stat(c.Video); err == nil && !from.IsDir() {
-		if to, err := os.Stat(c.Output); err == nil && os.SameFile(from, to) {
-			return nil, usage("--output %s: is the video itself", cli.Printable(c.Output))
-		}
-	}
 	switch kindOfOutput(c.Output) {
 	case toGIF:
 		return &gifSink{name: c.Output, delays: in.delays, loops: in.loops, rate: rate}, nil
@@ -158,9 +153,6 @@ func (c *lowpolyCmd) outputFolder() error {
 	}
 	if !out.IsDir() {
 		return bad(c.Output, "is no folder")
-	}
-	if in, err := os.Stat(c.Video); err == nil && os.SameFile(in, out) {
-		return usage("--output %s: is the folder of the frames", cli.Printable(c.Output))
 	}
 	return nil
 }

@@ -63,6 +63,23 @@ type goldenFlags struct {
 	Golden []string `placeholder:"[NAME=]FILE" sep:"none" predictor:"file" group:"frame"`
 }
 
+// files are what the frames are read from.
+func (o *goldenFlags) files() (out inputs) {
+	for _, text := range o.Golden {
+		_, file := goldenOf(text)
+		out = append(out, file)
+	}
+	return out
+}
+
+// goldenOf reads [NAME=]FILE.
+func goldenOf(text string) (name, file string) {
+	if name, file, named := strings.Cut(text, "="); named {
+		return name, file
+	}
+	return "golden", text
+}
+
 // goldenIdle is how long the server keeps such a frame that nobody uses.
 const goldenIdle = 10 * time.Minute
 
@@ -75,10 +92,7 @@ func (o *goldenFlags) put(e *env, conn *connection, as *frameFlags, in *polyscan
 		}
 	}
 	for _, text := range o.Golden {
-		name, file, named := strings.Cut(text, "=")
-		if !named {
-			name, file = "golden", text
-		}
+		name, file := goldenOf(text)
 		f, err := as.load(e, file)
 		if err != nil {
 			release()

@@ -70,10 +70,7 @@ func (c *solveFlags) check(read inputs) error {
 	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
 	}
-	if err := checkKind("--output", c.Output, "", ".png"); err != nil {
-		return err
-	}
-	return checkOutputs(read, output{"--output", c.Output})
+	return checkOutputs(read, output{"--output", c.Output, ".png"})
 }
 
 // room makes a server inside the process reserve enough for an image, and take a drawing of any size.

@@ -71,13 +71,9 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if c.Preview == "-" {
 		return usage("--preview -: standard output is for curves")
 	}
-	if err := checkOutputs(inputs{c.Picture}, output{"--output", c.Output}, output{"--preview", c.Preview}); err != nil {
-		return err
-	}
-	if err := checkKind("--output", c.Output, "", ".json", ".json.gz"); err != nil {
-		return err
-	}
-	if err := checkKind("--preview", c.Preview, "", ".png"); err != nil {
+	err = checkOutputs(inputs{c.Picture}, output{"--output", c.Output, ".json .json.gz"},
+		output{"--preview", c.Preview, ".png"})
+	if err != nil {
 		return err
 	}
 	for _, x := range []struct {

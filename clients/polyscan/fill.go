@@ -88,11 +88,9 @@ Examples:
 }
 
 func (c *backgroundCmd) Run(e *env) (err error) {
-	err = checkOutputs(inputs{c.Frame, c.Regions}, output{"--output", c.Output}, output{"--residual", c.Residual})
+	err = checkOutputs(inputs{c.Frame, c.Regions, c.Mask}, output{"--output", c.Output, ".png"},
+		output{"--residual", c.Residual, ".png"})
 	if err != nil {
-		return err
-	}
-	if err := checkKind("--residual", c.Residual, "", ".png"); err != nil {
 		return err
 	}
 	f, conn, err := c.open(e)

@@ -517,7 +517,7 @@ func (c *historyExportCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := checkKind("FILE", c.File, "", ".csv", ".parquet"); err != nil {
+	if err := checkOutputs(nil, output{"FILE", c.File, ".csv .parquet"}); err != nil {
 		return err
 	}
 	req := &polyscanv1.ExportPartsRequest{Filter: filter}
@@ -548,7 +548,7 @@ type historyPictureCmd struct {
 }
 
 func (c *historyPictureCmd) Run(e *env) error {
-	if err := checkKind("FILE", c.File, "", ".png", ".svg", ".jpg"); err != nil {
+	if err := checkOutputs(nil, output{"FILE", c.File, ".png .svg .jpg"}); err != nil {
 		return err
 	}
 	req := &polyscanv1.GetEvidenceRequest{Id: c.ID}

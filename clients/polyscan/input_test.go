@@ -166,8 +166,8 @@ func TestBadInput(t *testing.T) {
 		// Output.
 		{"reduce board.png -r ok.json --overlay gone/x.png", 2, "gone/x.png: no such file or directory"},
 		{"reduce board.png -r ok.json --overlay x.gif", 2,
-			"--overlay x.gif: want a file name that ends in .png or .jpg"},
-		{"reduce board.png -r ok.json --plot x", 2, "--plot x: want a file name that ends in .png or .jpg"},
+			"--overlay x.gif: want a file name that ends in .png or .jpg or .jpeg"},
+		{"reduce board.png -r ok.json --plot x", 2, "--plot x: want a file name that ends in .png or .jpg or .jpeg"},
 		{"reduce board.png -r ok.json --overlay x.png --plot ./x.png", 2,
 			"--overlay x.png and --plot ./x.png are one file, which holds one of them"},
 		{"lowpoly board.png -o x.svg --svg x.svg", 2,

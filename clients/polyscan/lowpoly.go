@@ -137,19 +137,13 @@ func (c *lowpolyCmd) check() error {
 	case c.Output == "" && c.SVG == "" && c.Mesh == "":
 		return usage("nothing to write: give --output, --svg or --mesh")
 	}
+	outputs := []output{{"--output", c.Output, ".png"}, {"--svg", c.SVG, ".svg"}, {"--mesh", c.Mesh, ".ply .json"}}
 	if c.Video == "" {
-		hint := ""
 		switch strings.ToLower(filepath.Ext(c.Output)) {
 		case ".svg":
-			hint = "; --svg writes a drawing"
+			outputs[0].kinds += "; --svg writes a drawing"
 		case ".ply", ".json":
-			hint = "; --mesh writes a mesh"
-		}
-		if err := checkKind("--output", c.Output, hint, ".png"); err != nil {
-			return err
-		}
-		if err := checkKind("--svg", c.SVG, "", ".svg"); err != nil {
-			return err
+			outputs[0].kinds += "; --mesh writes a mesh"
 		}
 	} else if ext := filepath.Ext(c.Output); ext != "" && kindOfOutput(c.Output) == toFolder {
 		if st, err := os.Stat(c.Output); err == nil && !st.IsDir() {
@@ -159,16 +153,15 @@ func (c *lowpolyCmd) check() error {
 				"unless it is there", cli.Printable(c.Output), strings.Join(videoKinds, ", "))
 		}
 	}
-	if err := checkKind("--mesh", c.Mesh, "", ".ply", ".json"); err != nil {
+	if c.Video != "" { // without a slash, behind which there is nothing yet
+		c.Output = filepath.Clean(c.Output)
+		outputs = []output{{"--output", c.Output, ""}}
+	}
+	if err := checkOutputs(inputs{c.Image, c.Video}, outputs...); err != nil {
 		return err
 	}
-	if _, err := c.meshWriter(); err != nil {
-		return err
-	}
-	if c.Video != "" {
-		c.Output = filepath.Clean(c.Output) // without a slash, behind which there is nothing yet
-	}
-	return checkOutputs(inputs{c.Image}, output{"--output", c.Output}, output{"--svg", c.SVG}, output{"--mesh", c.Mesh})
+	_, err := c.meshWriter()
+	return err
 }
 
 // meshWriter is how the mesh is written, by the name of its file.

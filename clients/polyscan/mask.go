@@ -59,10 +59,7 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := checkKind("--output", c.Output, "", ".png"); err != nil {
-		return err
-	}
-	if err := checkOutputs(inputs{c.Frame, c.Regions}, output{"--output", c.Output}); err != nil {
+	if err := checkOutputs(inputs{c.Frame, c.Regions}, output{"--output", c.Output, ".png"}); err != nil {
 		return err
 	}
 	t, err := c.target(e, c.Recipe, c.Frame)

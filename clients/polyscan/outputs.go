@@ -5,34 +5,44 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
-// output is a flag and the file that it names; - is standard output, and there may be none.
-type output struct{ flag, name string }
+// output is a flag and the file that it names; - is standard output, and there may be none. Kinds are how names may end
+// there, separated by blanks, with what else to say of another ending behind a semicolon; none are any.
+type output struct{ flag, name, kinds string }
 
-// checkKind refuses a file whose extension isn't one of the kinds that are written there, so that a name never says
-// something else than the file. hint may say which other flag writes what the name says.
-func checkKind(flag, name, hint string, kinds ...string) error {
-	if name == "" || name == "-" {
+// checkKind refuses a file whose ending isn't one of the kinds that are written there, so that a name never says
+// something else than the file.
+func (o *output) checkKind() error {
+	kinds, hint, hinted := strings.Cut(o.kinds, ";")
+	ends := func(kind string) bool {
+		return len(o.name) > len(kind) && strings.EqualFold(o.name[len(o.name)-len(kind):], kind)
+	}
+	all := strings.Fields(kinds)
+	if len(all) == 0 || o.name == "" || o.name == "-" && o.kinds != pictureKinds || slices.ContainsFunc(all, ends) {
 		return nil
 	}
-	for _, kind := range kinds {
-		if len(name) > len(kind) && strings.EqualFold(name[len(name)-len(kind):], kind) {
-			return nil
-		}
+	if hinted {
+		hint = ";" + hint
 	}
-	return usage("%s %s: want a file name that ends in %s%s", flag, cli.Printable(name), strings.Join(kinds, " or "), hint)
+	return usage("%s %s: want a file name that ends in %s%s", o.flag, cli.Printable(o.name), strings.Join(all, " or "), hint)
 }
 
 // inputs are the files that a command reads; - is standard input, and empty names are none.
 type inputs []string
 
-// checkOutputs refuses a file that is read, one file for two flags, and files whose folder isn't there, before anything
-// is computed.
+// checkOutputs refuses a file of another kind, one that is read, one file for two flags, and files whose folder isn't
+// there, before anything is computed.
 func checkOutputs(read inputs, outputs ...output) error {
+	for _, o := range outputs {
+		if err := o.checkKind(); err != nil {
+			return err
+		}
+	}
 	for i, b := range outputs {
 		if b.name == "" {
 			continue
@@ -63,17 +73,19 @@ func checkOutputs(read inputs, outputs ...output) error {
 	return nil
 }
 
-// replaces reports whether writeFile puts an output in the place of an input. An input may be a link to it.
+// replaces reports whether an output is put in the place of an input, which may be a link to it, or into the folder that
+// is read.
 func replaces(out, in string) bool {
 	if sameFile(out, in) {
 		return true
 	}
-	x, err := os.Lstat(out)
-	if err != nil || !x.Mode().IsRegular() {
+	x, errX := os.Stat(out)
+	y, errY := os.Stat(in)
+	if errX != nil || errY != nil || !os.SameFile(x, y) {
 		return false
 	}
-	y, err := os.Stat(in)
-	return err == nil && os.SameFile(x, y)
+	link, err := os.Lstat(out)
+	return x.IsDir() || err == nil && link.Mode().IsRegular()
 }
 
 // sameFile reports whether writeFile makes the same file of two names: in one folder, however that is called. Links to

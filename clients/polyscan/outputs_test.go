@@ -37,7 +37,7 @@ func TestOutputs(t *testing.T) {
 		if strings.HasPrefix(x.b, "l/") && !linked {
 			continue
 		}
-		err := checkOutputs(nil, output{"--a", x.a}, output{"--none", ""}, output{"--b", x.b})
+		err := checkOutputs(nil, output{"--a", x.a, ""}, output{"--none", "", ".png"}, output{"--b", x.b, ""})
 		if (err == nil) != (x.says == "") || err != nil && !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%q, %q: %v, want %q", x.a, x.b, err, x.says)
 		}
@@ -61,16 +61,23 @@ func TestOutputsReplaceNoInput(t *testing.T) {
 		if !linked && (x.in == "l.png" || x.out == "l.png") {
 			continue
 		}
-		err := checkOutputs(inputs{"", x.in}, output{"--output", x.out})
+		err := checkOutputs(inputs{"", x.in}, output{"--output", x.out, ""})
 		if want := "would replace " + x.in + ", which is read"; (err != nil) != x.refused ||
 			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q from %q: %v", x.out, x.in, err)
 		}
 	}
-	board := frames + "board.png"
-	_, stderr, code := polyscan(t, "reduce", board, "-r", frames+"board.regions.json", "--overlay", board)
-	if code != exitUsage || !strings.Contains(stderr, "which is read") {
-		t.Errorf("exit %d: %s", code, stderr)
+	board, zones := frames+"board.png", frames+"board.regions.json"
+	for _, args := range [][]string{
+		{"reduce", board, "-r", zones, "--overlay", board}, {"blobs", board, "--find", ">= 9", "--overlay", board},
+		{"reduce", frames + "metal.png", "-r", zones, "--golden", "g=" + board, "--plot", board},
+		{"background", "gone.png", "--mask", board, "-o", "x.png", "--residual", board},
+		{"teach", frames + "conveyor", "-r", zones, "-o", zones}, {"regions", zones, "-o", zones},
+		{"lowpoly", "--video", frames + "conveyor", "-o", frames + "conveyor"},
+	} {
+		if _, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, "which is read") {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
 	}
 }
 
@@ -144,6 +151,17 @@ func TestKindsOfOutputs(t *testing.T) {
 			}
 			if _, err := os.Stat(file); err == nil {
 				t.Errorf("%q made the file", line)
+			}
+			if file != "x" {
+				continue
+			}
+			// What is there is gone, too, so that the folder is looked at before all else.
+			_, kinds, _ := strings.Cut(strings.TrimSpace(stderr), "ends in ")
+			file, _, _ = strings.Cut(kinds, " ")
+			line[slices.Index(line, "x")] = "nowhere/x" + file
+			_, stderr, code = polyscan(t, line...)
+			if code != exitUsage || stderr != "polyscan: nowhere/x"+file+": no such file or directory\n" {
+				t.Errorf("%q: exit %d, %q", line, code, stderr)
 			}
 		}
 	}

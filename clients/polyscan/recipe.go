@@ -192,7 +192,7 @@ func (c *recipeGetCmd) Run(e *env) error {
 	if err != nil {
 		return usage("%v", err)
 	}
-	if err := checkKind("--output", c.Output, "", ".json"); err != nil {
+	if err := checkOutputs(nil, output{"--output", c.Output, ".json"}); err != nil {
 		return err
 	}
 	return c.with(e, func(conn *connection) error {

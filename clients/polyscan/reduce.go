@@ -78,13 +78,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.OverlaySize < 0 || c.OverlaySize > maxOverlaySize {
 		return usage("--overlay-size %d: must be 1 to %d", c.OverlaySize, maxOverlaySize)
 	}
-	outputs := []output{{"--overlay", c.Overlay}, {"--plot", c.Plot}}
-	for _, out := range outputs {
-		if err := checkPictureName(out.flag, out.name); err != nil {
-			return err
-		}
-	}
-	if err := checkOutputs(inputs{c.Frame, c.Regions}, outputs...); err != nil {
+	err = checkOutputs(append(c.goldenFlags.files(), c.Frame, c.Regions), output{"--overlay", c.Overlay, pictureKinds},
+		output{"--plot", c.Plot, pictureKinds})
+	if err != nil {
 		return err
 	}
 	if c.Frame == "" && c.Resident == "" {
@@ -248,17 +244,8 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 // maxOverlaySize bounds --overlay-size.
 const maxOverlaySize = 16384
 
-// checkPictureName refuses a file that isn't PNG or JPEG by its extension, before anything is computed.
-func checkPictureName(flag, name string) error {
-	if name == "" {
-		return nil
-	}
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".png", ".jpg", ".jpeg":
-		return nil
-	}
-	return usage("%s %s: want a file name that ends in .png or .jpg", flag, name)
-}
+// pictureKinds are what writePicture writes, which is no standard output.
+const pictureKinds = ".png .jpg .jpeg"
 
 // writePicture writes a PNG or JPEG, by the extension.
 func writePicture(name string, img image.Image) error {

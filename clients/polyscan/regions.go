@@ -89,7 +89,7 @@ Examples:
 }
 
 func (c *regionsCmd) Run(e *env) error {
-	if err := checkKind("--output", c.Output, "", ".json"); err != nil {
+	if err := checkOutputs(inputs{c.File}, output{"--output", c.Output, ".json"}); err != nil {
 		return err
 	}
 	o := regionFlags{Regions: c.File, Image: c.Image, Tolerance: c.Tolerance, NoViewBox: c.NoViewBox, Strict: c.Strict,

@@ -146,7 +146,7 @@ func checkResident(names []string, s *serverFlags) error {
 }
 
 func (c *teachCmd) Run(e *env) (err error) {
-	if err := checkKind("--output", c.Output, "", ".json"); err != nil {
+	if err := checkOutputs(inputs{c.Regions}, output{"--output", c.Output, ".json"}); err != nil {
 		return err
 	}
 	if len(c.Frames)+len(c.Resident) == 0 && c.Kept == "" {

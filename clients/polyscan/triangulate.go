@@ -57,10 +57,7 @@ const (
 )
 
 func (c *triangulateCmd) Run(e *env) (err error) {
-	if err := checkKind("--output", c.Output, "", ".npy"); err != nil {
-		return err
-	}
-	if err := checkOutputs(inputs{c.Points}, output{"--output", c.Output}); err != nil {
+	if err := checkOutputs(inputs{c.Points}, output{"--output", c.Output, ".npy"}); err != nil {
 		return err
 	}
 	points, err := readPoints(e, c.Points)
