@@ -9,13 +9,19 @@ import (
 	"image"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
-// pictures are the ends of names of files that are pictures.
-var pictures = map[string]bool{".png": true, ".jpg": true, ".jpeg": true}
+// pictures are the endings of files that are pictures here: PNG and JPEG.
+var pictures = cli.Pictures[:3]
+
+func isPicture(name string) bool {
+	return slices.Contains(pictures, strings.ToLower(filepath.Ext(name)))
+}
 
 // folder is one.
 type folder struct {
@@ -63,7 +69,7 @@ func (f *folder) file(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", err
 		case strings.HasPrefix(name, "."): // of programs that rename what they have written
-		case !pictures[strings.ToLower(filepath.Ext(name))]:
+		case !isPicture(name):
 			f.notify("%s is no picture (.png, .jpg): it is left alone", name)
 			f.mu.Lock()
 			f.st.Malformed++

@@ -12,13 +12,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/polyscan/polyscan/clients/camera/internal/gvcp"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 	"github.com/polyscan/polyscan/clients/camera/internal/simulator"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 type simulateCmd struct {
@@ -67,7 +67,7 @@ type simulateCmd struct {
 	Seed uint64 `default:"1" group:"fault"`
 }
 
-func (c *simulateCmd) config() (cfg simulator.Config, err error) {
+func (c *simulateCmd) config(warn func(text string)) (cfg simulator.Config, err error) {
 	addr, err := netip.ParseAddrPort(c.Listen)
 	if err != nil {
 		var a netip.Addr
@@ -114,7 +114,7 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 		cfg.Draw = drawn{cfg.Width, cfg.Height, c.Spots, cfg.Format}.draw
 		return cfg, nil
 	}
-	b, err := loadBelt(c.Source)
+	b, err := loadBelt(c.Source, warn)
 	if err != nil {
 		return cfg, err
 	}
@@ -138,7 +138,7 @@ func (c *simulateCmd) config() (cfg simulator.Config, err error) {
 }
 
 func (c *simulateCmd) Run(e *env) error {
-	cfg, err := c.config()
+	cfg, err := c.config(func(text string) { fmt.Fprintf(e.stderr, "camera: warning: %s\n", cli.OneLine(text)) })
 	if err != nil {
 		return err
 	}
@@ -253,23 +253,16 @@ type belt struct {
 const maxBelt = 1 << 30
 
 // loadBelt reads a picture, or the pictures of a folder in the order of their names.
-func loadBelt(source string) (*belt, error) {
+func loadBelt(source string, warn func(text string)) (*belt, error) {
 	names := []string{source}
 	if i, err := os.Stat(source); err != nil {
 		return nil, usage("%v", err)
 	} else if i.IsDir() {
-		names = nil
-		entries, err := os.ReadDir(source)
-		if err != nil {
+		if names, err = cli.Frames(source, pictures, warn); err != nil {
 			return nil, usage("%v", err)
 		}
-		for _, e := range entries {
-			if slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(filepath.Ext(e.Name()))) {
-				names = append(names, filepath.Join(source, e.Name()))
-			}
-		}
-		if len(names) == 0 {
-			return nil, usage("%s: no picture is in it", source)
+		for i := range names {
+			names[i] = filepath.Join(source, names[i])
 		}
 	}
 	b := &belt{}

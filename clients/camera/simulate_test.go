@@ -27,7 +27,12 @@ func writePNG(t *testing.T, name string, img image.Image) {
 // Pictures lie behind each other on a belt that begins anew, in a camera's order of bytes.
 func TestBelt(t *testing.T) {
 	dir := t.TempDir()
-	for i, name := range []string{"a.png", "b.png"} {
+	var said []string
+	warn := func(text string) { said = append(said, text) }
+	if err := os.WriteFile(filepath.Join(dir, "c.bmp"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"a.png", "b.PNG"} {
 		m := image.NewGray16(image.Rect(0, 0, 2, 3))
 		for y := range 3 {
 			for x := range 2 {
@@ -36,9 +41,12 @@ func TestBelt(t *testing.T) {
 		}
 		writePNG(t, filepath.Join(dir, name), m)
 	}
-	b, err := loadBelt(dir)
+	b, err := loadBelt(dir, warn)
 	if err != nil || b.format != gvsp.Mono16 || b.width != 2 || b.height != 3 || len(b.lines) != 24 {
 		t.Fatalf("%+v, %v", b, err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "skipped, such as c.bmp: frames end in .png, .jpg, .jpeg") {
+		t.Errorf("%q", said)
 	}
 	got := make([]byte, 16) // four lines: the second block begins in the second picture
 	b.draw(1, got)
@@ -47,14 +55,14 @@ func TestBelt(t *testing.T) {
 		t.Errorf("% x, want % x", got, want)
 	}
 	writePNG(t, filepath.Join(dir, "c.png"), image.NewGray(image.Rect(0, 0, 2, 3)))
-	if _, err := loadBelt(dir); err == nil || !strings.Contains(err.Error(),
+	if _, err := loadBelt(dir, warn); err == nil || !strings.Contains(err.Error(),
 		"c.png: 2 x 3 Mono8: those before it are 2 x 3 Mono16") {
 		t.Errorf("%v", err)
 	}
 	colour := image.NewNRGBA(image.Rect(0, 0, 1, 1))
 	colour.SetNRGBA(0, 0, color.NRGBA{1, 2, 3, 255})
 	writePNG(t, filepath.Join(dir, "d.png"), colour)
-	if b, err := loadBelt(filepath.Join(dir, "d.png")); err != nil || b.format != gvsp.RGB8 || !bytes.Equal(b.lines,
+	if b, err := loadBelt(filepath.Join(dir, "d.png"), warn); err != nil || b.format != gvsp.RGB8 || !bytes.Equal(b.lines,
 		[]byte{1, 2, 3}) {
 		t.Errorf("%+v, %v", b, err)
 	}

@@ -94,7 +94,7 @@ func (s *stream) source() (source, error) {
 		}
 		return &ffmpeg{feed: f, input: name, live: true, args: args}, nil
 	case mode.IsRegular():
-		if pictures[strings.ToLower(filepath.Ext(name))] {
+		if isPicture(name) {
 			return nil, usage("%s: a picture is no stream: name its folder, or see polyscan reduce", name)
 		}
 		return &ffmpeg{feed: f, input: "file:" + name, args: []string{"-protocol_whitelist", "file"}}, nil

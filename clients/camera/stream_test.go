@@ -386,7 +386,7 @@ func TestRefused(t *testing.T) {
 		{[]string{"set", free, "PixelFormat=RGB8"}, exitUsage, "only be read"},
 		{[]string{"features", free, "Nothing"}, exitUsage, "no feature of that name"},
 		{[]string{"simulate", "--listen", "::1"}, exitUsage, "IPv4"},
-		{[]string{"simulate", filepath.Join(t.TempDir())}, exitUsage, "no picture"},
+		{[]string{"simulate", filepath.Join(t.TempDir())}, exitUsage, "no frames (.png"},
 		{[]string{"simulate", "--loss", "NaN"}, exitUsage, "camera: --loss NaN: must be 0 to 1"},
 		{[]string{"simulate", "--reorder", "2"}, exitUsage, "camera: --reorder 2: must be 0 to 1"},
 		{[]string{"simulate", "--duplicate=-1"}, exitUsage, "camera: --duplicate -1: must be 0 to 1"},
@@ -418,7 +418,7 @@ func TestBayer(t *testing.T) {
 		"YUV422_8_UYVY", "BGR8", "RGBa8"} {
 		t.Run(format, func(t *testing.T) {
 			sim := simulateCmd{Source: dir, Format: format, Listen: "127.0.0.1:0", Serial: "B1", Rate: 100}
-			cfg, err := sim.config()
+			cfg, err := sim.config(func(text string) { t.Error(text) })
 			if err != nil {
 				t.Fatal(err)
 			}

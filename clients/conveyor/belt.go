@@ -10,7 +10,6 @@ import (
 	"image/draw"
 	"os"
 	"path/filepath"
-	"slices"
 
 	// What frames may be.
 	_ "image/jpeg"
@@ -20,6 +19,7 @@ import (
 	_ "golang.org/x/image/tiff"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -75,19 +75,15 @@ func (b *belt) copy(dst []byte, runs []stretch) {
 }
 
 // frameBelt plays the frames of a folder one behind the other, in the order of their names.
-func frameBelt(dir string, repeat int) (*belt, error) {
-	entries, err := os.ReadDir(dir)
+func frameBelt(dir string, repeat int, warn func(text string)) (*belt, error) {
+	names, err := cli.Frames(dir, cli.Pictures, warn)
 	if err != nil {
 		return nil, usage("%v", err)
 	}
 	b := &belt{}
 	first := ""
-	for _, e := range entries {
-		if e.IsDir() || !slices.Contains([]string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"},
-			filepath.Ext(e.Name())) {
-			continue
-		}
-		name := filepath.Join(dir, e.Name())
+	for _, name := range names {
+		name = filepath.Join(dir, name)
 		f, err := readFrame(name)
 		if err != nil {
 			return nil, usage("%s: %v", name, err)
@@ -111,9 +107,6 @@ func frameBelt(dir string, repeat int) (*belt, error) {
 			p.pix = append(p.pix, f.GetData()[y*stride:y*stride+row]...)
 		}
 		b.pictures = append(b.pictures, p)
-	}
-	if len(b.pictures) == 0 {
-		return nil, usage("%s: no frames (png, jpg, tif, bmp) in it", dir)
 	}
 	if b.format == clients.Gray16LE {
 		b.bits = 16

@@ -263,7 +263,9 @@ func TestRandom(t *testing.T) {
 }
 
 func TestFrameBelt(t *testing.T) {
-	b, err := frameBelt("../../testdata/conveyor", 2)
+	var said []string
+	warn := func(text string) { said = append(said, text) }
+	b, err := frameBelt("../../testdata/conveyor", 2, warn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,11 +277,11 @@ func TestFrameBelt(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	dir := t.TempDir()
-	if _, err := frameBelt(dir, 1); exitCode(err) != exitUsage {
+	if _, err := frameBelt(dir, 1, warn); exitCode(err) != exitUsage {
 		t.Errorf("an empty folder: %v", err)
 	}
 	for i, size := range []image.Rectangle{image.Rect(0, 0, 8, 4), image.Rect(0, 0, 8, 5)} {
-		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%d.png", i)))
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%d.PNG", i)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,8 +292,18 @@ func TestFrameBelt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := frameBelt(dir, 1); err == nil || !strings.Contains(err.Error(), "1.png: 8x5 ") {
+	if _, err := frameBelt(dir, 1, warn); err == nil || !strings.Contains(err.Error(), "1.PNG: 8x5 ") {
 		t.Errorf("frames of two sizes: %v", err)
+	}
+	if len(said) > 0 {
+		t.Errorf("%q", said)
+	}
+	if err := os.Rename(filepath.Join(dir, "1.PNG"), filepath.Join(dir, "1.PNG2")); err != nil {
+		t.Fatal(err)
+	}
+	b, err = frameBelt(dir, 1, warn)
+	if err != nil || len(b.pictures) != 1 || len(said) != 1 || !strings.Contains(said[0], "skipped, such as 1.PNG2") {
+		t.Errorf("%v, %q", err, said)
 	}
 }
 

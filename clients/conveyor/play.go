@@ -245,7 +245,7 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 	if err := sf.check(); err != nil {
 		return err
 	}
-	b, err := sf.belt()
+	b, err := sf.belt(e.stderr)
 	if err != nil {
 		return err
 	}
@@ -406,12 +406,17 @@ func (f *sceneFlags) synthetic() synthetic {
 	return s
 }
 
+// warn says something that isn't an error.
+func warn(stderr io.Writer, text string) {
+	fmt.Fprintf(stderr, "conveyor: warning: %s\n", cli.OneLine(text))
+}
+
 // belt makes or reads the pictures.
-func (f *sceneFlags) belt() (*belt, error) {
+func (f *sceneFlags) belt(stderr io.Writer) (*belt, error) {
 	if f.Frames == "" {
 		return f.synthetic().belt()
 	}
-	return frameBelt(f.Frames, f.Repeat)
+	return frameBelt(f.Frames, f.Repeat, func(text string) { warn(stderr, text) })
 }
 
 // scene puts together what the cameras look at; recipes come from the server.
@@ -457,7 +462,7 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 			if f.Strict {
 				return nil, usage("%s: %s (--strict)", f.Regions, w)
 			}
-			fmt.Fprintf(stderr, "conveyor: warning: %s\n", cli.OneLine(f.Regions+": "+w))
+			warn(stderr, f.Regions+": "+w)
 		}
 		s.source, s.regions = f.Regions, cli.Regions(file)
 		s.inspection = clients.UseRegions(s.regions...)

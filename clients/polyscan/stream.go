@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math"
 	"os"
@@ -38,7 +40,7 @@ type streamCmd struct {
 	reductionFlags
 	goldenFlags
 	nameFlags
-	// Send the names of files, without their extension, as ids of parts.
+	// Send the names of files, without their extension, as ids of parts; no two may be the same.
 	PartIds bool `group:"server"`
 
 	// Send all frames N times.
@@ -141,6 +143,11 @@ func (c *streamCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	if c.PartIds {
+		if err := cli.CheckPartIDs(names); err != nil {
+			return usage("--part-ids: %v", err)
+		}
+	}
 	t, err := c.target(e, c.Recipe, c.Dir)
 	if err != nil {
 		return err
@@ -188,34 +195,18 @@ func (c *streamCmd) Run(e *env) (err error) {
 	return s.run(r)
 }
 
-// besideFrames are the kinds of files that this program puts or reads beside frames.
-var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".md"}
-
 // listFrames finds the frames of a folder, in natural order, and warns of what else there is.
 func listFrames(e *env, dir string, raw bool) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, bad(dir, "%v", reason(err))
-	}
-	kinds := []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
+	kinds := cli.Pictures
 	if raw {
 		kinds = []string{".raw", ".bin"}
 	}
-	var names, others []string
-	for _, f := range entries {
-		switch name := f.Name(); {
-		case !f.IsDir() && slices.Contains(kinds, strings.ToLower(filepath.Ext(name))):
-			names = append(names, name)
-		case !strings.HasPrefix(name, ".") && (f.IsDir() || !slices.Contains(besideFrames, filepath.Ext(name))):
-			others = append(others, name)
-		}
-	}
-	if len(names) == 0 {
-		return nil, bad(dir, "no frames (%s) in this folder", strings.Join(kinds, ", "))
-	}
-	if len(others) > 0 {
-		e.warn("%s: %s skipped, such as %s: frames end in %s", cli.Printable(dir),
-			plural(len(others), "file or folder", "files or folders"), cli.Printable(others[0]), strings.Join(kinds, ", "))
+	names, err := cli.Frames(dir, kinds, func(text string) { e.warn("%s", text) })
+	switch system := new(fs.PathError); {
+	case errors.As(err, &system):
+		return nil, bad(dir, "%v", reason(err))
+	case err != nil:
+		return nil, usage("%v", err)
 	}
 	slices.SortFunc(names, natural)
 	return names, nil
@@ -388,7 +379,7 @@ func (s *streamRun) frames() iter.Seq2[*polyscanv1.Frame, error] {
 				}
 				m.FrameId = cut(name, 256)
 				if s.cmd.PartIds {
-					m.PartId = strings.TrimSuffix(name, filepath.Ext(name))
+					m.PartId = cli.PartID(name)
 				}
 				if !yield(m, nil) {
 					return

@@ -240,3 +240,21 @@ func TestNoLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestPartIDs: two files of one part are refused before a frame is sent.
+func TestPartIDs(t *testing.T) {
+	dir := t.TempDir()
+	data, err := os.ReadFile(frames + "metal.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.png", "a.PNG"} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, stderr, code := polyscan(t, "stream", dir, "-r", frames+"metal.regions.json", "--part-ids")
+	if code != exitUsage || !strings.Contains(stderr, `--part-ids: a.PNG and a.png are both part "a"`) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

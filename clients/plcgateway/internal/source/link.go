@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -100,20 +100,18 @@ func (l *Link) Add(cfg Config) (*Source, error) {
 	case cfg.Parts != "":
 		s.parts = newParts()
 	case cfg.Folder != "":
-		entries, err := os.ReadDir(cfg.Folder)
+		names, err := cli.Frames(cfg.Folder, cli.Pictures, func(text string) { l.log.Warn(text) })
+		if err == nil {
+			err = cli.CheckPartIDs(names)
+		}
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range entries {
-			if e.Type().IsRegular() && slices.Contains(images, strings.ToLower(filepath.Ext(e.Name()))) {
-				if !station.ValidPartID(stem(e.Name())) {
-					return nil, fmt.Errorf("%s: %q can't be the id of a part", cfg.Folder, stem(e.Name()))
-				}
-				s.files = append(s.files, filepath.Join(cfg.Folder, e.Name()))
+		for _, name := range names {
+			if !station.ValidPartID(cli.PartID(name)) {
+				return nil, fmt.Errorf("%s: %q can't be the id of a part", cfg.Folder, cli.PartID(name))
 			}
-		}
-		if len(s.files) == 0 {
-			return nil, fmt.Errorf("%s: no file in it ends in %s", cfg.Folder, strings.Join(images, ", "))
+			s.files = append(s.files, filepath.Join(cfg.Folder, name))
 		}
 	case cfg.Resident == "":
 		return nil, errors.New("no source: want parts, resident or folder")
@@ -121,8 +119,6 @@ func (l *Link) Add(cfg Config) (*Source, error) {
 	l.sources = append(l.sources, s)
 	return s, nil
 }
-
-var images = []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
 
 // Attach says whose source it is.
 func (s *Source) Attach(st *station.Station) { s.station = st }
@@ -376,7 +372,7 @@ func (s *Source) frame(part string) (*polyscanv1.Frame, string, error) {
 	s.mu.Lock()
 	i := s.next
 	if part != "" {
-		i = slices.IndexFunc(s.files, func(f string) bool { return stem(f) == part })
+		i = slices.IndexFunc(s.files, func(f string) bool { return cli.PartID(f) == part })
 	} else {
 		s.next = (s.next + 1) % len(s.files)
 	}
@@ -388,10 +384,5 @@ func (s *Source) frame(part string) (*polyscanv1.Frame, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return clients.Encoded(data), stem(s.files[i]), nil
-}
-
-func stem(path string) string {
-	name := filepath.Base(path)
-	return strings.TrimSuffix(name, filepath.Ext(name))
+	return clients.Encoded(data), cli.PartID(s.files[i]), nil
 }

@@ -1,0 +1,64 @@
+package cli
+
+// Frames in folders: which files they are, and what else is there.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Pictures are the endings of image files that frames are read from; PNG and JPEG are the first three.
+var Pictures = []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
+
+// besideFrames are the kinds of files that programs put or read beside frames.
+var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".md"}
+
+// Frames finds the files of a folder that end in one of the kinds, in capitals or not, in the order of their names. It
+// hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without.
+func Frames(dir string, kinds []string, warn func(text string)) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names, others []string
+	for _, f := range entries {
+		kind := strings.ToLower(filepath.Ext(f.Name()))
+		switch name := f.Name(); {
+		case !f.IsDir() && slices.Contains(kinds, kind):
+			names = append(names, name)
+		case !strings.HasPrefix(name, ".") && (f.IsDir() || !slices.Contains(besideFrames, kind)):
+			others = append(others, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: no frames (%s) in this folder", dir, strings.Join(kinds, ", "))
+	}
+	if n := len(others); n > 0 {
+		what := "1 file or folder"
+		if n > 1 {
+			what = fmt.Sprintf("%d files or folders", n)
+		}
+		warn(fmt.Sprintf("%s: %s skipped, such as %s: frames end in %s", Printable(dir), what, Printable(others[0]),
+			strings.Join(kinds, ", ")))
+	}
+	return names, nil
+}
+
+// PartID is the name of a frame's file without its ending.
+func PartID(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+
+// CheckPartIDs refuses files of which two would be the same part.
+func CheckPartIDs(files []string) error {
+	of := map[string]string{}
+	for _, f := range files {
+		if first, again := of[PartID(f)]; again {
+			return fmt.Errorf("%s and %s are both part %q: parts are told apart by their ids", Printable(first), Printable(f),
+				PartID(f))
+		}
+		of[PartID(f)] = f
+	}
+	return nil
+}

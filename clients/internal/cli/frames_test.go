@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestFrames: every file of a folder is a frame, said to be skipped, hidden, or of a kind that lies beside frames.
+func TestFrames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.PNG", "a.jpg", "c.Tiff", "d.webp", "e.PNG2", ".f.gif", "g.json", "h.CSV"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "i.png"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	warn := func(text string) { said = append(said, text) }
+	names, err := Frames(dir, Pictures, warn)
+	if want := []string{"a.jpg", "b.PNG", "c.Tiff"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v", names, err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], ": 3 files or folders skipped, such as d.webp: frames end in .png,") {
+		t.Errorf("%q", said)
+	}
+	if _, err := Frames(dir, []string{".raw"}, warn); err == nil || !strings.Contains(err.Error(), "no frames (.raw)") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Frames(filepath.Join(dir, "gone"), Pictures, warn); err == nil {
+		t.Error("a folder that isn't there")
+	}
+}
+
+func TestCheckPartIDs(t *testing.T) {
+	if err := CheckPartIDs([]string{"a.png", "b.png", "a.b.png"}); err != nil {
+		t.Error(err)
+	}
+	err := CheckPartIDs([]string{"a.png", "b.png", "a.jpg"})
+	if err == nil || !strings.Contains(err.Error(), `a.png and a.jpg are both part "a"`) {
+		t.Error(err)
+	}
+}
