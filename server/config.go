@@ -37,11 +37,11 @@ type Config struct {
 	// Driver, when set, is used instead of what Device names.
 	Driver kernels.Driver `kong:"-"`
 	// Which of several GPUs, from 0.
-	Ordinal int `max:"65536" group:"Device"`
+	Ordinal int `max:"65536" group:"Device" without:"device=cpu"`
 	// Threads of the CPU that one operation may use. 0 means all.
 	//
 	// All are GOMAXPROCS.
-	Threads int `max:"65536" group:"Device"`
+	Threads int `max:"65536" group:"Device" without:"device=cuda"`
 	// Memory of the device to reserve, such as 2GiB. Default: 1GiB on the CPU, 80% of what is free on a GPU.
 	MemoryBytes int64 `name:"memory" type:"size" min:"1MiB" group:"Device"`
 	// Interactive jobs that run on the device at the same time. 0 means 4.
@@ -148,11 +148,11 @@ type Config struct {
 	// outside.
 	SharedMemoryListener *net.UnixListener `kong:"-"`
 	// Most memory that programs on this host get over --shm-socket, all together; it is taken when they ask for it.
-	SharedMemoryBytes int64 `name:"shm-memory" type:"size" default:"1GiB" group:"Shared memory"`
+	SharedMemoryBytes int64 `name:"shm-memory" type:"size" default:"1GiB" group:"Shared memory" needs:"shm-socket"`
 	// Numbers of users whose programs may use --shm-socket, beside the server's own user and root, such as 1000,1001.
 	//
 	// The kernel gives the user of each connection to the socket.
-	SharedMemoryUIDs []uint32 `name:"shm-allow-uid" placeholder:"UID" group:"Shared memory"`
+	SharedMemoryUIDs []uint32 `name:"shm-allow-uid" placeholder:"UID" group:"Shared memory" needs:"shm-socket"`
 
 	// Directory that keeps recipes; one server at a time may use it. By default they are lost when the server ends.
 	RecipeDir string `name:"recipes" type:"path" placeholder:"DIR" default:"" group:"Recipes"`
@@ -165,14 +165,14 @@ type Config struct {
 	// default nothing is kept.
 	HistoryDir string `name:"history" type:"path" placeholder:"DIR" default:"" group:"History"`
 	// How long parts are kept. 0 means without end.
-	HistoryAge time.Duration `name:"history-age" max:"876000h" group:"History"`
+	HistoryAge time.Duration `name:"history-age" max:"876000h" group:"History" needs:"history"`
 	// Most bytes on the disk. Three quarters of it may be pictures; the oldest go first. 0 means any number.
-	HistoryBytes int64 `name:"history-bytes" type:"size" min:"16MiB" group:"History"`
+	HistoryBytes int64 `name:"history-bytes" type:"size" min:"16MiB" group:"History" needs:"history"`
 	// Keep the picture of each so many-th part that did not fail, too. 0 means of none.
-	HistoryGood int `name:"history-good" placeholder:"N" max:"1000000000" group:"History"`
+	HistoryGood int `name:"history-good" placeholder:"N" max:"1000000000" group:"History" needs:"history"`
 	// Memory for what waits to be written, and for the pixels of parts under way. What finds no room there is not kept,
 	// and counted.
-	HistoryMemory int64 `name:"history-memory" type:"size" default:"256MiB" min:"1MiB" group:"History"`
+	HistoryMemory int64 `name:"history-memory" type:"size" default:"256MiB" min:"1MiB" group:"History" needs:"history"`
 
 	// TLS is off unless it has a certificate.
 	TLS TLS `embed:"" prefix:"tls-" group:"Security"`
@@ -228,12 +228,13 @@ func (c Config) withDefaults() (Config, error) {
 	orElse(&c.HostBytes, max(1<<30, 4*c.MaxMessageBytes, 2*c.MaxRecipeBytes))
 	orElse(&c.MaxRecipeBytes, c.HostBytes/4)
 	if c.MaxRecipeBytes > c.HostBytes/2 {
-		return c, fmt.Errorf("server: Config.MaxRecipeBytes = %d: must be at most half of HostBytes, %d",
-			c.MaxRecipeBytes, c.HostBytes/2)
+		return c, fmt.Errorf("server: %w", &setting.BoundError{Path: "MaxRecipeBytes", Name: "recipe-memory",
+			Value: setting.FormatSize(c.MaxRecipeBytes), Min: "0",
+			Max: setting.FormatSize(c.HostBytes/2) + ", half of host-memory"})
 	}
 	if c.FrameIdleTimeout > c.MaxFrameIdleTimeout {
-		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v",
-			c.FrameIdleTimeout, c.MaxFrameIdleTimeout)
+		return c, fmt.Errorf("server: %w", &setting.BoundError{Path: "FrameIdleTimeout", Name: "frame-idle",
+			Value: c.FrameIdleTimeout.String(), Min: "0s", Max: c.MaxFrameIdleTimeout.String() + ", max-frame-idle"})
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -47,6 +47,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/recipes"
 	"github.com/polyscan/polyscan/server/internal/residents"
 	"github.com/polyscan/polyscan/server/internal/scan"
+	"github.com/polyscan/polyscan/server/internal/setting"
 	"github.com/polyscan/polyscan/server/internal/sharedmemory"
 	"github.com/polyscan/polyscan/server/internal/teach"
 	"github.com/polyscan/polyscan/server/internal/web"
@@ -217,7 +218,7 @@ func New(cfg Config) (_ *Server, err error) {
 	// have.
 	tooMuch := cfg.MemoryBytes > 0 && d.Name() == "cpu" && errors.Is(err, kernels.ErrOutOfMemory)
 	if tooMuch {
-		err = fmt.Errorf("server: memory = %d: more than this machine gives: %w", cfg.MemoryBytes,
+		err = fmt.Errorf("server: memory = %s: more than this machine gives: %w", setting.FormatSize(cfg.MemoryBytes),
 			kernels.ErrOutOfMemory)
 	}
 	if tooMuch || errors.Is(err, kernels.ErrNoDevice) {

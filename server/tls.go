@@ -20,11 +20,11 @@ type TLS struct {
 	// Certificate of the server, PEM. Read again when it changes, and on SIGHUP; so are the files below.
 	//
 	// Certificates that lead to its authority may follow it. There are both this and KeyFile, or neither.
-	CertFile string `name:"cert" type:"path" placeholder:"FILE" default:""`
+	CertFile string `name:"cert" type:"path" placeholder:"FILE" default:"" needs:"tls-key"`
 	// Key of the certificate, PEM.
-	KeyFile string `name:"key" type:"path" placeholder:"FILE" default:""`
+	KeyFile string `name:"key" type:"path" placeholder:"FILE" default:"" needs:"tls-cert"`
 	// Authorities that must have signed the certificates of clients, PEM.
-	ClientCAFile string `name:"client-ca" type:"path" placeholder:"FILE" default:""`
+	ClientCAFile string `name:"client-ca" type:"path" placeholder:"FILE" default:"" needs:"tls-cert"`
 }
 
 // certificates is the state of the files.

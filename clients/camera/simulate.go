@@ -29,7 +29,7 @@ type simulateCmd struct {
 	// Be a line camera: blocks are runs of lines of an endless belt.
 	Lines bool `group:"picture"`
 	// Pixels of a line, of parts that are drawn.
-	Width int `default:"512" group:"picture"`
+	Width int `default:"512" group:"picture" without:"source"`
 	// Lines of a frame that is drawn, or of a line camera's block (default: 512, 64 with --lines).
 	Height int `placeholder:"N" group:"picture"`
 	// Bytes of padding behind each line.
@@ -42,7 +42,7 @@ type simulateCmd struct {
 	// parts).
 	Format string `placeholder:"FORMAT" group:"picture"`
 	// Every how many parts one has a spot; 0: none.
-	Spots uint64 `default:"5" group:"picture"`
+	Spots uint64 `default:"5" group:"picture" without:"source"`
 
 	// Address to listen at. Only port 3956 is found by others.
 	Listen string `default:"127.0.0.1:3956" placeholder:"ADDR" group:"camera"`

@@ -151,17 +151,14 @@ type serverFlags struct {
 	Transport string `enum:"auto,tcp,unix,shm" default:"auto" group:"server"`
 	cli.Credentials
 	// Device of the server that is started: auto, cpu, or cuda in builds that have it.
-	Device string `enum:"auto,cpu,cuda" default:"auto" group:"server"`
+	Device string `enum:"auto,cpu,cuda" default:"auto" group:"server" without:"addr"`
 	// Threads of the CPU of the server that is started (default: all).
-	Threads int `placeholder:"N" group:"server"`
+	Threads int `placeholder:"N" group:"server" without:"addr|device=cuda"`
 }
 
 // target finds the server, or starts it.
 func (s *serverFlags) target() (*target, error) {
 	if s.Addr == "" {
-		if s.Secure() || s.TokenFile != "" {
-			return nil, usage("--tls, --ca, --cert, --key, --server-name and --token-file need --addr")
-		}
 		if s.Threads < 0 {
 			return nil, usage("--threads %d: must not be negative", s.Threads)
 		}
@@ -169,10 +166,6 @@ func (s *serverFlags) target() (*target, error) {
 			s.Transport = "tcp"
 		}
 		return startServer(s.Transport, s.Device, s.Threads)
-	}
-	if s.Device != "auto" || s.Threads != 0 {
-		return nil, usage("--device and --threads are for the server that is started; the one at --addr %s has its own",
-			s.Addr)
 	}
 	kind := "tcp"
 	if isUnix(s.Addr) {

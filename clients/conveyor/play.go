@@ -32,7 +32,7 @@ type sceneFlags struct {
 	// Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON, SVG or PNG masks. Synthetic parts have their own.
 	Regions string `short:"r" placeholder:"FILE" group:"parts"`
 	// Make an error of what is only a warning about --regions, such as a key that looks misspelt.
-	Strict bool `group:"parts"`
+	Strict bool `group:"parts" needs:"regions"`
 	// Recipe of the server in place of --regions: NAME or NAME@VERSION.
 	Recipe string `placeholder:"NAME" group:"parts"`
 	// Number of times that the frames pass, or of synthetic parts. With 0 they go on until --duration is over.
@@ -41,25 +41,25 @@ type sceneFlags struct {
 	PartLines int `placeholder:"N" group:"parts"`
 	// Lines from the start of a part to that of the next one, with --trigger every. By default parts follow each
 	// other on the belt.
-	Every int `placeholder:"N" group:"parts"`
+	Every int `placeholder:"N" group:"parts" without:"trigger=marked"`
 	// What starts a part: every so many lines (every), or the camera (marked).
 	Trigger string `enum:"every,marked" default:"every" group:"parts"`
 	// Pixels of a line, of synthetic parts.
-	Width int `default:"4096" group:"parts"`
+	Width int `default:"4096" group:"parts" without:"frames"`
 	// Regions of a synthetic part.
-	RegionCount int `default:"50" group:"parts"`
+	RegionCount int `default:"50" group:"parts" without:"frames"`
 	// Lines of bare belt behind a synthetic part. With --trigger marked up to as many more lie before it, at
 	// random.
-	Gap int `placeholder:"N" group:"parts" zero:""`
+	Gap int `placeholder:"N" group:"parts" zero:"" without:"frames"`
 	// Share of synthetic parts with a defect, 0 to 1.
-	Defects float64 `default:"0.05" group:"parts"`
+	Defects float64 `default:"0.05" group:"parts" without:"frames"`
 	// Seed of everything random: parts, gaps and faults.
 	Seed uint64 `default:"1" group:"parts"`
 
 	// Lines of a strip.
 	StripLines int `default:"128" group:"camera"`
 	// Lines a second, of each camera.
-	LineRate float64 `default:"20000" group:"camera"`
+	LineRate float64 `default:"20000" group:"camera" without:"ramp"`
 	// Number of cameras.
 	Cameras int `default:"1" group:"camera"`
 	// Name of the cameras, before their numbers: NAME-0, NAME-1 and so on, as watchers and metrics of the server have it.
@@ -75,18 +75,18 @@ type playFlags struct {
 	// Time to play. With 0 it ends with the frames, or at an interrupt.
 	Duration time.Duration `default:"10s" group:"camera"`
 	// Line rate that changes evenly, in place of --line-rate.
-	Ramp string `placeholder:"FROM:TO:TIME" group:"load"`
+	Ramp string `placeholder:"FROM:TO:TIME" group:"load" without:"find-capacity"`
 	// Size of the groups in which strips are handed over, at the same rate on average.
-	Burst int `placeholder:"N" group:"load"`
+	Burst int `placeholder:"N" group:"load" without:"find-capacity"`
 	// Something that goes wrong with a share of the strips: stall:RATE[:TIME], kill:RATE (the connection is reset),
 	// duplicate:RATE, reorder:RATE or drop:RATE. May be given more than once. Which strips is decided by --seed.
-	Fault []string `placeholder:"KIND:RATE" group:"load"`
+	Fault []string `placeholder:"KIND:RATE" group:"load" without:"find-capacity"`
 	// Write the id of each part to FILE, a line each, when its last line is in the camera's memory: what a light
 	// barrier tells a PLC. A pipe that nobody reads stops the belt.
-	Barrier string `placeholder:"FILE" group:"output"`
+	Barrier string `placeholder:"FILE" group:"output" without:"find-capacity"`
 	// In the second half of the run, keep so many large batch jobs running beside the cameras, and compare
 	// latencies.
-	BatchLoad int `placeholder:"N" group:"load" zero:""`
+	BatchLoad int `placeholder:"N" group:"load" zero:"" without:"find-capacity"`
 	// Find the highest line rate at which nothing is late, instead of playing at one.
 	FindCapacity bool `group:"load"`
 	// Check the numbers and verdicts of every part against an oracle in this process.
@@ -174,12 +174,6 @@ func (c *playCmd) Run(e *env) error {
 	}
 	if c.BatchLoad > 0 && c.Duration == 0 {
 		return usage("--batch-load: it fills the second half of --duration, which is 0")
-	}
-	if c.FindCapacity && (c.Ramp != "" || c.Burst > 1 || len(faults) > 0 || c.BatchLoad > 0) {
-		return usage("--find-capacity: --ramp, --burst, --fault and --batch-load don't go with it")
-	}
-	if c.FindCapacity && c.Barrier != "" {
-		return usage("--find-capacity: --barrier does not go with it")
 	}
 	return c.outputFlags.with(e, &c.sceneFlags, &c.serverFlags, func(ctx context.Context, l *load) (_ *report, err error) {
 		if c.Barrier != "" {
@@ -380,8 +374,6 @@ func (f *sceneFlags) check() error {
 		return usage("--defects %v: must be 0 to 1", f.Defects)
 	case f.Budget <= 0:
 		return usage("--budget %v: must be above 0", f.Budget)
-	case f.Trigger == "marked" && f.Every != 0:
-		return usage("--every: parts are marked")
 	case f.Regions != "" && f.Recipe != "":
 		return usage("--regions and --recipe: give one of them")
 	case f.Frames != "" && f.Regions == "" && f.Recipe == "":

@@ -17,7 +17,7 @@ type soakCmd struct {
 	// Lines a second of each camera to take for the capacity, instead of measuring it.
 	Capacity float64 `placeholder:"RATE" group:"load"`
 	// How long each step of the measurement takes.
-	Step time.Duration `default:"2s" group:"load"`
+	Step time.Duration `default:"2s" group:"load" without:"capacity"`
 	// As for a plain run; these replace the ones of the soak.
 	Fault []string `placeholder:"KIND:RATE" group:"load"`
 	// Lines a second of each camera below which the run is void (default: 90% of what it should be).

@@ -134,14 +134,11 @@ type mapCmd struct {
 	// Configuration whose names of values are shown.
 	Config string `placeholder:"FILE" predictor:"file"`
 	// Station of the configuration; the first by default.
-	Station string `placeholder:"NAME"`
+	Station string `placeholder:"NAME" needs:"config"`
 }
 
 func (c *mapCmd) Run(e *env) error {
 	var values []string
-	if c.Station != "" && c.Config == "" {
-		return usage("--station needs --config")
-	}
 	if c.Config != "" {
 		cfg, err := loadConfig(c.Config)
 		if err != nil {

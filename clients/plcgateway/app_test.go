@@ -181,7 +181,7 @@ func TestMapCommand(t *testing.T) {
 		{[]string{"map", "--format", "csv", "--config", "deploy/plcgateway.yaml", "--station", "line-3"}, exitOK,
 			"input register,40,2,value_1,REAL,U7.mean\n"},
 		{[]string{"map", "--format", "st"}, exitOK, "END_VAR\n"},
-		{[]string{"map", "--station", "x"}, exitUsage, "--station needs --config"},
+		{[]string{"map", "--station", "x"}, exitUsage, "--station has no effect without --config"},
 		{[]string{"map", "--config", "deploy/plcgateway.yaml", "--station", "x"}, exitUsage, "has none of that name"},
 		{[]string{"simulate", "--count", "0"}, exitUsage, "must be above 0"},
 		{[]string{"simulate", "--addr", "127.0.0.1:1"}, exitFail, "127.0.0.1:1"},

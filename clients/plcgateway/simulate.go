@@ -32,7 +32,7 @@ type simulateCmd struct {
 	// Parts to trigger (default: 10, and with --parts - all that are named).
 	Count *int `placeholder:"N"`
 	// Time from one trigger to the next.
-	Every time.Duration `default:"100ms"`
+	Every time.Duration `default:"100ms" without:"parts=-"`
 	// Time between polls.
 	Poll time.Duration `default:"2ms"`
 	// Name the parts PREFIX0, PREFIX1, ...; without it each trigger takes the next part. With - standard input is a

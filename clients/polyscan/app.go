@@ -33,7 +33,7 @@ type app struct {
 	Reduce      reduceCmd      `cmd:"" help:"Measure and judge the regions of one frame."`
 	Blobs       blobsCmd       `cmd:"" help:"List what is connected, and bright or dark, in the regions of one frame."`
 	Stream      streamCmd      `cmd:"" help:"Do the same for all frames of a folder, over one stream."`
-	Mask        maskCmd        `cmd:"" help:"Draw the pixels of regions as an image."`
+	Mask        maskCmd        `cmd:"" help:"Draw the pixels of regions as an image." idle:"limit: it judges nothing"`
 	Regions     regionsCmd     `cmd:"" help:"Print a regions file of any format as polyscan's own."`
 	Frames      framesCmd      `cmd:"" help:"Keep frames on a server's device."`
 	Recipe      recipeCmd      `cmd:"" help:"Keep regions and limits on a server, under a name."`
@@ -42,8 +42,8 @@ type app struct {
 	Lowpoly     lowpolyCmd     `cmd:"" help:"Turn a picture or a video into triangles."`
 	Diffuse     diffuseCmd     `cmd:"" help:"Make a picture of curves, or of some of its pixels."`
 	Extract     extractCmd     `cmd:"" help:"Turn a picture into curves and pixels, for diffuse."`
-	Fill        fillCmd        `cmd:"" help:"Fill holes of a picture from their borders."`
-	Background  backgroundCmd  `cmd:"" help:"Fill regions from their surroundings, and show the difference."`
+	Fill        fillCmd        `cmd:"" help:"Fill holes of a picture from their borders." idle:"limit: it judges nothing"`
+	Background  backgroundCmd  `cmd:"" help:"Fill regions from their surroundings, and show the difference." idle:"limit: it judges nothing"`
 	Triangulate triangulateCmd `cmd:"" help:"Triangulate points, by Delaunay's rule."`
 	Watch       watchCmd       `cmd:"" help:"Show what a server does, live."`
 	History     historyCmd     `cmd:"" help:"Ask a server what parts came to."`

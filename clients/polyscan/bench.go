@@ -35,24 +35,24 @@ type benchCmd struct {
 	Size []string `placeholder:"WxH"`
 	// Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons); by
 	// default both.
-	Regions []string `enum:"outline,small" placeholder:"KIND"`
+	Regions []string `enum:"outline,small" placeholder:"KIND" without:"vertices|solver"`
 	// Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto; by default all but the first
 	// and the last.
-	Method []string `enum:"${mask_methods}" placeholder:"METHOD"`
+	Method []string `enum:"${mask_methods}" placeholder:"METHOD" without:"vertices|solver"`
 	// Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures and diffusion
 	// curves rgb8.
 	Format string `default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
 	// Time low-poly pictures of so many vertices instead: edges, selection of vertices, triangulation and shading.
-	Vertices []int `placeholder:"N"`
+	Vertices []int `placeholder:"N" without:"solver"`
 	// Time diffusion curves instead, by these methods: multigrid, naive, pyramid-cautious, pyramid-greedy,
 	// variable-stencil.
 	Solver []string `enum:"${solvers}" placeholder:"METHOD"`
 	// With --solver, stop after so many cycles, whatever the error.
-	MaxCycles int `default:"100" placeholder:"N"`
+	MaxCycles int `default:"100" placeholder:"N" needs:"solver"`
 	// With --solver, stop naive and the pyramids as diffuse --threshold does, and the others as ever.
-	Threshold string `placeholder:"paper|LEVELS"`
+	Threshold string `placeholder:"paper|LEVELS" needs:"solver"`
 	// With --solver, measure how far off pictures are, by a solution to 0.00025 levels that is computed first.
-	MeasureError bool
+	MeasureError bool `needs:"solver"`
 	// Time for each row, at least.
 	Time time.Duration `default:"300ms" placeholder:"TIME"`
 	// Print one JSON object.
@@ -143,14 +143,6 @@ func (c *benchCmd) Run(e *env) error {
 		return usage("--time %v: must be from 1ms to 1m", c.Time)
 	}
 	switch {
-	case len(c.Vertices) > 0 && len(c.Regions) > 0:
-		return usage("--vertices and --regions: low-poly pictures have no regions; give one of them")
-	case len(c.Vertices) > 0 && len(c.Method) > 0:
-		return usage("--vertices and --method: methods are for regions, and low-poly pictures have none; give one of them")
-	case len(c.Solver) > 0 && (len(c.Vertices) > 0 || len(c.Regions) > 0 || len(c.Method) > 0):
-		return usage("--solver: is for diffusion curves, and --vertices, --regions and --method are not; give one of them")
-	case len(c.Solver) == 0 && (c.Threshold != "" || c.MeasureError):
-		return usage("--threshold and --measure-error: are for diffusion curves; give --solver, too")
 	case c.Threshold != "" && !slices.ContainsFunc(c.Solver, func(s string) bool { return solvers[s].Thresholds() }):
 		return usage("--threshold %s: %s stops by the error that it estimates, and takes no threshold", c.Threshold,
 			strings.Join(c.Solver, " and "))

@@ -25,7 +25,7 @@ type blobsCmd struct {
 	// Regions and limits stored on the server, instead of --regions; VERSION defaults to the latest.
 	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
 	// Folder in which the server inside the process keeps recipes.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions" needs:"recipe" without:"addr"`
 	frameFlags
 	nameFlags
 
@@ -36,7 +36,7 @@ type blobsCmd struct {
 	// Draw blobs and regions over the frame into this PNG or JPEG.
 	Overlay string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Longest side of the frame in the overlay, in pixels; small frames are enlarged by default.
-	OverlaySize int `placeholder:"PX" group:"output"`
+	OverlaySize int `placeholder:"PX" group:"output" needs:"overlay"`
 	// Exit with 1 if the verdict is FAIL; at least one region must have limits.
 	FailOnReject bool `group:"output"`
 

@@ -39,9 +39,9 @@ type serverFlags struct {
 // deviceFlags choose the device of the server inside the process.
 type deviceFlags struct {
 	// Device: auto, cpu, or cuda in builds that have it.
-	Device string `enum:"auto,cpu,cuda" default:"auto" group:"device"`
+	Device string `enum:"auto,cpu,cuda" default:"auto" group:"device" without:"addr"`
 	// Threads of the CPU (default: all).
-	Threads int `placeholder:"N" group:"device"`
+	Threads int `placeholder:"N" group:"device" without:"addr|device=cuda"`
 
 	memory int64 // of the device to reserve at least
 	points int   // the most of a triangulation or a drawing; 0: the default
@@ -85,19 +85,8 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 	var c *connection
 	var err error
 	if s.Addr != "" {
-		if d.Device != "auto" || d.Threads != 0 {
-			return nil, usage("--device and --threads are for the server inside the process; the one at --addr %s has its own",
-				s.Addr)
-		}
-		if recipeDir != "" {
-			return nil, usage("--recipes is for the server inside the process; the one at --addr %s has its own",
-				s.Addr)
-		}
 		c, err = dial(s)
 	} else {
-		if s.Secure() {
-			return nil, usage("--tls, --ca, --cert, --key and --server-name need --addr")
-		}
 		if _, err := os.Stat(recipeDir); recipeDir != "" && err != nil { // which the server would make
 			return nil, bad(recipeDir, "%v", reason(err))
 		}
@@ -181,7 +170,10 @@ func inProcess(cfg server.Config) (*connection, error) {
 		}
 		s, err = server.New(cfg)
 	}
+	var bound interface{ AsFlag() string } // of a setting that a flag has
 	switch {
+	case errors.As(err, &bound):
+		return nil, usage("%s", bound.AsFlag())
 	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, kernels.ErrNoDevice):
 		return nil, noDevice(cfg.Device, err)
 	case err != nil:

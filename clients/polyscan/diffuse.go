@@ -31,20 +31,20 @@ type solveFlags struct {
 	// pyramid-greedy, variable-stencil.
 	Solver string `enum:"${solvers}" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
 	// Largest estimated error at which the solver stops, in levels of 8 bits.
-	Accuracy float64 `default:"0.25" placeholder:"LEVELS" group:"diffusion"`
+	Accuracy float64 `default:"0.25" placeholder:"LEVELS" group:"diffusion" without:"threshold"`
 	// Stop as Warren's library does, whatever the error, which is not known then: when the sum of what a sweep changes
 	// falls by no more than so many levels from one sweep to the next, or than his table 6.1 has for the method, with
 	// "paper". For naive (0.2), pyramid-cautious (1) and pyramid-greedy (50), on the CPU.
 	Threshold string `placeholder:"paper|LEVELS" group:"diffusion"`
 	// With --threshold, measure the error all the same.
-	MeasureError bool `group:"diffusion"`
+	MeasureError bool `group:"diffusion" needs:"threshold"`
 	// Largest number of cycles, whatever the error.
 	MaxCycles int `default:"500" placeholder:"N" group:"diffusion"`
 
 	// The PNG to write; - is standard output.
 	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
 	// Run as batch work, after everything more urgent on the server.
-	Batch bool `group:"server"`
+	Batch bool `group:"server" needs:"addr"`
 	deviceFlags
 	serverFlags
 }
@@ -63,9 +63,6 @@ func (c *solveFlags) check(read inputs) error {
 	}
 	if _, err := thresholdOf(c.Threshold, c.Solver); err != nil {
 		return err
-	}
-	if c.MeasureError && c.Threshold == "" {
-		return usage("--measure-error: must go with --threshold, without which the error is known anyway")
 	}
 	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)

@@ -69,7 +69,7 @@ func TestDiffuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := succeed(t, "diffuse", in, "-o", "-", "--solver", "variable-stencil", "--accuracy", "0.1", "--batch",
+	if again := succeed(t, "diffuse", in, "-o", "-", "--solver", "variable-stencil", "--accuracy", "0.1",
 		"--threads", "1"); again != string(file) {
 		t.Error("to standard output, on one thread, it is another file")
 	}
@@ -369,7 +369,7 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"diffuse", small, "-o", out, "--solver", "naive", "--threshold", "-1"}, exitUsage, "--threshold"},
 		{[]string{"diffuse", small, "-o", out, "--solver", "naive", "--threshold", "warren"}, exitUsage,
 			"--threshold warren: must be a number of levels above 0, or paper"},
-		{[]string{"diffuse", small, "-o", out, "--measure-error"}, exitUsage, "--measure-error: must go with --threshold"},
+		{[]string{"diffuse", small, "-o", out, "--measure-error"}, exitUsage, "--measure-error has no effect without --threshold"},
 		{[]string{"diffuse", small, "-o", out, "--solver", "best"}, exitUsage, "--solver"},
 		{[]string{"diffuse", clear, "-o", out}, 0, "at least one must be given"},
 		{[]string{"diffuse", clear, "-o", out, "--progress", dir}, exitUsage,

@@ -41,14 +41,14 @@ type extractCmd struct {
 	// decibels; 0 adds none.
 	PSNR float64 `name:"psnr" default:"32" placeholder:"DB" group:"diffusion"`
 	// Largest share of the pixels to add, in percent.
-	MaxPixels float64 `default:"5" placeholder:"PERCENT" group:"diffusion"`
+	MaxPixels float64 `default:"5" placeholder:"PERCENT" group:"diffusion" without:"psnr=0"`
 
 	// The file of curves to write, compressed where it ends in .gz; - is standard output.
 	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
 	// Write what the curves make, as a PNG.
 	Preview string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Run as batch work, after everything more urgent on the server.
-	Batch bool `group:"server"`
+	Batch bool `group:"server" needs:"addr"`
 	deviceFlags
 	serverFlags
 }

@@ -16,7 +16,7 @@ type keptFlags struct {
 	// Frames of the history with this name of a camera or station; one that ends in * stands for all that begin so.
 	Kept string `placeholder:"NAME" group:"frame"`
 	// The newest N of them at most.
-	Last int `default:"100" placeholder:"N" group:"frame"`
+	Last int `default:"100" placeholder:"N" group:"frame" needs:"kept"`
 }
 
 // sampleFlags choose frames of parts, and the regions that they are judged by.
@@ -30,7 +30,7 @@ type sampleFlags struct {
 	// Regions and limits stored on the server, instead of --regions.
 	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
 	// Folder in which the server inside the process keeps recipes.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions" needs:"recipe|beside" without:"addr"`
 	frameFlags
 }
 

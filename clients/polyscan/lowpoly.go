@@ -41,7 +41,7 @@ type lowpolyCmd struct {
 	// none. By default it follows from --points.
 	Cell int `placeholder:"N" group:"triangles"`
 	// Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid.
-	Color string `enum:"mean,centroid" default:"mean" group:"triangles"`
+	Color string `enum:"mean,centroid" default:"mean" group:"triangles" needs:"stage=shaded|svg|mesh"`
 	// How to find the triangles: direct, or voronoi, by way of a discrete Voronoi diagram. The triangles are the
 	// same.
 	Route string `enum:"direct,voronoi" default:"direct" group:"triangles"`
@@ -50,25 +50,25 @@ type lowpolyCmd struct {
 
 	// How much the vertices of a video stay where they were, 0 to 63: places of vertices have 1 + N times the
 	// weight in the next frame.
-	Strength int `default:"11" placeholder:"N" group:"triangles"`
+	Strength int `default:"11" placeholder:"N" group:"triangles" needs:"video"`
 	// How far colours in a video may stay from those of the frame alone, in levels of 255, so that they don't
 	// flicker.
-	Hold int `default:"6" placeholder:"N" group:"triangles"`
+	Hold int `default:"6" placeholder:"N" group:"triangles" needs:"video"`
 
 	// The PNG to write; - is standard output. Of a video: a .gif; with ffmpeg a .mp4, .mkv, .webm, .mov or .avi; or
 	// the folder for frame_00001.png and so on.
 	Output string `short:"o" placeholder:"FILE" predictor:"file" group:"output"`
 	// Frames a second of the GIF or video to write, up to 1000. By default the rate of the source, or 25 for a
 	// folder.
-	Rate float64 `placeholder:"N" group:"output"`
+	Rate float64 `placeholder:"N" group:"output" needs:"video"`
 	// Write the triangles as an SVG drawing.
-	SVG string `placeholder:"FILE" predictor:"file" group:"output"`
+	SVG string `placeholder:"FILE" predictor:"file" group:"output" without:"video"`
 	// Write the triangles as a mesh: PLY or JSON, by the name of the file.
-	Mesh string `placeholder:"FILE" predictor:"file" group:"output"`
+	Mesh string `placeholder:"FILE" predictor:"file" group:"output" without:"video"`
 	// No progress bar.
 	Quiet bool `short:"q" group:"output"`
 	// Run as batch work, after everything more urgent on the server.
-	Batch bool `group:"server"`
+	Batch bool `group:"server" needs:"addr"`
 	deviceFlags
 	serverFlags
 }
@@ -126,12 +126,8 @@ func (c *lowpolyCmd) check() error {
 	switch {
 	case (c.Image == "") == (c.Video == ""):
 		return usage("give an image, or a --video")
-	case c.Video != "" && (c.SVG != "" || c.Mesh != ""):
-		return usage("--svg and --mesh are for an image, not for a --video")
 	case c.Video != "" && (c.Output == "" || c.Output == "-"):
 		return usage("--video needs a folder or a file to write to: --output DIR, FILE.gif or FILE.mp4")
-	case c.Rate != 0 && c.Video == "":
-		return usage("--rate is for a --video")
 	case c.Rate != 0 && !(c.Rate >= 0.01 && c.Rate <= 1000): // nor NaN
 		return usage("--rate %v: must be 0.01 to 1000", c.Rate)
 	case c.Output == "" && c.SVG == "" && c.Mesh == "":

@@ -81,7 +81,7 @@ func TestLowpoly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := succeed(t, append(args, "-o", "-", "--threads", "1", "--batch")...); again != string(a) {
+	if again := succeed(t, append(args, "-o", "-", "--threads", "1")...); again != string(a) {
 		t.Error("the same once more is another file")
 	}
 	args[len(args)-1] = "6"

@@ -26,7 +26,7 @@ type maskCmd struct {
 	// Regions stored on the server, instead of --regions.
 	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
 	// Folder in which the server inside the process keeps recipes.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions" needs:"recipe" without:"addr"`
 	// The PNG to write; - is standard output.
 	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
 	// Write 16-bit labels (1 + the region's index; the last region that holds a pixel) instead of 255 in any
@@ -34,7 +34,7 @@ type maskCmd struct {
 	Labels bool `group:"output"`
 	// With --labels, write 8-bit labels with a palette, so that a viewer shows them in colours. There may be at
 	// most 255 regions.
-	Palette bool `group:"output"`
+	Palette bool `group:"output" needs:"labels"`
 	deviceFlags
 	serverFlags
 }
@@ -52,9 +52,6 @@ Examples:
 }
 
 func (c *maskCmd) Run(e *env) (err error) {
-	if c.Palette && !c.Labels {
-		return usage("--palette: it is for --labels")
-	}
 	w, h, err := c.size(e)
 	if err != nil {
 		return err

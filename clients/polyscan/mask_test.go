@@ -214,19 +214,20 @@ func TestShapes(t *testing.T) {
 		t.Errorf("by the recipe: %v, want %v", got, want)
 	}
 	// Without a file, shapes are all there is; what says how a file is read has nothing to say then.
-	alone := append([]string{"--limit", "dot: count == 276"}, "--shape", "dot: circle(470, 344, 9.5)")
+	shape := []string{"--shape", "dot: circle(470, 344, 9.5)"}
+	alone := append([]string{"--limit", "dot: count == 276"}, shape...)
 	if got := counts(append(alone, "--fail-on-reject")...); len(got) != 1 || got["dot"] != want["dot"] {
 		t.Errorf("shapes alone: %v", got)
 	}
 	succeed(t, append([]string{"recipe", "put", "dot", "--recipes", recipes}, alone...)...)
-	succeed(t, append([]string{"mask", "--size", "600x400", "-o", filepath.Join(dir, "m.png")}, alone...)...)
-	succeed(t, append([]string{"fill", frames + "board.png", "-o", filepath.Join(dir, "f.png")}, alone...)...)
+	succeed(t, append([]string{"mask", "--size", "600x400", "-o", filepath.Join(dir, "m.png")}, shape...)...)
+	succeed(t, append([]string{"fill", frames + "board.png", "-o", filepath.Join(dir, "f.png")}, shape...)...)
 	for _, flags := range [][]string{{"--image", "x"}, {"--tolerance", "1"}, {"--ignore-viewbox"},
 		{"--fill", "evenodd"}} {
 		for _, to := range [][]string{alone, {"--recipe", "b", "--recipes", recipes}} {
 			args := append(append([]string{"reduce", frames + "board.png"}, to...), flags...)
 			if _, stderr, code := polyscan(t, args...); code != exitUsage ||
-				!strings.Contains(stderr, flags[0]+": it says how the file of --regions is read, and there is none") {
+				!strings.Contains(stderr, flags[0]+" has no effect without --regions") {
 				t.Errorf("%q: exit %d, %s", args, code, stderr)
 			}
 		}

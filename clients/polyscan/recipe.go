@@ -42,7 +42,7 @@ Examples:
 // recipeFlags say where the recipes are.
 type recipeFlags struct {
 	// Folder in which the server inside the process keeps recipes, without --addr.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"server"`
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"server" without:"addr"`
 	serverFlags
 }
 

@@ -29,7 +29,7 @@ type reduceCmd struct {
 	// Regions and limits stored on the server, instead of --regions; VERSION defaults to the latest.
 	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
 	// Folder in which the server inside the process keeps recipes.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions" needs:"recipe" without:"addr"`
 	frameFlags
 	reductionFlags
 	goldenFlags
@@ -42,7 +42,7 @@ type reduceCmd struct {
 	// Draw the regions over the frame, coloured by verdict, into this PNG or JPEG.
 	Overlay string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Longest side of the frame in the overlay, in pixels; small frames are enlarged by default.
-	OverlaySize int `placeholder:"PX" group:"output"`
+	OverlaySize int `placeholder:"PX" group:"output" needs:"overlay"`
 	// Draw the histograms into this PNG or JPEG, or with --texture how many pairs there are of each two levels, or with
 	// --correlate how far pixels vary together by their distance.
 	Plot string `placeholder:"FILE" predictor:"file" group:"output"`

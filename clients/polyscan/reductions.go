@@ -27,15 +27,15 @@ type reductionFlags struct {
 	// Bins of equal width for histograms instead of one for each value.
 	Bins uint32 `placeholder:"N" group:"numbers"`
 	// Values that --bins covers: from LOWER up to but not including UPPER.
-	Range string `placeholder:"LOWER,UPPER" group:"numbers"`
+	Range string `placeholder:"LOWER,UPPER" group:"numbers" needs:"bins"`
 	// Textures of pairs of pixels, of which the second lies DX columns to the right of the first and DY rows below:
 	// contrast, homogeneity, energy, correlation and entropy. May be repeated; "neighbours" stands for 1,0 1,1 0,1
 	// -1,1.
 	Texture []string `placeholder:"DX,DY" sep:"none" group:"numbers"`
 	// Grey levels of --texture and of limits on textures, 2 to 256 (default 64).
-	TextureLevels uint32 `placeholder:"N" group:"numbers"`
+	TextureLevels uint32 `placeholder:"N" group:"numbers" needs:"texture"`
 	// The counts of pairs, too, for --json.
-	TextureCounts bool `group:"numbers"`
+	TextureCounts bool `group:"numbers" needs:"texture,json"`
 	// What blobs are, for limits on blobs, the table and --json, such as '>= 128, min area 12': see polyscan blobs.
 	Blobs string `placeholder:"SPEC" group:"numbers"`
 	// Pairs of pixels and how much they vary together: autocorrelation(DX,DY), radial(R) for distances up to R,
@@ -146,15 +146,12 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 		r.Percentiles = o.Percentiles
 		add(r, polyscanv1.Statistic_STATISTIC_PERCENTILES)
 	}
-	if o.Bins != 0 || o.Range != "" {
+	if o.Bins != 0 {
 		r.Histogram = &polyscanv1.HistogramSpec{Bins: o.Bins}
 		if o.Range != "" {
 			lower, upper, err := parseRange(o.Range)
-			switch {
-			case err != nil:
+			if err != nil {
 				return nil, usage("--range: %v", err)
-			case o.Bins == 0:
-				return nil, usage("--range %s: say how many --bins it has", o.Range)
 			}
 			r.Histogram.Lower, r.Histogram.Upper = lower, upper
 		}
@@ -166,8 +163,6 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 // textures puts what the flags say of textures into r.
 func (o *reductionFlags) textures(r *polyscanv1.Reductions) error {
 	switch {
-	case len(o.Texture) == 0 && (o.TextureLevels != 0 || o.TextureCounts):
-		return usage("--texture-levels and --texture-counts: say which pairs by --texture")
 	case o.TextureLevels != 0 && (o.TextureLevels < 2 || o.TextureLevels > 256):
 		return usage("--texture-levels %d: must be 2 to 256", o.TextureLevels)
 	case len(o.Texture) == 0:
@@ -179,8 +174,11 @@ func (o *reductionFlags) textures(r *polyscanv1.Reductions) error {
 	}
 	for _, text := range o.Texture {
 		offset, err := parseOffset(text)
-		if err != nil {
+		switch {
+		case err != nil:
 			return usage("--texture: %v", err)
+		case offset.GetDx() == 0 && offset.GetDy() == 0:
+			return usage("--texture %s: a pair is of two pixels, and this is a pixel and itself; want DX,DY, such as 1,0", text)
 		}
 		r.Cooccurrence.Offsets = append(r.Cooccurrence.Offsets, offset)
 	}

@@ -25,24 +25,24 @@ type regionFlags struct {
 	// input.
 	Regions string `short:"r" placeholder:"FILE" predictor:"file" group:"regions"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
-	Fill string `enum:"nonzero,evenodd" default:"nonzero" group:"regions"`
+	Fill string `enum:"nonzero,evenodd" default:"nonzero" group:"regions" needs:"regions"`
 	// Which image of a COCO file: its file name or id.
-	Image string `placeholder:"NAME" group:"regions"`
+	Image string `placeholder:"NAME" group:"regions" needs:"regions"`
 	// Largest distance in pixels between a curve of an SVG or LabelMe file and its polygon.
-	Tolerance float64 `default:"0.0625" placeholder:"PX" group:"regions"`
+	Tolerance float64 `default:"0.0625" placeholder:"PX" group:"regions" needs:"regions"`
 	// Take an SVG's coordinates as pixels, whatever its width, height and viewBox say.
-	NoViewBox bool `group:"regions" name:"ignore-viewbox"`
+	NoViewBox bool `group:"regions" name:"ignore-viewbox" needs:"regions"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
-	Strict bool `group:"regions"`
+	Strict bool `group:"regions" needs:"regions|shape"`
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT" group:"regions"`
 	// Add a region that is made of others, or of circles and rectangles: 'rim: band of "U7" inwards 4 px'.
 	Shape []string `sep:"none" placeholder:"NAME: SHAPE" group:"regions"`
 	// Millimetres per pixel, along x and y, and the place in pixels that is (0, 0): 0.05, or 0.05,0.04@12,40.
-	Scale string `placeholder:"X[,Y][@LEFT,TOP]" group:"regions"`
+	Scale string `placeholder:"X[,Y][@LEFT,TOP]" group:"regions" needs:"regions|shape|recipe|find"`
 	// How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same
 	// numbers.
-	Method string `enum:"${mask_methods}" default:"auto" placeholder:"METHOD" group:"regions"`
+	Method string `enum:"${mask_methods}" default:"auto" placeholder:"METHOD" group:"regions" needs:"regions|shape|recipe|find"`
 }
 
 // regionsCmd is polyscan regions: a regions file of any format as polyscan's own. Programs in other languages read
@@ -174,26 +174,10 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 	return o.complete(e, name, file)
 }
 
-// checkFile refuses flags that say how a regions file is read where there is none: whoever gives them misses something.
+// checkFile refuses a tolerance that stands for the default elsewhere.
 func (o *regionFlags) checkFile() error {
 	if o.Tolerance == 0 { // which would be the default
 		return usage("--tolerance 0: must be from %v to %v px", regionfile.MinTolerance, regionfile.MaxTolerance)
-	}
-	if o.Regions != "" {
-		return nil
-	}
-	for _, f := range []struct {
-		name  string
-		given bool
-	}{
-		{"--image", o.Image != ""},
-		{"--tolerance", o.Tolerance != regionfile.DefaultTolerance},
-		{"--ignore-viewbox", o.NoViewBox},
-		{"--fill", o.Fill == "evenodd"},
-	} {
-		if f.given {
-			return usage("%s: it says how the file of --regions is read, and there is none", f.name)
-		}
 	}
 	return nil
 }

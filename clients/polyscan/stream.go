@@ -35,7 +35,7 @@ type streamCmd struct {
 	// Regions and limits stored on the server, instead of --regions.
 	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
 	// Folder in which the server inside the process keeps recipes.
-	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions" needs:"recipe" without:"addr"`
 	frameFlags
 	reductionFlags
 	goldenFlags

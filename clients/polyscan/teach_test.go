@@ -127,7 +127,7 @@ func TestTeachUsage(t *testing.T) {
 		"frames are kept by a server":            {"teach", "--frame", "x", "-r", regions},
 		"too few":                                {"teach", good + "/frame_000.png", "-r", regions},
 		"a server keeps the history":             {"try", "--kept", "x", "-r", regions},
-		"--last 0: must be":                      {"try", good, "--last", "0", "-r", regions},
+		"--last 0: must be":                      {"try", "--kept", "x", "--addr", "h:1", "--last", "0", "-r", regions},
 		"no such file":                           {"teach", good + "/frame_0.png", "-r", regions},
 		"recipes are on a server":                {"try", good, "-r", regions, "--beside", "x"},
 		`no region of ` + regions + ` is called`: {"regions", regions, "--limit", "wash: mean < 3"},

@@ -28,7 +28,7 @@ type triangulateCmd struct {
 	// are the same.
 	Route string `enum:"direct,voronoi" default:"direct"`
 	// Run as batch work, after everything more urgent on the server.
-	Batch bool `group:"server"`
+	Batch bool `group:"server" needs:"addr"`
 	deviceFlags
 	serverFlags
 }

@@ -112,7 +112,7 @@ func TestTriangulate(t *testing.T) {
 		"voronoi"); !strings.Contains(out, "By way of a Voronoi diagram: ") {
 		t.Errorf("output %q", out)
 	}
-	got := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-", "--batch")))
+	got := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-")))
 	if len(got) != 1 || got[0] != (driver.Triangle{A: 0, B: 1, C: 2}) {
 		t.Errorf("on standard output: %v", got)
 	}

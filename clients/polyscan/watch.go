@@ -35,7 +35,7 @@ type watchCmd struct {
 	// Show only these kinds: stream, verdict, scan (gaps and the like), recipe, device, call, history.
 	Kind []string `enum:"stream,verdict,scan,recipe,device,call,history" group:"watch"`
 	// Whose numbers come with a verdict, in the JSON: none, failed or all. The table has the names of those that failed.
-	Numbers string `enum:"none,failed,all" default:"failed" group:"watch"`
+	Numbers string `enum:"none,failed,all" default:"failed" group:"watch" needs:"json"`
 	// Verdicts a second at most; those that are FAIL, late, incomplete or an error always come. 0 means all.
 	Rate float64 `placeholder:"N" group:"watch" zero:""`
 	// After this long without an event the server says that it is there; three times that without a word and it counts as
@@ -44,7 +44,7 @@ type watchCmd struct {
 	// Write small pictures into this folder, as NAME-NUMBER.jpg.
 	Previews string `placeholder:"DIR" predictor:"dir" group:"output"`
 	// Pictures a second at most, with --previews.
-	PreviewRate float64 `default:"1" placeholder:"N" group:"output"`
+	PreviewRate float64 `default:"1" placeholder:"N" group:"output" needs:"previews"`
 	// Print each message of the server as a JSON object on a line, as the schemas have it, heartbeats included.
 	JSON bool `group:"output" name:"json"`
 	// End after so many verdicts. 0 means never.
@@ -100,8 +100,6 @@ func (c *watchCmd) Run(e *env) (err error) {
 		return usage("--addr: say which server to watch")
 	case c.Count < 0:
 		return usage("--count %d: must not be negative", c.Count)
-	case c.Previews == "" && c.PreviewRate != 1:
-		return usage("--preview-rate needs --previews DIR")
 	case c.Previews != "" && !(c.PreviewRate > 0 && c.PreviewRate <= 60):
 		return usage("--preview-rate %v: must be above 0, and 60 at most", c.PreviewRate)
 	case c.Count > 0 && len(c.Kind) > 0 && !slices.Contains(c.Kind, "verdict"):

@@ -90,6 +90,7 @@ func Run(
 	if err != nil {
 		panic(err) // the grammar itself is wrong: every run would fail, tests first
 	}
+	hideIdle(parser.Model.Node)
 	if prepare != nil {
 		prepare(parser)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server"
 	"github.com/polyscan/polyscan/server/internal/setting"
 )
@@ -68,13 +69,18 @@ func (f *Flags) Validate(ctx *kong.Context) error {
 	if errors.As(setting.Check(&f.Config), &bound) {
 		return errors.New(bound.AsFlag())
 	}
-	if f.HistoryDir == "" {
-		for i, given := range []bool{f.HistoryAge != 0, f.HistoryBytes != 0, f.HistoryGood != 0} {
-			if given {
-				return fmt.Errorf("--history-%s: it says what --history keeps, and there is none",
-					[]string{"age", "bytes", "good"}[i])
-			}
-		}
+	// A file that --print-config wrote gives every setting; one that is the default asks for nothing.
+	if err := command.Idle(ctx, func(f *kong.Flag) bool {
+		standard := reflect.New(f.Target.Type()).Elem()
+		return !reflect.DeepEqual(f.Target.Interface(), standard.Interface()) && fmt.Sprint(shown(f)) != f.Default
+	}); err != nil {
+		return err
+	}
+	switch {
+	case f.ShutdownTimeout < 0:
+		return fmt.Errorf("--shutdown-timeout %v: must not be negative", f.ShutdownTimeout)
+	case len(f.Listen) == 0 && f.HTTP == "":
+		return errors.New("--listen and --http are empty: nobody could reach the server")
 	}
 	for _, a := range f.Listen {
 		if err := checkAddress(a); err != nil {

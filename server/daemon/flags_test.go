@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -18,7 +20,7 @@ func TestUserIDs(t *testing.T) {
 	for text, want := range map[string][]uint32{
 		"": nil, "0": {0}, "1000": {1000}, "1000,1001": {1000, 1001}, "4294967295": {1<<32 - 1},
 	} {
-		f, printed, _, err := parse(t, "--shm-allow-uid="+text, "--print-config")
+		f, printed, _, err := parse(t, "--shm-socket=s", "--shm-allow-uid="+text, "--print-config")
 		if err != nil || !slices.Equal(f.SharedMemoryUIDs, want) {
 			t.Errorf("%q = %v, %v, want %v", text, f.SharedMemoryUIDs, err, want)
 		}
@@ -51,6 +53,24 @@ func TestSocketMode(t *testing.T) {
 	}
 }
 
+// What a server says of settings that don't go together has the names of flags, and sizes as people write them.
+func TestWordsOfServer(t *testing.T) {
+	for args, want := range map[string]string{
+		"--frame-idle 48h":                        "--frame-idle = 48h0m0s: must be 0s to 24h0m0s, max-frame-idle",
+		"--recipe-memory 9GiB --host-memory 4GiB": "--recipe-memory = 9GiB: must be 0 to 2GiB, half of host-memory",
+		"--memory 900000GiB":                      "memory = 900000GiB: more than this machine gives: out of device memory",
+	} {
+		f, _, _, err := parse(t, strings.Fields(args+" --listen 127.0.0.1:0")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Run(t.Context(), "polyscand", &f, io.Discard, io.Discard, nil)
+		if !errors.Is(err, server.ErrConfig) || err.Error() != want {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
 // What no machine could make right is found before anything is opened.
 func TestValidate(t *testing.T) {
 	for args, want := range map[string]string{
@@ -64,11 +84,21 @@ func TestValidate(t *testing.T) {
 		"--listen foo":                   `--listen: "foo" is not an address: want host:port or unix:/path`,
 		"--listen localhost:x":           `--listen: "localhost:x" is not an address`,
 		"--listen unix://":               "the path is missing",
-		"--history-good 5":               "--history-good: it says what --history keeps, and there is none",
-		"--history-age 5h":               "--history-age: it says what --history keeps, and there is none",
-		"--history-bytes 20GiB":          "--history-bytes: it says what --history keeps, and there is none",
+		"--history-good 5":               "--history-good has no effect without --history",
+		"--history-age 5h":               "--history-age has no effect without --history",
+		"--history-bytes 20GiB":          "--history-bytes has no effect without --history",
 		"--history h --history-bytes 20": "--history-bytes = 20: must be at least 16MiB, or 0 for the default",
 		"--http 7466":                    `--http: "7466" is not an address`,
+		"--history-memory 1GiB":          "--history-memory has no effect without --history",
+		"--shm-memory 2GiB":              "--shm-memory has no effect without --shm-socket",
+		"--shm-allow-uid 5":              "--shm-allow-uid has no effect without --shm-socket",
+		"--tls-cert c":                   "--tls-cert has no effect without --tls-key",
+		"--tls-key k":                    "--tls-key has no effect without --tls-cert",
+		"--tls-client-ca c":              "--tls-client-ca has no effect without --tls-cert",
+		"--ordinal 1 --device cpu":       "--ordinal has no effect with --device cpu",
+		"--threads 1 --device cuda":      "--threads has no effect with --device cuda",
+		"--shutdown-timeout=-5s":         "--shutdown-timeout -5s: must not be negative",
+		"--listen=":                      "--listen and --http are empty: nobody could reach the server",
 	} {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
@@ -78,7 +108,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s --print-config: exit code %d, %v", args, exit, err)
 		}
 	}
-	for _, args := range []string{"--memory 1MiB", "--memory 0", "--listen [::1]:0", "--max-points 268435456"} {
+	for _, args := range []string{"--memory 1MiB", "--memory 0", "--listen [::1]:0", "--history-memory 256MiB", "--max-points 268435456"} {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}

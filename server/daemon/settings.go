@@ -238,7 +238,14 @@ func WantsJSON(args []string) bool {
 
 // sentence is an error without the names of packages and of calls of the system.
 func sentence(err error) string {
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "server: "), "kernels: ")
+	var bound interface{ AsFlag() string }
+	if errors.As(err, &bound) {
+		return bound.AsFlag()
+	}
+	text := command.Words(err)
+	for _, prefix := range []string{"server: ", "kernels: ", "drivers: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
 	var file *fs.PathError
 	if errors.As(err, &file) {
 		text = strings.Replace(text, file.Error(), fmt.Sprintf("%s: %v", file.Path, file.Err), 1)

@@ -129,7 +129,7 @@ func TestConfigByEnvironment(t *testing.T) {
 func TestPrintedSettingsAreAFile(t *testing.T) {
 	args := []string{"--listen", ":1", "--listen", `unix:/x\, y`, "--memory", "1.5GiB", "--host-memory", "1000001",
 		"--no-channelz",
-		"--shutdown-timeout", "90s", "--recipes", "/a: #b", "--http", ":2", "--shm-allow-uid", "7,8"}
+		"--shutdown-timeout", "90s", "--recipes", "/a: #b", "--http", ":2", "--shm-socket", "/s", "--shm-allow-uid", "7,8"}
 	want, printed, _, err := parse(t, append(args, "--print-config")...)
 	if err != nil {
 		t.Fatal(err)

@@ -15,17 +15,17 @@ var Sources embed.FS
 // Credentials are the flags that say how a connection is secured, and what it shows to the server.
 type Credentials struct {
 	// Encrypt the connection, and check the server's certificate against those of the system.
-	TLS bool `group:"server"`
+	TLS bool `group:"server" needs:"addr"`
 	// Encrypt the connection, and check the server's certificate against those in FILE (PEM).
-	CA string `placeholder:"FILE" predictor:"file" group:"server"`
+	CA string `placeholder:"FILE" predictor:"file" group:"server" needs:"addr"`
 	// Certificate to show to the server (PEM), with --key.
-	Cert string `placeholder:"FILE" predictor:"file" group:"server"`
+	Cert string `placeholder:"FILE" predictor:"file" group:"server" needs:"addr,key"`
 	// Key of --cert (PEM).
-	Key string `placeholder:"FILE" predictor:"file" group:"server"`
+	Key string `placeholder:"FILE" predictor:"file" group:"server" needs:"addr,cert"`
 	// Name in the server's certificate, if it isn't the host of --addr.
-	ServerName string `placeholder:"NAME" group:"server"`
+	ServerName string `placeholder:"NAME" group:"server" needs:"addr"`
 	// File with the bearer token that the server asks for.
-	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" predictor:"file" group:"server"`
+	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" predictor:"file" group:"server" needs:"addr"`
 }
 
 // Secure reports whether any flag of TLS is given.
