@@ -206,7 +206,7 @@ func TestBadInput(t *testing.T) {
 		// Recipes.
 		{"recipe list", 2, "recipes are on a server: say --addr ADDR, or --recipes DIR for a folder of this machine"},
 		{"recipe put -r ok.json --recipes r", 2, "the name of the recipe is missing, and ok.json holds none"},
-		{"recipe put -r red.json --recipes r", 2, `red.json: reductions: "meen" is none of the statistics`},
+		{"recipe put -r red.json --recipes r", 2, `red.json: reductions[0]: "meen" is none of the statistics: did you mean "mean"?`},
 		{"recipe put no/slash -r ok.json --recipes r", 2, `NAME "no/slash": must be 1 to 128 letters, digits, ~`},
 		{"recipe put a -r lim.json --recipes r", 2,
 			`lim.json: regions[0] "a": limits[0] = "mean in [5, 3]": column 9: the interval from 5 to 3 holds no number`},

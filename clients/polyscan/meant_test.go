@@ -11,6 +11,10 @@ import (
 // anything is computed, one for the whole call, in the words of the command line.
 func TestSaysWhatIsMissing(t *testing.T) {
 	misspelt := write(t, "misspelt.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["max < 9"]}]`)
+	with := func(more, ofRegion string) []string {
+		return []string{"-r", write(t, "keys.json", `{"name":"r","regions":[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],`+
+			`"limits":["max < 9"]`+ofRegion+`}]`+more+`}`)}
+	}
 	board, metal, belt, dir := frames+"board.png", frames+"metal.png", frames+"conveyor", t.TempDir()
 	inBoard, inMetal := []string{"-r", frames + "board.regions.json"}, []string{"-r", frames + "metal.regions.json"}
 	inBelt := []string{"-r", belt + "/regions.json"}
@@ -51,7 +55,19 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		{[]string{"diffuse", board, "-o", filepath.Join(dir, "f.png")}, nil,
 			"board.png: the picture is opaque: all pixels are given, and there is nothing to diffuse"},
 		{append([]string{"recipe", "put", "r", "-r", misspelt}, recipes...), nil,
-			`misspelt.json: a key looks like a misspelt "limits", which nobody would check: correct it`},
+			`misspelt.json: a key looks like a misspelt "limits", which nobody would read: correct it`},
+		{append([]string{"recipe", "put"}, recipes...), with(`,"reductons":["mean"]`, ""), `a misspelt "reductions"`},
+		{[]string{"reduce", metal, "--fail-on-reject"}, with("", `,"refrence":{"region":"a"}`), `a misspelt "reference"`},
+		{[]string{"stream", belt, "--fail-on-reject"}, with(`,"scal":0.1`, ""), `a misspelt "scale"`},
+		{[]string{"try", metal, "--fail-on-error"}, with("", `,"fil":"evenodd"`), `a misspelt "fill"`},
+		{[]string{"reduce", metal}, with(`,"reductions":["mean","p99"]`, ""),
+			`keys.json: reductions[1]: "p99" is none of the statistics: did you mean "percentiles(99)"?`},
+		{[]string{"stream", belt, "--stats", "mean"}, with(`,"reductions":["histgram(8)"]`, ""),
+			`keys.json: reductions[0]: "histgram(8)" is none of the statistics: did you mean "histogram"?`},
+		{[]string{"mask", metal, "-o", filepath.Join(dir, "f.png")}, with(`,"reductions":[""]`, ""),
+			`keys.json: reductions[0]: "" is none of the statistics: want count, sum,`},
+		{append([]string{"recipe", "put"}, recipes...), with(`,"reductions":["radial(99)"]`, ""),
+			`keys.json: reductions[0]: "radial(99)": column 8: radial(99) has a distance that is not 0 to 32`},
 	} {
 		stdout, stderr, code := polyscan(t, append(c.args, c.more...)...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) || stdout != "" ||

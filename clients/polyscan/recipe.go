@@ -139,15 +139,14 @@ func (c *recipePutCmd) Run(e *env) error {
 		if r.Reductions, err = c.reductionFlags.message(nil); err != nil {
 			return err
 		}
-	} else if r.Reductions, err = parseReductions(rs.file.Reductions); err != nil {
-		return bad(rs.name, "reductions: %v", err)
+	} else {
+		r.Reductions = rs.reductions
+	}
+	if err := rs.checkKeys(); err != nil {
+		return err
 	}
 	const noVerdict = "no region has limits: the recipe gives no verdict"
-	switch {
-	case slices.Contains(rs.file.Misspelt, "limits"):
-		return bad(rs.name, misspeltLimits)
-	case rs.hasLimits():
-	case c.Strict:
+	if c.Strict && !rs.hasLimits() {
 		return rs.warn(e, noVerdict)
 	}
 	if c.Addr == "" && c.Recipes != "" {
@@ -445,8 +444,9 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 		return nil, nil
 	}
 	r := &polyscanv1.Reductions{}
-	for _, s := range list {
-		if t, err := parseTerm(s); err == nil {
+	for i, s := range list {
+		t, noTerm := parseTerm(s)
+		if noTerm == nil {
 			r.Correlations = append(r.Correlations, t)
 			continue
 		}
@@ -457,28 +457,31 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 			continue
 		}
 		if err := addStatistic(r, name); err != nil && name != "texture" && name != "blobs" {
-			return nil, fmt.Errorf("%q is none of the statistics", s)
+			if word, _, _ := strings.Cut(name, " "); slices.Contains(correlationWords, word) {
+				return nil, fmt.Errorf("reductions[%d]: %v", i, noTerm)
+			}
+			return nil, fmt.Errorf("reductions[%d]: %q is none of the statistics%s", i, s, meantReduction(name))
 		}
 		if !bracketed && name == "blobs" {
-			return nil, fmt.Errorf("%q: %s", s, wantBlobs)
+			return nil, fmt.Errorf("reductions[%d]: %q: %s", i, s, wantBlobs)
 		} else if !bracketed {
 			continue
 		}
 		inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
 		if !ok {
-			return nil, fmt.Errorf("%q: the bracket isn't closed", s)
+			return nil, fmt.Errorf("reductions[%d]: %q: the bracket isn't closed", i, s)
 		}
 		if name == "texture" {
 			var err error
 			if r.Cooccurrence, err = textureArgs(strings.Split(inner, ";")); err != nil {
-				return nil, fmt.Errorf("%q: %v", s, err)
+				return nil, fmt.Errorf("reductions[%d]: %q: %v", i, s, err)
 			}
 			continue
 		}
 		if name == "blobs" {
 			var err error
 			if r.Blobs, err = parseBlobs(inner); err != nil {
-				return nil, fmt.Errorf("blobs: %v", err)
+				return nil, fmt.Errorf("reductions[%d]: blobs: %v", i, err)
 			}
 			continue
 		}
@@ -489,14 +492,14 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 		switch name {
 		case "percentiles":
 			if err := percentileArgs(r, args); err != nil {
-				return nil, fmt.Errorf("%q: %v", s, err)
+				return nil, fmt.Errorf("reductions[%d]: %q: %v", i, s, err)
 			}
 		case "histogram":
 			if err := histogramArgs(r, args); err != nil {
-				return nil, fmt.Errorf("%q: %v", s, err)
+				return nil, fmt.Errorf("reductions[%d]: %q: %v", i, s, err)
 			}
 		default:
-			return nil, fmt.Errorf("%q: %s takes no arguments", s, name)
+			return nil, fmt.Errorf("reductions[%d]: %q: %s takes no arguments", i, s, name)
 		}
 	}
 	return r, nil

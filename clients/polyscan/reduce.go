@@ -176,17 +176,17 @@ func (c *reduceCmd) source(e *env) (*frame, error) {
 	return &frame{name: "frame", resident: c.Resident}, nil
 }
 
-// reductions decides what to ask for: a recipe's own choice where there is one and no flag speaks, and else what
-// the output shows.
+// reductions decides what to ask for: the choice of a recipe or of a regions file where there is one and no flag speaks,
+// and else what the output shows.
 func (c *reduceCmd) reductions(t *target) (*polyscanv1.Reductions, error) {
-	if t.recipe != nil && !c.reductionFlags.set() && c.Plot == "" {
-		return nil, nil
-	}
 	fallback := tableReductions()
 	if c.JSON {
 		fallback = jsonReductions()
 	}
-	r, err := c.reductionFlags.message(fallback)
+	r, err := t.reductions(&c.reductionFlags, fallback)
+	if r == nil && err == nil && c.Plot != "" { // of a recipe
+		r, err = c.reductionFlags.message(fallback)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -679,5 +680,49 @@ func TestWarnings(t *testing.T) {
 		lines[1] != "polyscan: warning: "+regions+": its regions were drawn on 100x50 pixels, but "+frames+
 			"metal.png has 1024x512" {
 		t.Errorf("stderr %q", stderr)
+	}
+}
+
+// TestReductionsOfFile: what a regions file asks for is what flags that say the same ask for, and what a recipe of the
+// file asks for; flags take its place.
+func TestReductionsOfFile(t *testing.T) {
+	metal, recipes := frames+"metal.png", filepath.Join(t.TempDir(), "recipes")
+	zones := `{"name":"r","regions":[{"name":"a","rings":[[[1,1],[90,1],[90,90]]],"limits":["max < 200"]}]`
+	plain := write(t, "plain.json", zones+`}`)
+	asks := write(t, "asks.json", zones+`,"reductions":["max","percentiles(3, 99, linear)","texture(1,0; 8 levels)",`+
+		`"blobs(>= 9)","autocorrelation(2,1)"]}`)
+	flags := []string{"--stats", "max", "--percentiles", "3,99", "--percentile-method", "linear", "--texture", "1,0",
+		"--texture-levels", "8", "--blobs", ">= 9", "--correlate", "autocorrelation(2,1)"}
+	succeed(t, "recipe", "put", "-r", asks, "--recipes", recipes)
+	report := func(args ...string) (r struct{ Regions []map[string]any }) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(succeed(t, append([]string{"reduce", metal, "--json"}, args...)...)), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want := report(append(flags, "-r", plain)...)
+	if got := report("-r", asks); !reflect.DeepEqual(got.Regions, want.Regions) {
+		t.Errorf("the file:\n%+v\nflags:\n%+v", got.Regions, want.Regions)
+	}
+	if got := report("--recipe", "r", "--recipes", recipes); !reflect.DeepEqual(got.Regions, want.Regions) {
+		t.Errorf("the recipe:\n%+v\nflags:\n%+v", got.Regions, want.Regions)
+	}
+	if got, want := report("-r", asks, "--stats", "sum"), report("-r", plain, "--stats", "sum"); !reflect.DeepEqual(
+		got.Regions, want.Regions) {
+		t.Errorf("flags beside the file:\n%+v\nalone:\n%+v", got.Regions, want.Regions)
+	}
+	rows := func(args ...string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "x.csv")
+		succeed(t, append([]string{"stream", frames + "conveyor", "-q", "--csv", file}, args...)...)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m),[0-9.]+(,[^,\n]*,[^,\n]*)$`).ReplaceAllString(string(data), "$1") // without latencies
+	}
+	if got, want := rows("-r", asks), rows(append(flags, "-r", plain)...); got != want {
+		t.Errorf("the file:\n%s\nflags:\n%s", got, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/polyscan/polyscan/internal/spelling"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -18,7 +19,7 @@ type reductionFlags struct {
 	// percentiles, median, mode, distinct, centroid, skewness, kurtosis, entropy, mad, iqr, cumulative, distances,
 	// plane; or basic, or all. And covered, which is not among all: pixels weighted by the share of them that a region
 	// covers; with covered_histogram. The default for --json is all up to centroid, and otherwise what the table shows;
-	// a recipe decides for itself.
+	// a recipe, and a regions file with reductions, decides for itself where none of these flags does.
 	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
 	// Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99).
 	Percentiles []float64 `placeholder:"P" group:"numbers"`
@@ -96,7 +97,7 @@ func statisticName(s polyscanv1.Statistic) string {
 func (o *reductionFlags) set() bool {
 	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != "" || len(o.Texture) > 0 ||
 		o.TextureLevels != 0 || o.TextureCounts || o.Blobs != "" || len(o.Correlate) > 0 || len(o.Color) > 0 ||
-		o.ColorMatrix != ""
+		o.ColorMatrix != "" || o.PercentileMethod == "linear"
 }
 
 // message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and
@@ -296,11 +297,35 @@ func addStatistic(r *polyscanv1.Reductions, name string) error {
 			return nil
 		}
 	}
+	return usage("--stats %q: want %s, basic or all", name, strings.Join(statisticNames(), ", "))
+}
+
+func statisticNames() []string {
 	names := make([]string, len(statistics))
 	for i, k := range statistics {
 		names[i] = k.name
 	}
-	return usage("--stats %q: want %s, basic or all", name, strings.Join(names, ", "))
+	return names
+}
+
+// What else reductions of a regions file begin with.
+var (
+	correlationWords = []string{"autocorrelation", "autocovariance", "radial", "correlation", "covariance", "ncc"}
+	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all"}, correlationWords...)
+)
+
+// meantReduction asks whether somebody who wrote one word meant another.
+func meantReduction(word string) string {
+	near := spelling.Nearest(strings.TrimSpace(word), append(statisticNames(), reductionWords...))
+	if p, ok := strings.CutPrefix(word, "p"); ok { // as limits have it
+		if _, err := strconv.ParseFloat(p, 64); err == nil {
+			near = "percentiles(" + p + ")"
+		}
+	}
+	if near == "" {
+		return ": want " + strings.Join(statisticNames(), ", ") + ", basic or all"
+	}
+	return fmt.Sprintf(": did you mean %q?", near)
 }
 
 // add asks for one more statistic.

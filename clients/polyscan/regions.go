@@ -144,6 +144,8 @@ type regions struct {
 	file   *regionfile.File
 	fill   string
 	strict bool // warnings are errors
+
+	reductions *polyscanv1.Reductions // that the file asks for; nil where it asks for none
 }
 
 // load reads the file of --regions. hint is the name of the frame, for files that describe several.
@@ -190,6 +192,9 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 		if err := r.warn(e, "%s", w); err != nil {
 			return nil, err
 		}
+	}
+	if r.reductions, err = parseReductions(file.Reductions); err != nil {
+		return nil, bad(name, "%v", err)
 	}
 	if o.Scale != "" {
 		if file.Scale, err = parseScale(o.Scale); err != nil {
@@ -538,12 +543,17 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	return t, nil
 }
 
-// misspeltLimits says why regions can't give the verdict that somebody waits for.
-const misspeltLimits = `a key looks like a misspelt "limits", which nobody would check: ` +
-	`correct it (the warning above says where)`
+// checkKeys refuses keys that look like misspelt ones: limits, references and the like that nobody would read.
+func (r *regions) checkKeys() error {
+	if keys := r.file.Misspelt; len(keys) > 0 {
+		return bad(r.name, "a key looks like a misspelt %q, which nobody would read: correct it (the warning above says where)",
+			keys[0])
+	}
+	return nil
+}
 
-// requireLimits refuses a target with limits that nobody would check, and one without limits, on which
-// --fail-on-reject would wait for ever.
+// requireLimits refuses a target with keys that nobody would read, and one without limits, on which --fail-on-reject
+// would wait for ever.
 func (t *target) requireLimits(conn *connection) error {
 	r := t.regions
 	if t.recipe != nil {
@@ -553,13 +563,25 @@ func (t *target) requireLimits(conn *connection) error {
 		}
 		r = fromRecipe(stored)
 	}
-	if slices.Contains(r.file.Misspelt, "limits") {
-		return bad(r.name, misspeltLimits)
+	if err := r.checkKeys(); err != nil {
+		return err
 	}
 	if !r.hasLimits() {
 		return usage("--fail-on-reject: no region of %s has limits, so that nothing can be rejected", r.name)
 	}
 	return nil
+}
+
+// reductions are what flags ask for, or else the regions file; nil where a recipe decides, and fallback where nobody does.
+func (t *target) reductions(o *reductionFlags, fallback *polyscanv1.Reductions) (*polyscanv1.Reductions, error) {
+	switch {
+	case o.set():
+	case t.recipe != nil:
+		return nil, nil
+	case t.regions.reductions != nil:
+		return t.regions.reductions, nil
+	}
+	return o.message(fallback)
 }
 
 // inspection is the target as the server takes it.

@@ -156,11 +156,9 @@ func (c *streamCmd) Run(e *env) (err error) {
 	if t.recipe == nil {
 		fallback = tableReductions()
 	}
-	var r *polyscanv1.Reductions
-	if t.recipe == nil || c.reductionFlags.set() {
-		if r, err = c.reductionFlags.message(fallback); err != nil {
-			return err
-		}
+	r, err := t.reductions(&c.reductionFlags, fallback)
+	if err != nil {
+		return err
 	}
 	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {

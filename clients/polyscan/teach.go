@@ -192,9 +192,7 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if t.regions != nil { // which the server doesn't see
 		f := t.regions.file
 		res.Recipe.Name, res.Recipe.Description = f.Name, f.Description
-		if res.Recipe.Reductions, err = parseReductions(f.Reductions); err != nil {
-			return bad(t.regions.name, "reductions: %v", err)
-		}
+		res.Recipe.Reductions = t.regions.reductions
 	}
 	for _, w := range res.GetWarnings() {
 		e.warn("%s", w)

@@ -74,6 +74,11 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	if c.FailOnError && t.regions != nil {
+		if err := t.regions.checkKeys(); err != nil {
+			return err
+		}
+	}
 	open := &polyscanv1.TryOpen{}
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TryOpen_Recipe{Recipe: t.recipe}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,7 +52,26 @@ func (b *builder) strange(key string, own []string, where func() string) {
 		b.keys = map[string]*strangeKey{}
 	}
 	b.keys[key] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
-	b.file.Misspelt = append(b.file.Misspelt, near)
+	if near != "name" && near != "description" {
+		b.file.Misspelt = append(b.file.Misspelt, near)
+	}
+}
+
+// limitsInside and regionsInside are of what a key holds that nobody reads.
+var limitsInside, regionsInside = regexp.MustCompile(`"limits"\s*:`), regexp.MustCompile(`"(rings|mask|shape)"\s*:`)
+
+// unread skips the value of a key that an object ignores. Limits in it are an error, and regions a warning.
+func (b *builder) unread(c *cursor, key string, own []string, where func() string) *Error {
+	b.strange(key, own, where)
+	start := c.pos
+	c.skip()
+	switch text := c.s[start:c.pos]; {
+	case limitsInside.MatchString(text):
+		return misplacedLimits()
+	case regionsInside.MatchString(text):
+		b.warn("%s: the key %s is ignored, and so are the regions in it", where(), quote(key))
+	}
+	return nil
 }
 
 // warnOfKeys gives one warning for each of the strange keys.

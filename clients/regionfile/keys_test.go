@@ -32,6 +32,8 @@ func TestStrangeKeys(t *testing.T) {
 		{"of the protocol", `[` + region(`1"fill_rule":"evenodd"`) + `,` + region(`2"holes":[]`) + `]`,
 			[]string{`regions[0] "a1": the key "fill_rule" is ignored; did you mean "fill"?`,
 				`regions[1] "a2": the key "holes" is ignored; did you mean "rings"?`}},
+		{"nested", `[` + region(`1"children":[{"name":"b","rings":`+triangle+`}],"note":"\"limits\": \"rings\":"`) + `]`,
+			[]string{`regions[0] "a1": the key "children" is ignored, and so are the regions in it`}},
 		{"Latin 1", "[\n" + region("1\"note\":\"\xe4\"") + `]`,
 			[]string{"line 2: the text is not UTF-8; what isn't becomes \uFFFD"}},
 		{"COCO", `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"attributes":{"Limits":"mean < 3","x":1}}]}`,
@@ -46,6 +48,18 @@ func TestStrangeKeys(t *testing.T) {
 		} else if !slices.Equal(f.Warnings, c.want) {
 			t.Errorf("%s:\n got %q\nwant %q", c.name, f.Warnings, c.want)
 		}
+	}
+}
+
+// TestMisspelt: every key on which a verdict hangs is told from names and from others' keys.
+func TestMisspelt(t *testing.T) {
+	region := `{"name":"a","rings":` + triangle + `,"nam":"b","refrence":{},"colour":1}`
+	f, err := Parse("", []byte(`{"descriptoin":"x","reductons":["mean"],"regions":[`+region+`],"scal":1}`), Options{})
+	if want := []string{"reductions", "scale", "reference"}; err != nil || !slices.Equal(f.Misspelt, want) {
+		t.Errorf("%q, %v; want %q", f.Misspelt, err, want)
+	}
+	if len(f.Warnings) != 5 {
+		t.Errorf("%q", f.Warnings)
 	}
 }
 

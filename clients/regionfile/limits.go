@@ -4,7 +4,12 @@ package regionfile
 // shape, attributes of a COCO annotation, as CVAT writes them, and properties of a GeoJSON feature. Limits anywhere
 // else are an error: a region without its limits would have no verdict, and nobody would know.
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+
+	"github.com/polyscan/polyscan/polygon"
+)
 
 const limitsKey = "limits"
 
@@ -15,7 +20,8 @@ func misplacedLimits() *Error {
 }
 
 // flags reads the limits among the flags of a LabelMe shape: those that are set and hold a comparison or an interval,
-// such as "mean in [90, 140]". Other flags, such as "occluded", are somebody else's.
+// such as "mean in [90, 140]". Others that begin with a quantity ("mean below 90") are an error, and flags such as
+// "occluded" somebody else's.
 func (b *builder) flags(c *cursor) ([]string, *Error) {
 	var limits []string
 	if c.kind() == kindNull {
@@ -32,7 +38,12 @@ func (b *builder) flags(c *cursor) ([]string, *Error) {
 		case strings.EqualFold(flag, limitsKey):
 			return nil, fail(ErrInvalid, "the flag %s: each limit is a flag of its own, such as \"mean in [90, 140]\": true",
 				quote(flag))
-		case !strings.ContainsAny(flag, "<>=[(≤≥"), kind == kindFalse:
+		case kind == kindFalse:
+		case !strings.ContainsAny(flag, "<>=[(≤≥"):
+			if q := firstQuantity(flag); q != "" {
+				return nil, fail(ErrInvalid, "the flag %s begins with the quantity %s and is no limit: want a comparison, such as "+
+					"\"%s < 90\"", quote(flag), q, q)
+			}
 		case kind != kindTrue:
 			return nil, fail(ErrInvalid, "the flag %s: expected true or false, found %s", quote(flag), kind)
 		default:
@@ -43,6 +54,18 @@ func (b *builder) flags(c *cursor) ([]string, *Error) {
 		}
 	}
 	return limits, nil
+}
+
+// firstQuantity is the quantity that the first words of a text name, and empty where they name none.
+func firstQuantity(text string) string {
+	first := ""
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return unicode.IsSpace(r) || r == ':' || r == ',' }) {
+		first = strings.TrimSpace(first + " " + word)
+		if _, err := polygon.ParseQuantity(first); err == nil {
+			return first
+		}
+	}
+	return ""
 }
 
 // attributes reads the limits among the attributes of a COCO annotation or the properties of a GeoJSON feature:

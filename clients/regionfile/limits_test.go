@@ -43,6 +43,14 @@ func TestForeignLimits(t *testing.T) {
 			`flags: the flag "mean < 3": expected true or false`},
 		{"a flag as a list", shape(`{"limits":["mean < 3"]}`), nil, `each limit is a flag of its own`},
 		{"an unusual sign", shape(`{"mean ≤ 3":true}`), []string{"mean ≤ 3", "max < 9", "min > 1"}, ""},
+		{"a flag in words", shape(`{"mean below 20":true}`), nil, `flags: the flag "mean below 20" begins with the quantity mean ` +
+			`and is no limit: want a comparison, such as "mean < 90"`},
+		{"a channel in words", shape(`{"r.p99 under 3":true}`), nil, `the flag "r.p99 under 3" begins with the quantity r.p99`},
+		{"pixels in words", shape(`{"Count of pixels below 40: few":true}`), nil, `begins with the quantity Count`},
+		{"a colon", shape(`{"max: 200":true}`), nil, `begins with the quantity max and`},
+		{"words that aren't set", shape(`{"mean below 20":false}`), []string{"max < 9", "min > 1"}, ""},
+		{"other words", shape(`{"a mean scratch":true,"meant for U8":true,"red":true,"value":true,"":true}`),
+			[]string{"max < 9", "min > 1"}, ""},
 		{"properties", feature(`{"name":"a","limits":"mean < 3; max < 9"}`), []string{"mean < 3", "max < 9"}, ""},
 		{"a list of properties", feature(`{"limits":["mean < 3"]}`), []string{"mean < 3"}, ""},
 		{"no properties", feature(`null`), nil, ""},
@@ -69,6 +77,10 @@ func TestMisplacedLimits(t *testing.T) {
 	const annotation = `{"annotations":[{"id":1,"image_id":1,"category_id":1,"segmentation":[[0,0,1,0,1,1]]`
 	for _, c := range []struct{ file, where string }{
 		{`{"regions":[{"name":"a","rings":` + triangle + `}],` + limits + `}`, ""},
+		{`[{"name":"a","rings":` + triangle + `,"children":[{"name":"b","rings":` + triangle + `,` + limits + `}]}]`,
+			`regions[0] "a": children: `},
+		{`[{"name":"a","meta":{"x":[{` + limits + `}]},"rings":` + triangle + `}]`, `regions[0] "a": meta: `},
+		{`{"regions":[{"name":"a","rings":` + triangle + `}],"groups":{"pads":{"limits" : []}}}`, `groups: `},
 		{shape + `,` + limits + `}]}`, `shapes[0] "U7": `},
 		{shape + `}],` + limits + `}`, ""},
 		{shape + `,"attributes":{` + limits + `}}]}`, `shapes[0] "U7": attributes: `},

@@ -10,7 +10,8 @@ package regionfile
 // A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y. "shape" instead of rings is a text that says what the
 // region is made of.
 //
-// Other keys are ignored, with a warning where one is close to a known one. A recipe's fill holds for the regions that
+// Other keys are ignored, with a warning where one is close to a known one or holds regions; limits in them are an
+// error. A recipe's fill holds for the regions that
 // don't have their own.
 
 import (
@@ -45,10 +46,11 @@ func (b *builder) recipe(top *members) *Error {
 	}
 	all := &cursor{s: top.doc, pos: top.start}
 	for more := all.enter(); more; more = all.next() {
-		if key := all.key(); !slices.Contains(recipeKeys, key) {
-			b.strange(key, recipeKeys, func() string { return "recipe" })
+		if key := all.key(); slices.Contains(recipeKeys, key) {
+			all.skip()
+		} else if e := b.unread(all, key, recipeKeys, func() string { return "recipe" }); e != nil {
+			return e.within("%s", key)
 		}
-		all.skip()
 	}
 	c := top.cursor("regions")
 	if e := c.expect(kindArray); e != nil {
@@ -137,10 +139,9 @@ func (b *builder) region(c *cursor, fill string) *Error {
 			twice, seen.reference = seen.reference, true
 			r.Reference, e = b.reference(c)
 		default:
-			b.strange(key, regionKeys, func() string {
+			e = b.unread(c, key, regionKeys, func() string {
 				return fmt.Sprintf("regions[%d]%s", len(b.file.Regions), nameAt(c.s, start, "name"))
 			})
-			c.skip()
 		}
 		if e != nil {
 			return e.within("%s", key)

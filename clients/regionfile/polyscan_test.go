@@ -46,7 +46,7 @@ func TestRecipe(t *testing.T) {
 				Rings: rings(ring(8, 8, 24, 8, 24, 24, 8, 24))},
 			{Name: "J2", Fill: FillEvenOdd, Rings: rings(ring(40, 8, 56, 8, 48, 24))},
 		},
-		Reductions: []string{"mean", "p99", "histogram"},
+		Reductions: []string{"mean", "percentiles(99)", "histogram"},
 	}
 	if d := cmp.Diff(want, f); d != "" {
 		t.Error(d)
