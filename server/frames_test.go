@@ -517,7 +517,7 @@ func TestFrameLimits(t *testing.T) {
 	}
 	_, err := New(Config{FrameIdleTimeout: 2 * time.Hour, MaxFrameIdleTimeout: time.Hour})
 	if err == nil || !strings.Contains(err.Error(),
-		"Config.FrameIdleTimeout = 2h0m0s: must be at most MaxFrameIdleTimeout, 1h0m0s") {
+		"Config.FrameIdleTimeout = 2h0m0s: must be 0s to 1h0m0s, max-frame-idle") {
 		t.Error(err)
 	}
 }
