@@ -136,60 +136,73 @@ func (c *lowpolyCmd) openSink(e *env, in *clip) (sink, error) {
 	case toVideo:
 		return newVideoSink(e.ctx, c.Output, in.delays, rate)
 	}
-	if err := c.outputFolder(); err != nil {
-		return nil, err
-	}
-	return &folderSink{e: e, dir: c.Output}, nil
+	made, err := c.outputFolder()
+	return &folderSink{e: e, dir: c.Output, made: made}, err
 }
 
 // outputFolder makes the folder that frames go to, unless it is there.
-func (c *lowpolyCmd) outputFolder() error {
-	if err := os.Mkdir(c.Output, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
-		return bad(c.Output, "%v", reason(err))
+func (c *lowpolyCmd) outputFolder() (made bool, err error) {
+	err = os.Mkdir(c.Output, 0o777)
+	if made = err == nil; !made && !errors.Is(err, os.ErrExist) {
+		return false, bad(c.Output, "%v", reason(err))
 	}
-	out, err := os.Stat(c.Output)
-	if err != nil {
-		return bad(c.Output, "%v", reason(err))
+	switch out, err := os.Stat(c.Output); {
+	case err != nil:
+		return made, bad(c.Output, "%v", reason(err))
+	case !out.IsDir():
+		return made, bad(c.Output, "is no folder")
 	}
-	if !out.IsDir() {
-		return bad(c.Output, "is no folder")
-	}
-	return nil
+	return made, nil
 }
 
 // folderSink writes PNG files.
 type folderSink struct {
 	e   *env
 	dir string
-	n   int
+
+	made bool // the folder wasn't there
+	n    int
 }
 
 func (*folderSink) encoding() polyscanv1.Encoding { return polyscanv1.Encoding_ENCODING_PNG }
 
 func (s *folderSink) add(f *polyscanv1.Frame) error {
-	s.n++
-	return writeFile(s.file(s.n), func(w io.Writer) error {
+	err := writeFile(s.file(s.n+1), func(w io.Writer) error {
 		_, err := w.Write(f.GetData())
 		return err
 	})
+	if err == nil {
+		s.n++
+	}
+	return err
 }
 
 func (s *folderSink) file(n int) string {
 	return filepath.Join(s.dir, fmt.Sprintf("frame_%05d.png", n))
 }
 
-// close warns of frames of a longer video, which would be taken for the end of this one.
-func (s *folderSink) close(bool) error {
+// close removes the frames of a video that ended early, which would be taken for a whole one, and warns of frames of a
+// longer video, which would be taken for the end of this one.
+func (s *folderSink) close(well bool) (err error) {
 	old := 0
 	for ; ; old++ {
 		if _, err := os.Lstat(s.file(s.n + old + 1)); err != nil {
 			break
 		}
 	}
-	if old > 0 {
-		s.e.warn("%s: %s of another run behind those of this one", cli.Printable(s.dir), plural(old, "frame", "frames"))
+	behind := "behind those of this one"
+	if !well {
+		for ; s.n > 0; s.n-- {
+			err = errors.Join(err, os.Remove(s.file(s.n)))
+		}
+		if behind = "left, and none of this one, which ended early"; s.made {
+			_ = os.Remove(s.dir) // unless somebody else has put something there
+		}
 	}
-	return nil
+	if old > 0 {
+		s.e.warn("%s: %s of another run %s", cli.Printable(s.dir), plural(old, "frame", "frames"), behind)
+	}
+	return err
 }
 
 // picture is the raw pixels of an answer with 8 bits a channel.

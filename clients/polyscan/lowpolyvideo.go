@@ -3,6 +3,7 @@ package main
 // polyscan lowpoly --video: frame after frame, with vertices and colours that stay where the picture does.
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -47,7 +48,7 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 	closed := false
 	defer func() {
 		if !closed {
-			_ = out.close(false)
+			err = errors.Join(err, out.close(false))
 		}
 	}()
 	conn, err := c.connect(e, first)

@@ -97,6 +97,50 @@ func TestLowpolyVideo(t *testing.T) {
 	}
 }
 
+// TestLowpolyVideoEndsEarly: of a video that ends early no frame is left, and nothing of others is taken away.
+func TestLowpolyVideoEndsEarly(t *testing.T) {
+	in, dir := t.TempDir(), t.TempDir()
+	data, err := os.ReadFile(frames + "metal.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"1.png": data, "2.png": data, "3.png": data[:len(data)/2]} {
+		if err := os.WriteFile(filepath.Join(in, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(dir, "out")
+	broken := func(also string) {
+		t.Helper()
+		_, stderr, code := polyscan(t, "lowpoly", "--video", in, "-o", out, "--points", "200")
+		if code != exitUsage || !strings.Contains(stderr, "3.png") || !strings.Contains(stderr, also) {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	}
+	broken("")
+	if _, err := os.Stat(out); err == nil {
+		t.Error("the folder is left")
+	}
+	if err := os.Mkdir(out, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 4; n++ {
+		if err := os.WriteFile((&folderSink{dir: out}).file(n), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken("frames of another run left, and none of this one, which ended early")
+	left, err := os.ReadDir(out)
+	if err != nil || len(left) < 2 {
+		t.Errorf("%q, %v", left, err)
+	}
+	for _, f := range left { // how many were replaced before the end is a matter of time
+		if st, err := f.Info(); err != nil || st.Size() > 0 {
+			t.Errorf("%s is a frame of this run: %v", f.Name(), err)
+		}
+	}
+}
+
 func TestLowpolyVideoRefuses(t *testing.T) {
 	dir := t.TempDir()
 	film := write(t, "film.gif", string(testGIF(t)))
