@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/internal/spelling"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -116,6 +119,96 @@ func (f *filterFlags) filter() (m *polyscanv1.PartFilter, err error) {
 	return m, nil
 }
 
+// checkKnown refuses names and recipes that no part of the history has, and a region that the newest of their parts
+// don't have: where nothing is found, whoever asked has misspelt them.
+func (f *filterFlags) checkKnown(conn *connection, flag, region string) error {
+	known := func(group polyscanv1.CountGroup) (all []string, err error) {
+		res, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Group: group})
+		for _, g := range res.GetGroups() {
+			if all = append(all, g.GetName()); g.GetRecipeVersion() != 0 {
+				all = append(all, fmt.Sprintf("%s@%d", g.GetName(), g.GetRecipeVersion()))
+			}
+		}
+		return all, err
+	}
+	for _, ask := range []struct {
+		flag  string
+		words []string
+		group polyscanv1.CountGroup
+	}{{"--name", f.Name, polyscanv1.CountGroup_COUNT_GROUP_NAME},
+		{"--recipe", f.Recipe, polyscanv1.CountGroup_COUNT_GROUP_RECIPE}} {
+		if len(ask.words) == 0 {
+			continue
+		}
+		all, err := known(ask.group)
+		if err != nil {
+			return err
+		}
+		for _, word := range ask.words {
+			start, open := strings.CutSuffix(word, "*")
+			if !slices.ContainsFunc(all, func(k string) bool { return k == word || open && strings.HasPrefix(k, start) }) {
+				return usage("%s %s: no part in the history has it%s", ask.flag, cli.Printable(word), meantOf(word, all))
+			}
+		}
+	}
+	if region == "" {
+		return nil
+	}
+	filter, err := (&filterFlags{Name: f.Name, Recipe: f.Recipe}).filter()
+	if err != nil {
+		return err
+	}
+	var regions []string
+	parts, last := 0, 100
+	for p, err := range conn.Parts(conn.ctx, &polyscanv1.ListPartsRequest{Filter: filter, PageSize: uint32(last),
+		Numbers: polyscanv1.RegionNumbers_REGION_NUMBERS_ALL}) {
+		if err != nil {
+			return err
+		}
+		for _, r := range p.GetResults() {
+			if r.GetName() == region || fmt.Sprintf("#%d", r.GetIndex()) == region {
+				return nil
+			}
+			regions = append(regions, r.GetName())
+		}
+		if p.GetResultsOmitted() {
+			return nil // and nobody knows
+		}
+		if parts++; parts == last {
+			break
+		}
+	}
+	if parts == 0 {
+		return nil
+	}
+	return usage("%s %s: no region of the newest %s is called so%s", flag, cli.Printable(region),
+		plural(parts, "part", "parts"), meantOf(region, regions))
+}
+
+// meantOf asks whether somebody who wrote a word meant a known one, or says which there are.
+func meantOf(word string, known []string) string {
+	low := map[string]string{}
+	for _, k := range known {
+		if k != "" {
+			low[strings.ToLower(k)] = k
+		}
+	}
+	words := slices.Sorted(maps.Keys(low))
+	if near := spelling.Nearest(word, words); near != "" {
+		return fmt.Sprintf(": did you mean %q?", cli.Printable(low[near]))
+	}
+	for i, w := range words {
+		words[i] = cli.Printable(low[w])
+	}
+	if more := len(words) - 5; more > 0 {
+		words = append(words[:5], fmt.Sprintf("%d more", more))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return ": there is " + strings.Join(words, ", ")
+}
+
 // askHistory runs a command over a connection to the server at --addr.
 func askHistory(e *env, s *serverFlags, f func(conn *connection) error) (err error) {
 	if s.Addr == "" {
@@ -182,6 +275,11 @@ func (c *historyListCmd) Run(e *env) error {
 			}
 			if n++; n == c.Limit {
 				break
+			}
+		}
+		if n == 0 {
+			if err := c.checkKnown(conn, "--failed-region", c.Region); err != nil {
+				return err
 			}
 		}
 		if c.JSON {
@@ -261,6 +359,11 @@ func (c *historyCountCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
+		if res.GetTotal().GetParts() == 0 {
+			if err := c.checkKnown(conn, "--failed-region", c.Region); err != nil {
+				return err
+			}
+		}
 		if c.JSON {
 			return printMessage(e, res)
 		}
@@ -318,6 +421,11 @@ func (c *historyParetoCmd) Run(e *env) error {
 		res, err := conn.Pareto(conn.ctx, &polyscanv1.GetParetoRequest{Filter: filter, Limit: c.Limit})
 		if err != nil {
 			return err
+		}
+		if res.GetFailures() == 0 {
+			if err := c.checkKnown(conn, "--failed-region", c.Region); err != nil {
+				return err
+			}
 		}
 		if c.JSON {
 			return printMessage(e, res)
@@ -393,6 +501,11 @@ func (c *historySeriesCmd) Run(e *env) error {
 		res, err := conn.Series(conn.ctx, req)
 		if err != nil {
 			return err
+		}
+		if len(res.GetPoints()) == 0 {
+			if err := c.checkKnown(conn, "REGION", c.Of); err != nil {
+				return err
+			}
 		}
 		if c.JSON {
 			return printMessage(e, res)
@@ -528,6 +641,9 @@ func (c *historyExportCmd) Run(e *env) error {
 		req.Rows = polyscanv1.ExportRows_EXPORT_ROWS_REGIONS
 	}
 	return askHistory(e, &c.serverFlags, func(conn *connection) error {
+		if err := c.checkKnown(conn, "", ""); err != nil {
+			return err
+		}
 		write := func(w io.Writer) error {
 			_, err := conn.ExportParts(conn.ctx, req, w)
 			return err

@@ -71,8 +71,8 @@ func TestHistory(t *testing.T) {
 		t.Errorf("before there were any: %s", out)
 	}
 
-	if out := ask("pareto", "--name", "desc"); out != "no parts\n" { // not that none failed
-		t.Errorf("of a name that nobody has: %s", out)
+	if out := ask("pareto", "--name", "desk", "--to", "2020-01-01"); out != "no parts\n" { // not that none failed
+		t.Errorf("of a time before there were any: %s", out)
 	}
 	if out := ask("pareto", "--part", "frame_003"); out != "no region failed\n" {
 		t.Errorf("of a part that is PASS: %s", out)
@@ -110,9 +110,23 @@ func TestHistory(t *testing.T) {
 	}
 
 	for want, args := range map[string][]string{
-		"--from \"soon\": want a time":             {"list", "--from", "soon", "--addr", addr},
-		"--addr: say which server":                 {"list"},
-		"is not among what was computed":           {"series", "bracket hole 3", "p77", "--addr", addr},
+		"--from \"soon\": want a time": {"list", "--from", "soon", "--addr", addr},
+		"--addr: say which server":     {"list"},
+		"computed of the region, or the frames have colours and it needs a channel such as r.p77\n": {"series",
+			"bracket hole 3", "p77", "--addr", addr},
+		`QUANTITY "r.mean": is not among what was computed of the region` + "\n": {"series", "bracket hole 3", "r.mean",
+			"--addr", addr},
+		`--name desc: no part in the history has it: did you mean "desk"?`:     {"list", "--name", "desc", "--addr", addr},
+		"--name cam-*: no part in the history has it: there is camera-3, desk": {"pareto", "--name", "cam-*", "--addr", addr},
+		"--name x: no part in the history has it":                              {"count", "--name", "x", "--json", "--addr", addr},
+		`--recipe line@7: no part in the history has it`:                       {"list", "--recipe", "line@7", "--addr", addr},
+		`REGION Bracket hole 33: no region of the newest 13 parts is called so: did you mean "bracket hole 3"?`: {"series",
+			"Bracket hole 33", "mean", "--addr", addr},
+		`--failed-region hole 3: no region of the newest 12 parts is called so: there is belt above, `: {"list",
+			"--failed-region", "hole 3", "--name", "camera-*", "--addr", addr, "--json"},
+		`REGION #99: no region of the newest 13 parts is called so`: {"series", "#99", "mean", "--addr", addr},
+		`--name y: no part in the history has it`: {"export", filepath.Join(dir, "y.csv"), "--name", "y",
+			"--addr", addr},
 		"polyscan: there is no part 999":           {"picture", "999", filepath.Join(dir, "y.png"), "--addr", addr},
 		"polyscan: QUANTITY \"meen\": must be":     {"series", "bracket hole 3", "meen", "--addr", addr},
 		"polyscan: --to ":                          {"list", "--from", "1h", "--to", "2h", "--addr", addr},

@@ -182,9 +182,11 @@ func (s *Service) GetSeries(ctx context.Context, req *pb.GetSeriesRequest) (*pb.
 		after = &places[len(places)-1]
 	}
 	if hasRegion && !hasValue {
-		return nil, apierr.Refuse("quantity", strconv.Quote(req.GetQuantity()),
-			"is not among what was computed of the region, or the frames have colours and it needs a channel such as r.%s",
-			req.GetQuantity())
+		why := "is not among what was computed of the region"
+		if _, err := quantityOf("r." + req.GetQuantity()); err == nil { // of a channel, and it says none
+			why += ", or the frames have colours and it needs a channel such as r." + req.GetQuantity()
+		}
+		return nil, apierr.Refuse("quantity", strconv.Quote(req.GetQuantity()), "%s", why)
 	}
 	res.Points = res.Points[:min(limit, len(res.Points))]
 	slices.Reverse(res.Points)
