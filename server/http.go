@@ -64,7 +64,7 @@ func (s *Server) newWeb() (err error) {
 // without, a page at /. The rest asks for no token: listen where only those can reach it who may see this.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", newScrapes(promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}), s.work))
+	mux.Handle("GET /metrics", newScrapes(promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}), s.work, s.panicked))
 	text := func(w http.ResponseWriter, code int, body string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")

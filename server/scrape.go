@@ -18,8 +18,9 @@ import (
 // pool of host work; so however many ask, one core at most is busy with it, and who doesn't read holds memory that
 // others hold, too.
 type scrapes struct {
-	handler http.Handler // makes an answer
-	work    *hostwork.Pool
+	handler  http.Handler // makes an answer
+	work     *hostwork.Pool
+	panicked func(ctx context.Context, p any) error // counts a panic, and says what to answer
 
 	mu     sync.Mutex
 	held   int // answers that were not read to their ends
@@ -40,8 +41,8 @@ type scrape struct {
 // maxScrapes is how many answers may be held: each is some 100 kB. Whoever asks beyond that gets the last one.
 const maxScrapes = 8
 
-func newScrapes(h http.Handler, work *hostwork.Pool) *scrapes {
-	return &scrapes{handler: h, work: work, making: map[bool]bool{}, next: map[bool]*scrape{}, last: map[bool]*scrape{}}
+func newScrapes(h http.Handler, work *hostwork.Pool, panicked func(context.Context, any) error) *scrapes {
+	return &scrapes{handler: h, work: work, panicked: panicked, making: map[bool]bool{}, next: map[bool]*scrape{}, last: map[bool]*scrape{}}
 }
 
 // ServeHTTP implements http.Handler.
@@ -102,7 +103,12 @@ func (s *scrapes) make(compressed bool) {
 			return
 		}
 		s.mu.Unlock()
-		s.fill(p, compressed)
+		if err := s.fill(p, compressed); err != nil {
+			clear(p.header)
+			p.body.Reset()
+			p.code = http.StatusServiceUnavailable
+			p.body.WriteString("no metrics: " + err.Error() + "\n")
+		}
 		close(p.ready)
 		s.mu.Lock()
 		s.last[compressed] = p
@@ -111,24 +117,26 @@ func (s *scrapes) make(compressed bool) {
 }
 
 // fill makes an answer. Those who wait for it have a fair share of the places, as one client.
-func (s *scrapes) fill(p *scrape, compressed bool) {
+func (s *scrapes) fill(p *scrape, compressed bool) (err error) {
 	const patience = 10 * time.Second // as long as an answer may take
 	ctx, cancel := context.WithTimeout(kernels.WithClient(context.Background(), "metrics"), patience)
 	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.panicked(ctx, r)
+		}
+	}()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil)
-	if err == nil && compressed {
+	if err != nil {
+		return err
+	}
+	if compressed {
 		r.Header.Set("Accept-Encoding", "gzip")
 	}
-	if err == nil {
-		err = s.work.Do(ctx, 1, 0, func(func() error) error {
-			s.handler.ServeHTTP(p, r)
-			return nil
-		})
-	}
-	if err != nil {
-		p.code = http.StatusServiceUnavailable
-		p.body.WriteString("no metrics: " + err.Error() + "\n")
-	}
+	return s.work.Do(ctx, 1, 0, func(func() error) error {
+		s.handler.ServeHTTP(p, r)
+		return nil
+	})
 }
 
 // Header implements http.ResponseWriter.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	channelzpb "google.golang.org/grpc/channelz/grpc_channelz_v1"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -275,7 +276,7 @@ func TestUnreadScrapes(t *testing.T) {
 	h := newScrapes(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Encoding", r.Header.Get("Accept-Encoding"))
 		fmt.Fprint(w, made.Add(1))
-	}), hostwork.New(1))
+	}), hostwork.New(1), nil)
 	get := func() (int64, string) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/metrics", nil)
@@ -323,6 +324,37 @@ func TestUnreadScrapes(t *testing.T) {
 	before = made.Load()
 	if n, _ := get(); n != before+1 {
 		t.Errorf("after all: answer %d of %d", n, before)
+	}
+}
+
+// A panic in what makes an answer is counted and logged, and costs that answer and nothing else: the next one is made, at
+// the place that the first one had.
+func TestPanickingScrape(t *testing.T) {
+	s, err := New(Config{Threads: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(t.Context())
+	broken := true
+	h := newScrapes(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		fmt.Fprint(w, "half")
+		if broken {
+			panic("no numbers")
+		}
+	}), hostwork.New(1), s.panicked)
+	for i, want := range []int{http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusOK} {
+		broken = want != http.StatusOK
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		body := w.Body.String()
+		if w.Code != want || broken && (!strings.HasPrefix(body, "no metrics: ") || strings.Contains(body, "no numbers") ||
+			strings.Contains(body, "half") || w.Header().Get("Content-Encoding") != "") {
+			t.Errorf("answer %d: %d, %q, %v", i, w.Code, body, w.Header())
+		}
+	}
+	if n := testutil.ToFloat64(s.metrics.Panics); n != 2 {
+		t.Errorf("%v panics are counted", n)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -608,6 +609,9 @@ func TestPanickingPicture(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("no picture was missed")
 		}
+	}
+	if n := testutil.ToFloat64(b.metrics.Panics); n != 1 {
+		t.Errorf("%v panics are counted", n)
 	}
 }
 

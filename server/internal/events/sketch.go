@@ -288,7 +288,7 @@ func (d *drawn) deliver(pause func()) {
 
 // as is the sketch as one kind of subscription wants it, and about what it takes in memory.
 func (d *drawn) as(want Preview, pause func()) (p *pb.Preview, bytes int64, err error) {
-	defer hostwork.Recovered(&err)
+	defer hostwork.Recovered(&err, d.stream.bus.metrics.Panics)
 	w, h := d.size()
 	n := stepFor(w, h, want.Pixels) // where it is to be smaller
 	rect := image.Rect(0, 0, ceil(w, n), ceil(h, n))

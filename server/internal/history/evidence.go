@@ -92,7 +92,7 @@ func (s *Service) unsave(p *savedPicture) {
 
 // save writes the files of a picture.
 func (s *Service) save(ctx context.Context, p *picture) (_ *savedPicture, err error) {
-	defer hostwork.Recovered(&err)
+	defer hostwork.Recovered(&err, s.Metrics.Panics)
 	data, err := s.PNG(ctx, p.Image())
 	if err != nil {
 		return nil, err

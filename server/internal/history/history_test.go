@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -591,6 +592,8 @@ func TestPanics(t *testing.T) {
 	k.written(t, 2)
 	if log := k.log.String(); !strings.Contains(log, "panic: no picture") || !strings.Contains(log, "index out of range") {
 		t.Errorf("%s", log)
+	} else if n := int(testutil.ToFloat64(k.Metrics.Panics)) - strings.Count(log, "panic: "); n < 0 || n > 1 { // a batch is tried again
+		t.Errorf("%d more panics are counted than the log has:\n%s", n, log)
 	}
 }
 

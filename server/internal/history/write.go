@@ -227,7 +227,7 @@ func (w *writer) batch(entries []entry) (err error) {
 			w.texts, w.next = newInterner(), next
 		}
 	}()
-	defer hostwork.Recovered(&err)
+	defer hostwork.Recovered(&err, w.Metrics.Panics)
 	b := &batch{writer: w, tx: tx, statements: map[string]*sql.Stmt{}, tallies: map[tallyKey]*tally{},
 		failures: map[failureKey]int64{}}
 	defer b.close()

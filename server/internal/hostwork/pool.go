@@ -20,10 +20,11 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
-// Recovered is to be deferred: it makes an error of a panic, where nobody else would. A mistake in what is done with
-// one client's data must not end the server.
-func Recovered(err *error) {
+// Recovered is to be deferred: it makes an error of a panic, where nobody else would, and counts it. A mistake in what
+// is done with one client's data must not end the server.
+func Recovered(err *error, panics interface{ Inc() }) {
 	if p := recover(); p != nil {
+		panics.Inc()
 		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 	}
 }

@@ -6,6 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // History is what the history counts.
 type History struct {
+	Panics       prometheus.Counter // of the server
 	Parts        prometheus.Counter
 	Pictures     prometheus.Counter
 	LostParts    prometheus.Counter

@@ -88,13 +88,14 @@ func New() *Metrics {
 			"reason"),
 		DecodeRefused: counters("decode_refused_total",
 			"Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
-		Panics:    counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
+		Panics:    counter("panics_total", "Panics of the server, each of which ended a call, or work for one. Each is a bug."),
 		Jobs:      newJobMetrics(),
 		Scan:      newScanMetrics(),
 		Watch:     newWatchMetrics(),
 		History:   newHistory(),
 		observers: map[string]prometheus.Observer{},
 	}
+	m.Watch.Panics, m.History.Panics = m.Panics, m.Panics
 	for _, s := range stageNames {
 		m.observers[s] = m.stages.WithLabelValues(s)
 	}

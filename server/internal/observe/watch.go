@@ -13,6 +13,7 @@ var WatchKinds = [...]string{"stream", "verdict", "scan", "recipe", "device", "p
 
 // Watch are what watchers, and those whom they watch, count.
 type Watch struct {
+	Panics     prometheus.Counter // of the server
 	Watchers   prometheus.Gauge
 	QueueBytes prometheus.Gauge
 	published  [len(WatchKinds)]prometheus.Counter

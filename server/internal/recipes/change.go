@@ -39,14 +39,27 @@ func (s *Service) audit(ctx context.Context, m *pb.AuditEntry, owner string) {
 	s.auditor.Audit(m, owner)
 }
 
-// mostChanges is how many lines a difference has at most.
-const mostChanges = 1000
+// mostChanges is how many lines a difference has at most, mostChangeBytes how many bytes these have, and mostLineBytes a
+// line: limits and descriptions are as long as anybody writes them, and entries stay in the history.
+const mostChanges, mostChangeBytes, mostLineBytes = 1000, 64 << 10, 2 << 10
 
 // differences says what is different between two versions of a recipe, a line each. before is nil for the first one.
 func differences(before, after *pb.Recipe) []string {
 	var lines []string
+	bytes, more := 0, 0
 	add := func(format string, args ...any) {
-		lines = append(lines, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+		if len(lines) == mostChanges || bytes > mostChangeBytes-mostLineBytes {
+			more++
+			return
+		}
+		line := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+		if n := len(line); n > mostLineBytes {
+			const told = 40 // bytes of how much was cut
+			line = strings.ToValidUTF8(line[:mostLineBytes-told], "")
+			line += fmt.Sprintf("… and %d bytes more", n-len(line))
+		}
+		bytes += len(line)
+		lines = append(lines, line)
 	}
 	if before == nil {
 		limits := 0
@@ -115,8 +128,8 @@ func differences(before, after *pb.Recipe) []string {
 			add("region %s: removed%s", name, limits(r))
 		}
 	}
-	if n := len(lines); n > mostChanges {
-		lines = append(lines[:mostChanges-1], fmt.Sprintf("and %d more", n-mostChanges+1))
+	if more > 0 {
+		lines[len(lines)-1] = fmt.Sprintf("and %d more", more+1)
 	}
 	return lines
 }
