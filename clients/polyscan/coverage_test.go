@@ -88,3 +88,58 @@ func TestNoPixels(t *testing.T) {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }
+
+// TestPartlyOutside: mask, fill and background say how much of a region lies outside the picture, by counting pixels,
+// and refuse one of which nothing is left inside, though its bounds are.
+func TestPartlyOutside(t *testing.T) {
+	frame, png := frames+"board.png", filepath.Join(t.TempDir(), "x.png")
+	square := `{"name":"s \"q\"","rings":[[[-6,2],[4,2],[4,6],[-6,6]]]}`
+	mask := `{"name":"m","mask":[[639,1,3],[640,0,6]]}`
+	shape := `{"name":"d","shape":"rect(-2,10,6,12)"}`
+	corner := `{"name":"corner","rings":[[[-20,-3],[-3,-20],[2,-20],[-20,2]]]}` // its bounds reach in, it doesn't
+	for i, c := range []struct{ regions, want string }{
+		{square, `60 % of region "s \"q\"" lie outside the picture of 960x640`},
+		{mask, `75 % of region "m" lie outside the picture of 960x640`},
+		{shape, `25 % of region "d" lie outside the picture of 960x640`},
+		{square + `,` + mask, `75 % of region "m" lie outside the picture of 960x640 and 1 more lie there in part`},
+	} {
+		file := write(t, "r.json", `[`+c.regions+`]`)
+		for k, command := range []string{"mask", "fill", "background"} {
+			if k > 0 && i > 0 { // which take their time
+				continue
+			}
+			_, stderr, code := polyscan(t, command, frame, "-r", file, "-o", png)
+			if code != exitOK || stderr != "polyscan: warning: "+file+": "+c.want+"\n" {
+				t.Errorf("%s: exit %d, %q, want %q", command, code, stderr, c.want)
+			}
+			if _, stderr, code := polyscan(t, command, frame, "-r", file, "-o", png, "--strict"); code != exitUsage {
+				t.Errorf("%s --strict: exit %d, %q", command, code, stderr)
+			}
+		}
+	}
+	file := write(t, "r.json", `[`+corner+`,{"name":"in","rings":[[[2,2],[6,2],[6,6],[2,6]]]}]`)
+	for _, command := range []string{"mask", "fill", "background"} {
+		_, stderr, code := polyscan(t, command, frame, "-r", file, "-o", png)
+		if code != exitUsage || !strings.Contains(stderr, `region "corner" `) {
+			t.Errorf("%s: exit %d, %q", command, code, stderr)
+		}
+	}
+}
+
+// TestHiddenLabels: a region that others cover is said, as the labels don't have it.
+func TestHiddenLabels(t *testing.T) {
+	square := func(name string) string { return `{"name":"` + name + `","rings":[[[2,2],[6,2],[6,6],[2,6]]]}` }
+	file := write(t, "r.json", `[`+square("a")+`,`+square("b")+`,`+square("c")+`,{"name":"d","mask":[[3,3,5]]}]`)
+	png, recipes := filepath.Join(t.TempDir(), "x.png"), t.TempDir()
+	succeed(t, "mask", "--size", "9x9", "-r", file, "-o", png)
+	_, stderr, code := polyscan(t, "mask", "--size", "9x9", "-r", file, "-o", png, "--labels")
+	want := `no pixel has the label of region "a", nor those of 1 more: regions behind them hold all of their pixels`
+	if code != exitOK || stderr != "polyscan: warning: "+file+": "+want+"\n" {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	polyscan(t, "recipe", "put", "r", "-r", file, "--recipes", recipes)
+	_, stderr, code = polyscan(t, "mask", "--size", "9x9", "--recipe", "r", "--recipes", recipes, "-o", png, "--labels")
+	if code != exitOK || stderr != "polyscan: warning: recipe r: "+want+"\n" {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}

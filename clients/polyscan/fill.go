@@ -35,7 +35,7 @@ func (c *fillCmd) Help() string {
 	return `
 Fills holes of a picture from their borders: each pixel of a hole becomes the mean of its neighbours. All other pixels
 stay as they are. Holes are the pixels that a mask, or any region, holds, and those that are not opaque. A picture
-without holes is an error, and so is a region outside the picture.
+without holes is an error, and so is a region outside the picture; one that lies partly outside gives a warning.
 
 Examples:
 
@@ -195,7 +195,7 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 		if err := out.regions.checkSize(e, inputName(c.Frame), uint32(w), uint32(h)); err != nil {
 			return nil, nil, err
 		}
-		if err := out.regions.checkInside(w, h); err != nil {
+		if err := out.regions.checkInside(e, w, h); err != nil {
 			return nil, nil, err
 		}
 	}

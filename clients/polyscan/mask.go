@@ -42,7 +42,8 @@ type maskCmd struct {
 func (c *maskCmd) Help() string {
 	return `
 Writes the pixels of regions as an image: 8-bit gray with 255 inside any region, or 16-bit labels. It holds the very
-pixels that reduce looks at. A region that holds none is an error.
+pixels that reduce looks at. A region that holds none is an error; one that lies partly outside, or whose label no pixel
+has as others cover it, gives a warning.
 
 Examples:
 
@@ -92,11 +93,27 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err := t.noPixels(res.GetCounts(), w, h); err != nil {
 		return err
 	}
+	if n := len(res.GetCounts()); c.Palette && n > maxPalette {
+		return usage("--palette: it has colours for %d regions, and there are %d", maxPalette, n)
+	}
+	known, err := t.known(conn)
+	if err != nil {
+		return err
+	}
+	if err := known.checkInside(e, w, h); err != nil {
+		return err
+	}
 	data := res.GetImage().GetData()
-	if c.Palette {
-		if n := len(res.GetCounts()); n > maxPalette {
-			return usage("--palette: it has colours for %d regions, and there are %d", maxPalette, n)
+	total, labels, err := countPixels(data)
+	if err != nil {
+		return err
+	}
+	if c.Labels {
+		if err := known.checkLabels(e, labels); err != nil {
+			return err
 		}
+	}
+	if c.Palette {
 		if data, err = withPalette(data); err != nil {
 			return err
 		}
@@ -115,10 +132,6 @@ func (c *maskCmd) Run(e *env) (err error) {
 	sum := uint64(0)
 	for _, n := range res.GetCounts() {
 		sum += n
-	}
-	total, err := countPixels(res.GetImage().GetData())
-	if err != nil {
-		return err
 	}
 	overlaps := ""
 	if uint64(total) != sum {
@@ -154,12 +167,32 @@ func (t *target) noPixels(counts []uint64, w, h int) error {
 	return bad(name, "%s holds no pixel of %dx%d", region, w, h)
 }
 
-// countPixels counts the pixels of a mask, or of labels, that a region holds.
-func countPixels(data []byte) (n int, err error) {
+// checkLabels warns of regions whose label no pixel has.
+func (r *regions) checkLabels(e *env, labels map[int]bool) error {
+	var hidden []string
+	for i, g := range r.file.Regions {
+		if !labels[i+1] {
+			hidden = append(hidden, g.Name)
+		}
+	}
+	switch n := len(hidden) - 1; {
+	case n < 0:
+		return nil
+	case n == 0:
+		return r.warn(e, "no pixel has the label of region %q: regions behind it hold all of its pixels", hidden[0])
+	default:
+		return r.warn(e, "no pixel has the label of region %q, nor those of %d more: regions behind them hold all of their pixels",
+			hidden[0], n)
+	}
+}
+
+// countPixels counts the pixels of a mask, or of labels, that a region holds, and finds the labels.
+func countPixels(data []byte) (n int, labels map[int]bool, err error) {
 	img, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
-		return 0, fmt.Errorf("the server's mask: %w", err)
+		return 0, nil, fmt.Errorf("the server's mask: %w", err)
 	}
+	labels = map[int]bool{}
 	switch img := img.(type) {
 	case *image.Gray:
 		for _, v := range img.Pix {
@@ -168,15 +201,17 @@ func countPixels(data []byte) (n int, err error) {
 			}
 		}
 	case *image.Gray16:
-		for i := 0; i < len(img.Pix); i += 2 {
-			if img.Pix[i]|img.Pix[i+1] != 0 {
-				n++
+		for last, i := 0, 0; i < len(img.Pix); i += 2 {
+			if v := int(img.Pix[i])<<8 | int(img.Pix[i+1]); v != 0 {
+				if n++; v != last {
+					last, labels[v] = v, true
+				}
 			}
 		}
 	default:
-		return 0, fmt.Errorf("the server's mask is %T", img)
+		return 0, nil, fmt.Errorf("the server's mask is %T", img)
 	}
-	return n, nil
+	return n, labels, nil
 }
 
 // maxPalette is how many regions a palette of 8 bits has colours for, beside the black of no region.

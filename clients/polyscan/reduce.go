@@ -109,13 +109,10 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		}
 	}
 	drawn := t.regions
-	if c.Overlay != "" && t.recipe != nil {
-		stored, err := conn.GetRecipe(conn.ctx, t.recipe.GetName(), t.recipe.GetVersion())
-		if err != nil {
-			return conn.fail(err, "", nil)
+	if c.Overlay != "" {
+		if drawn, err = t.known(conn); err != nil {
+			return err
 		}
-		drawn = fromRecipe(stored)
-		t.recipe.Version = stored.GetVersion() // so that what is drawn is what is reduced
 	}
 	start := time.Now()
 	in, m := t.inspection(r), f.message()

@@ -237,7 +237,21 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 		}
 		return out, nil
 	}
-	list := make([]polygon.Region, len(out))
+	set, err := r.build()
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		for _, u := range set.Pixels(i) {
+			out[i] = append(out[i], regionfile.Run{u.Y, u.X0, u.X1})
+		}
+	}
+	return out, nil
+}
+
+// build makes a set of the regions, and more behind them.
+func (r *regions) build(more ...polygon.Region) (*polygon.Set, error) {
+	list := make([]polygon.Region, len(r.file.Regions), len(r.file.Regions)+len(more))
 	for i, g := range r.file.Regions {
 		list[i] = polygon.Region{Name: g.Name, Shape: g.Shape}
 		if r.evenOdd(g) {
@@ -259,16 +273,11 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 		scale = &polygon.Scale{X: f.MMPerPixel[0], Y: f.MMPerPixel[1],
 			Origin: polygon.Point{X: f.Origin[0], Y: f.Origin[1]}}
 	}
-	set, err := polygon.NewSetInPieces(list, scale, polygon.Bounds{}, nil)
+	set, err := polygon.NewSetInPieces(append(list, more...), scale, polygon.Bounds{}, nil)
 	if err != nil {
 		return nil, bad(r.name, "%v", err)
 	}
-	for i := range out {
-		for _, u := range set.Pixels(i) {
-			out[i] = append(out[i], regionfile.Run{u.Y, u.X0, u.X1})
-		}
-	}
-	return out, nil
+	return set, nil
 }
 
 // outlines are the rings of each region, or around its pixels.
@@ -368,15 +377,15 @@ func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 	return nil
 }
 
-// checkInside refuses regions that lie outside a picture of a size as a whole.
-func (r *regions) checkInside(w, h int) error {
-	var outside []string
+// checkInside refuses regions of which no pixel lies in a picture of a size, and warns of those that lie partly outside.
+func (r *regions) checkInside(e *env, w, h int) error {
+	var outside, crossing []int
 	outlines, err := r.outlines()
 	if err != nil {
 		return err
 	}
-	for k, g := range r.file.Regions {
-		within := [2]bool{}
+	for k := range r.file.Regions {
+		touches, within := true, true
 		for i, size := range []int{w, h} {
 			least, most := math.Inf(1), math.Inf(-1)
 			for _, ring := range outlines[k] {
@@ -384,19 +393,80 @@ func (r *regions) checkInside(w, h int) error {
 					least, most = min(least, p[i]), max(most, p[i])
 				}
 			}
-			within[i] = least < float64(size) && most > 0
+			touches = touches && least < float64(size) && most > 0
+			within = within && least >= 0 && most <= float64(size)
 		}
-		if !within[0] || !within[1] {
-			outside = append(outside, g.Name)
+		switch {
+		case !touches:
+			outside = append(outside, k)
+		case !within:
+			crossing = append(crossing, k)
 		}
 	}
-	switch len(outside) {
-	case 0:
+	worst, most := 0, 0.0
+	partly := 0
+	for _, k := range crossing {
+		share, err := r.shareOutside(k, w, h)
+		switch {
+		case err != nil:
+			return err
+		case share == 1:
+			outside = append(outside, k)
+		case share > 0:
+			if partly++; share > most {
+				worst, most = k, share
+			}
+		}
+	}
+	more := func(n int, verb string) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf(" and %d more%s", n, verb)
+	}
+	if n := len(outside) - 1; n >= 0 {
+		lie := " lies"
+		if n > 0 {
+			lie = more(n, " lie")
+		}
+		return bad(r.name, "region %q%s outside the picture of %dx%d", r.file.Regions[slices.Min(outside)].Name, lie, w, h)
+	}
+	if partly == 0 {
 		return nil
-	case 1:
-		return bad(r.name, "region %q lies outside the picture of %dx%d", outside[0], w, h)
 	}
-	return bad(r.name, "region %q and %d more lie outside the picture of %dx%d", outside[0], len(outside)-1, w, h)
+	// Rounded up, to less than all.
+	return r.warn(e, "%s %% of region %q lie outside the picture of %dx%d%s", number(min(99.9, math.Ceil(1000*most)/10)),
+		r.file.Regions[worst].Name, w, h, more(partly-1, " lie there in part"))
+}
+
+// shareOutside is the share of a region's pixels that lie outside a picture of a size; 0 where it has no pixels.
+func (r *regions) shareOutside(k, w, h int) (float64, error) {
+	// The pixels of rings are those of a shape that is nothing but they, by a name that every shape can spell.
+	only := &regions{name: r.name, fill: r.fill, file: &regionfile.File{Regions: slices.Clone(r.file.Regions[k : k+1])}}
+	g := &only.file.Regions[0]
+	if g.Shape != "" {
+		all, err := r.masks()
+		if err != nil {
+			return 0, err
+		}
+		g.Shape, g.Mask = "", all[k]
+	}
+	g.Name = "r"
+	set, err := only.build(polygon.Region{Name: "pixels", Shape: `"r"`})
+	if err != nil {
+		return 0, err
+	}
+	in, all := 0, 0
+	for _, u := range set.Pixels(1) {
+		all += int(u.X1 - u.X0)
+		if u.Y >= 0 && int(u.Y) < h {
+			in += max(0, min(int(u.X1), w)-max(int(u.X0), 0))
+		}
+	}
+	if all == 0 {
+		return 0, nil
+	}
+	return float64(all-in) / float64(all), nil
 }
 
 // hasLimits reports whether the regions can have a verdict.
@@ -552,16 +622,25 @@ func (r *regions) checkKeys() error {
 	return nil
 }
 
+// known is the regions of a target; of a recipe those on the server, of the version that is used from then on.
+func (t *target) known(conn *connection) (*regions, error) {
+	if t.recipe == nil {
+		return t.regions, nil
+	}
+	stored, err := conn.GetRecipe(conn.ctx, t.recipe.GetName(), t.recipe.GetVersion())
+	if err != nil {
+		return nil, conn.fail(err, "", nil)
+	}
+	t.recipe.Version = stored.GetVersion()
+	return fromRecipe(stored), nil
+}
+
 // requireLimits refuses a target with keys that nobody would read, and one without limits, on which --fail-on-reject
 // would wait for ever.
 func (t *target) requireLimits(conn *connection) error {
-	r := t.regions
-	if t.recipe != nil {
-		stored, err := conn.GetRecipe(conn.ctx, t.recipe.GetName(), t.recipe.GetVersion())
-		if err != nil {
-			return conn.fail(err, "", nil)
-		}
-		r = fromRecipe(stored)
+	r, err := t.known(conn)
+	if err != nil {
+		return err
 	}
 	if err := r.checkKeys(); err != nil {
 		return err
