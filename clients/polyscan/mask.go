@@ -181,8 +181,8 @@ func (r *regions) checkLabels(e *env, labels map[int]bool) error {
 	case n == 0:
 		return r.warn(e, "no pixel has the label of region %q: regions behind it hold all of its pixels", hidden[0])
 	default:
-		return r.warn(e, "no pixel has the label of region %q, nor those of %d more: regions behind them hold all of their pixels",
-			hidden[0], n)
+		return r.warn(e, "no pixel has the label of region %q, nor those of %d more: regions behind them hold all of their "+
+			"pixels", hidden[0], n)
 	}
 }
 

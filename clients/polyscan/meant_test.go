@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // TestSaysWhatIsMissing: what was asked for and can't be done, or was given and is of no use, is an error before
@@ -92,5 +95,39 @@ func TestReadingMakesNoFolder(t *testing.T) {
 	}
 	if _, err := os.Stat(gone); err == nil {
 		t.Error("the folder was made")
+	}
+}
+
+// TestReductionsComeBack: what a recipe asks for is all in the file that recipe get and teach write, and reads back.
+func TestReductionsComeBack(t *testing.T) {
+	for _, o := range []reductionFlags{
+		{Stats: []string{"all", "covered_histogram"}, Bins: 8, Range: "3,250", Percentiles: []float64{0.1, 99},
+			PercentileMethod: "linear", Texture: []string{"1,0", "-1,1"}, TextureLevels: 9, TextureCounts: true,
+			Blobs: ">= 9, min area 3", Correlate: []string{"radial(3)", "channels"}, Color: []string{"lab", "gray"},
+			ColorMatrix: "1,0,0,0,0.5,0,0,0,-2"},
+		{Color: []string{"hsv"}}, {ColorMatrix: "1,2,3,4,5,6,7,8,9"}, {Stats: []string{"covered"}},
+		{PercentileMethod: "linear", Stats: []string{"percentiles"}},
+	} {
+		want, err := o.message(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want.Colors)
+		text := formatReductions(want)
+		got, err := parseReductions(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if slices.Sort(got.Colors); !proto.Equal(got, want) {
+			t.Errorf("%q:\n got %v\nwant %v", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{"color(gry)": "want color(gray,", "color": "want color(gray,",
+		"color_matrix(1, 2)": "of nine numbers", "colr(gray)": `did you mean "color"?`, "color(gray": "want color(gray,"} {
+		if _, err := parseReductions([]string{"mean", text}); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "reductions[1]: ") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

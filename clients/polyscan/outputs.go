@@ -29,7 +29,8 @@ func (o *output) checkKind() error {
 	if hinted {
 		hint = ";" + hint
 	}
-	return usage("%s %s: want a file name that ends in %s%s", o.flag, cli.Printable(o.name), strings.Join(all, " or "), hint)
+	return usage("%s %s: want a file name that ends in %s%s", o.flag, cli.Printable(o.name), strings.Join(all, " or "),
+		hint)
 }
 
 // inputs are the files that a command reads; - is standard input, and empty names are none.
@@ -73,8 +74,8 @@ func checkOutputs(read inputs, outputs ...output) error {
 	return nil
 }
 
-// replaces reports whether an output is put in the place of an input, which may be a link to it, or into the folder that
-// is read.
+// replaces reports whether an output is put in the place of an input, which may be a link to it, or into the folder
+// that is read.
 func replaces(out, in string) bool {
 	if sameFile(out, in) {
 		return true

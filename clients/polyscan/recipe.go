@@ -428,6 +428,21 @@ func formatReductions(r *polyscanv1.Reductions) []string {
 	for _, t := range r.GetCorrelations() {
 		out = append(out, formatTerm(t))
 	}
+	var spaces, matrix []string
+	for _, c := range colorSpaces {
+		if slices.Contains(r.GetColors(), c.space) {
+			spaces = append(spaces, c.name)
+		}
+	}
+	for _, v := range r.GetColorMatrix() {
+		matrix = append(matrix, number(v))
+	}
+	if len(spaces) > 0 {
+		out = append(out, "color"+brackets(spaces))
+	}
+	if len(matrix) > 0 {
+		out = append(out, "color_matrix"+brackets(matrix))
+	}
 	return out
 }
 
@@ -452,6 +467,18 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 		}
 		name, rest, bracketed := strings.Cut(s, "(")
 		name = strings.ToLower(strings.TrimSpace(name))
+		if name == "color" || name == "color_matrix" {
+			inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
+			o := reductionFlags{ColorMatrix: inner}
+			if name == "color" {
+				o = reductionFlags{Color: strings.Split(inner, ",")}
+			}
+			if err := o.colors(r); err != nil || !ok || inner == "" {
+				return nil, fmt.Errorf("reductions[%d]: %q: want color(gray, gray709, hsv, lab) or color_matrix(M, M, …) of nine "+
+					"numbers", i, s)
+			}
+			continue
+		}
 		if name == "texture" && !bracketed {
 			r.Cooccurrence = &polyscanv1.CooccurrenceSpec{}
 			continue

@@ -173,8 +173,8 @@ func (c *reduceCmd) source(e *env) (*frame, error) {
 	return &frame{name: "frame", resident: c.Resident}, nil
 }
 
-// reductions decides what to ask for: the choice of a recipe or of a regions file where there is one and no flag speaks,
-// and else what the output shows.
+// reductions decides what to ask for: the choice of a recipe or of a regions file where there is one and no flag
+// speaks, and else what the output shows.
 func (c *reduceCmd) reductions(t *target) (*polyscanv1.Reductions, error) {
 	fallback := tableReductions()
 	if c.JSON {

@@ -311,7 +311,8 @@ func statisticNames() []string {
 // What else reductions of a regions file begin with.
 var (
 	correlationWords = []string{"autocorrelation", "autocovariance", "radial", "correlation", "covariance", "ncc"}
-	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all"}, correlationWords...)
+	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all", "color", "color_matrix"},
+		correlationWords...)
 )
 
 // meantReduction asks whether somebody who wrote one word meant another.

@@ -377,7 +377,8 @@ func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 	return nil
 }
 
-// checkInside refuses regions of which no pixel lies in a picture of a size, and warns of those that lie partly outside.
+// checkInside refuses regions of which no pixel lies in a picture of a size, and warns of those that lie partly
+// outside.
 func (r *regions) checkInside(e *env, w, h int) error {
 	var outside, crossing []int
 	outlines, err := r.outlines()
@@ -616,8 +617,8 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 // checkKeys refuses keys that look like misspelt ones: limits, references and the like that nobody would read.
 func (r *regions) checkKeys() error {
 	if keys := r.file.Misspelt; len(keys) > 0 {
-		return bad(r.name, "a key looks like a misspelt %q, which nobody would read: correct it (the warning above says where)",
-			keys[0])
+		return bad(r.name, "a key looks like a misspelt %q, which nobody would read: correct it (the warning above says "+
+			"where)", keys[0])
 	}
 	return nil
 }
@@ -651,7 +652,8 @@ func (t *target) requireLimits(conn *connection) error {
 	return nil
 }
 
-// reductions are what flags ask for, or else the regions file; nil where a recipe decides, and fallback where nobody does.
+// reductions are what flags ask for, or else the regions file; nil where a recipe decides, and fallback where nobody
+// does.
 func (t *target) reductions(o *reductionFlags, fallback *polyscanv1.Reductions) (*polyscanv1.Reductions, error) {
 	switch {
 	case o.set():

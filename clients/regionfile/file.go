@@ -126,8 +126,8 @@ type File struct {
 	// Regions in the order of the file; never empty.
 	Regions []Region
 
-	// Misspelt are the keys that others, which are ignored, look like, but for names and descriptions, on which no verdict
-	// hangs; there is a warning of each.
+	// Misspelt are the keys that others, which are ignored, look like, but for names and descriptions, on which no
+	// verdict hangs; there is a warning of each.
 	Misspelt []string
 
 	// Reductions that a recipe asks for, as the file writes them; this package doesn't interpret them.
