@@ -283,7 +283,7 @@ func writeBlobs(e *env, w io.Writer, res *polyscanv1.FrameResult, before string)
 		if all.GetFound() != all.GetKept() {
 			count += " of " + strconv.FormatUint(all.GetFound(), 10)
 		}
-		head := []cell{{text: shorten(cli.Printable(g.GetName()), maxNameColumns)}, {text: count}}
+		head := []cell{{text: e.fit(cli.Printable(g.GetName()), maxNameColumns)}, {text: count}}
 		for k, b := range all.GetBlobs() {
 			if k == maxBlobRows {
 				break

@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
-// The table has a row for each region, channel and pair, at 80 columns; the JSON report has the same numbers, and
+// The table has a row for each region, channel and pair; the JSON report has the same numbers, and
 // limits see them, those of a golden frame too.
 func TestCorrelations(t *testing.T) {
 	args := []string{"reduce", frames + "metal.png", "-r", frames + "metal.regions.json"}
@@ -16,11 +15,6 @@ func TestCorrelations(t *testing.T) {
 	at := strings.Index(out, "\nCORRELATION ")
 	if at < 0 {
 		t.Fatalf("no table of correlations:\n%s", out)
-	}
-	for _, l := range strings.Split(strings.TrimSpace(out[at:]), "\n") {
-		if utf8.RuneCountInString(l) > tableWidth && !strings.Contains(l, "metal.png") {
-			t.Errorf("%d columns: %s", len(l), l)
-		}
 	}
 	for _, pair := range []string{"autocorrelation(8,0)", "radial(0)", "radial(1)", "radial(2)"} {
 		if !strings.Contains(out[at:], " "+pair+" ") {

@@ -173,7 +173,7 @@ func (c *framesListCmd) Run(e *env) error {
 			t.add(cell{text: r.Name}, cell{text: strconv.Itoa(int(r.Width)) + "x" + strconv.Itoa(int(r.Height))},
 				cell{text: r.Format},
 				cell{text: size(r.Bytes)}, cell{text: f.GetExpiresAt().AsTime().Local().Format("2006-01-02 15:04:05")},
-				cell{text: shorten(cli.Printable(r.Tenant), 30)}, cell{text: shorten(cli.Printable(r.FrameID), 60)})
+				cell{text: e.fit(cli.Printable(r.Tenant), 30)}, cell{text: e.rest(cli.Printable(r.FrameID), 60)})
 		}
 		t.dropEmpty("TENANT")
 		if c.JSON {

@@ -268,7 +268,7 @@ func (c *historyListCmd) Run(e *env) error {
 			if c.JSON {
 				err = printMessage(e, p)
 			} else {
-				t.add(partCells(p)...)
+				t.add(partCells(e, p)...)
 			}
 			if err != nil {
 				return err
@@ -293,8 +293,8 @@ func (c *historyListCmd) Run(e *env) error {
 	})
 }
 
-// partCells is a part as a row of a table that fits 80 columns.
-func partCells(p *polyscanv1.HistoryPart) []cell {
+// partCells is a part as a row of a table that fits a terminal.
+func partCells(e *env, p *polyscanv1.HistoryPart) []cell {
 	part := p.GetPartId()
 	if part == "" && p.GetStreamId() != 0 {
 		part = fmt.Sprintf("#%d", p.GetResultNumber())
@@ -325,10 +325,10 @@ func partCells(p *polyscanv1.HistoryPart) []cell {
 	if time.Since(at) > 300*24*time.Hour {
 		form = time.DateOnly
 	}
-	text := func(s string, columns int) cell { return cell{text: shorten(cli.Printable(s), columns)} }
+	text := func(s string, columns int) cell { return cell{text: e.fit(cli.Printable(s), columns)} }
 	return []cell{{text: strconv.FormatUint(p.GetId(), 10)}, {text: at.Format(form)}, text(p.GetName(), 10),
-		text(part, 12),
-		{text: verdict, style: style}, {text: pretty(p.GetLatency().AsDuration())}, text(strings.Join(why, ", "), 17)}
+		text(part, 12), {text: verdict, style: style}, {text: pretty(p.GetLatency().AsDuration())},
+		{text: e.rest(cli.Printable(strings.Join(why, ", ")), 17)}}
 }
 
 type historyCountCmd struct {
@@ -375,7 +375,7 @@ func (c *historyCountCmd) Run(e *env) error {
 			t.columns = append(t.columns, column{title, true})
 		}
 		row := func(name string, n *polyscanv1.PartCounts) {
-			cells := []cell{{}, {text: shorten(cli.Printable(name), 20)}}
+			cells := []cell{{}, {text: e.fit(cli.Printable(name), 20)}}
 			if n.GetFrom() != nil {
 				cells[0].text = n.GetFrom().AsTime().Local().Format("01-02 15:04")
 			}
@@ -448,7 +448,7 @@ func (c *historyParetoCmd) Run(e *env) error {
 		for _, b := range res.GetBars() {
 			bar := strings.Repeat("#",
 				int(math.Ceil(barColumns*float64(b.GetFailures())/float64(res.GetBars()[0].GetFailures()))))
-			t.add(cell{text: shorten(cli.Printable(b.GetRegion()), 24)}, cell{text: strconv.FormatUint(b.GetFailures(), 10)},
+			t.add(cell{text: e.fit(cli.Printable(b.GetRegion()), 24)}, cell{text: strconv.FormatUint(b.GetFailures(), 10)},
 				percent(b.GetShare()), percent(b.GetCumulative()), cell{text: bar})
 		}
 		if n := res.GetOtherFailures(); n > 0 {

@@ -267,8 +267,8 @@ func (c *recipeListCmd) Run(e *env) error {
 				cell{text: strconv.Itoa(int(r.GetRegionCount()))},
 				cell{text: strconv.FormatUint(r.GetVertexCount(), 10)},
 				cell{text: at.Local().Format("2006-01-02 15:04:05")},
-				cell{text: shorten(cli.Printable(r.GetTenant()), 30)},
-				cell{text: shorten(cli.Printable(r.GetDescription()), 60)})
+				cell{text: e.fit(cli.Printable(r.GetTenant()), 30)},
+				cell{text: e.rest(cli.Printable(r.GetDescription()), 60)})
 		}
 		t.dropEmpty("TENANT")
 		if c.JSON {

@@ -150,7 +150,7 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 		for j, c := range g.GetChannels() {
 			row := []cell{{}}
 			if j == 0 {
-				row[0].text = shorten(cli.Printable(g.GetName()), maxNameColumns)
+				row[0].text = e.fit(cli.Printable(g.GetName()), maxNameColumns)
 			}
 			for _, get := range cells {
 				text := get(c)
@@ -246,7 +246,7 @@ func writePairs(e *env, w io.Writer, res *polyscanv1.FrameResult, titles []strin
 		t.columns = append(t.columns, column{title, true})
 	}
 	for _, g := range res.GetRegions() {
-		name := shorten(cli.Printable(g.GetName()), maxTextureName)
+		name := e.fit(cli.Printable(g.GetName()), maxTextureName)
 		for _, c := range g.GetChannels() {
 			channel := ""
 			if len(g.GetChannels()) > 1 {
@@ -292,7 +292,7 @@ func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 				more++
 				continue
 			}
-			t.add(cell{shorten(cli.Printable(g.GetName()), maxNameColumns), cli.Red},
+			t.add(cell{e.fit(cli.Printable(g.GetName()), maxNameColumns), cli.Red},
 				cell{text: cli.Printable(l.GetExpression())}, cell{text: cli.Printable(l.GetReason())})
 		}
 	}
@@ -321,8 +321,8 @@ func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	return nil
 }
 
-// writeSummary prints the lines under the table: the frame, how it was measured, and the verdict. All fit a terminal;
-// of a long path the end is shown.
+// writeSummary prints the lines under the table: the frame, how it was measured, and the verdict. On a terminal they
+// fit: of a long path the end is shown.
 func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult, total time.Duration) error {
 	l := res.GetLayout()
 	format := formatName(l.GetPixelFormat())
@@ -331,8 +331,10 @@ func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult,
 	}
 	frame := fmt.Sprintf(": %dx%d %s, %s", l.GetWidth(), l.GetHeight(), format,
 		plural(len(res.GetRegions()), "region", "regions"))
-	_, err := fmt.Fprintf(w, "\n%s%s\n%s %s, compute %s of %s\n%s\n",
-		shortenLeft(cli.Printable(name), tableWidth-len(frame)), frame, res.GetBackend(), methodName(res.GetMethod()),
+	if name = cli.Printable(name); e.columns > 0 {
+		name = shortenLeft(name, max(e.columns, tableWidth)-len(frame))
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s\n%s %s, compute %s of %s\n%s\n", name, frame, res.GetBackend(), methodName(res.GetMethod()),
 		pretty(res.GetTimes().GetCompute().AsDuration()), pretty(total), verdictText(e, res))
 	return err
 }

@@ -48,6 +48,13 @@ func (t *table) dropEmpty(title string) {
 	}
 }
 
+// fitting are the widths that say how a table is laid out: names are no wider there than on a terminal.
+func (t *table) fitting() []int {
+	width := t.widths()
+	width[0] = min(width[0], maxNameColumns)
+	return width
+}
+
 // widths are those of the columns.
 func (t *table) widths() []int {
 	width := make([]int, len(t.columns))
@@ -67,7 +74,7 @@ func (t *table) widths() []int {
 // fits says whether the table's lines fit a terminal.
 func (t *table) fits() bool {
 	sum := 2 * (len(t.columns) - 1)
-	for _, w := range t.widths() {
+	for _, w := range t.fitting() {
 		sum += w
 	}
 	return sum <= tableWidth
@@ -79,7 +86,7 @@ func (t *table) blocks(repeated int) []*table {
 	if t.fits() {
 		return []*table{t}
 	}
-	widths := t.widths()
+	widths := t.fitting()
 	var blocks []*table
 	for from := repeated; from < len(t.columns); {
 		to, line := from, -2

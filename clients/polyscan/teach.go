@@ -237,8 +237,8 @@ func (c *teachCmd) table(e *env, res *polyscanv1.TeachResponse) error {
 		if l.GetBadRejected() > 0 {
 			bad, caught = strconv.Itoa(int(l.GetBadRejected())), true
 		}
-		t.add(cell{text: shorten(cli.Printable(l.GetRegionName()), 20)}, cell{text: have},
-			cell{shorten(limit, 36), style}, cell{bad, cli.Red})
+		t.add(cell{text: e.fit(cli.Printable(l.GetRegionName()), 20)}, cell{text: have},
+			cell{e.rest(limit, 36), style}, cell{bad, cli.Red})
 	}
 	if !caught {
 		t.dropEmpty("BAD CAUGHT")

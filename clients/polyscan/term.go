@@ -21,18 +21,21 @@ type env struct {
 	stderr io.Writer
 	// colour on stdout: it is a terminal, and NO_COLOR and TERM=dumb don't object.
 	colour bool
+	// columns of stdout where that is a terminal, and otherwise 0: then no text is cut.
+	columns int
 	// live output (a progress bar) on stderr.
 	live bool
 }
 
 func newEnv(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) *env {
 	return &env{
-		ctx:    ctx,
-		stdin:  stdin,
-		stdout: stdout,
-		stderr: stderr,
-		colour: cli.HasColours(stdout),
-		live:   cli.IsTerminal(stderr),
+		ctx:     ctx,
+		stdin:   stdin,
+		stdout:  stdout,
+		stderr:  stderr,
+		colour:  cli.HasColours(stdout),
+		columns: cli.Columns(stdout),
+		live:    cli.IsTerminal(stderr),
 	}
 }
 
@@ -47,6 +50,19 @@ func (e *env) paint(s cli.Style, text string) string {
 		return text
 	}
 	return s.Paint(text)
+}
+
+// fit cuts a text to what a table has for it; where nobody looks at a terminal, none of it may be missing.
+func (e *env) fit(s string, columns int) string {
+	if e.columns == 0 {
+		return s
+	}
+	return shorten(s, columns)
+}
+
+// rest is fit for the last column of a table: it has so many columns of a terminal of 80, and what others have beyond.
+func (e *env) rest(s string, columns int) string {
+	return e.fit(s, max(columns+e.columns-tableWidth, 8))
 }
 
 // shorten cuts a text to a number of columns.

@@ -155,8 +155,11 @@ func (c *tryCmd) table(e *env, res *polyscanv1.TryResponse) error {
 		if name == "" {
 			name = "#" + strconv.Itoa(int(f.GetIndex()))
 		}
-		t.add(cell{text: cut(cli.Printable(name), 24)}, cell{text: is}, verdictCell(f.GetVerdict()), besideCell(beside),
-			cell{text: shorten(why, 36)})
+		if name = cli.Printable(name); e.columns > 0 {
+			name = shortenLeft(name, 24)
+		}
+		t.add(cell{text: name}, cell{text: is}, verdictCell(f.GetVerdict()), besideCell(beside),
+			cell{text: e.rest(why, 36)})
 	}
 	t.dropEmpty("IS")
 	t.dropEmpty("BESIDE")

@@ -190,8 +190,11 @@ type watchPrinter struct {
 func (w *watchPrinter) line(style cli.Style, cells ...string) error {
 	var b strings.Builder
 	for i, c := range watchColumns {
-		text := shorten(cli.Printable(cells[i]), c.width)
-		pad := strings.Repeat(" ", c.width-uniseg.StringWidth(text))
+		text := w.fit(cli.Printable(cells[i]), c.width)
+		if i == len(watchColumns)-1 {
+			text = w.rest(cli.Printable(cells[i]), c.width)
+		}
+		pad := strings.Repeat(" ", max(c.width-uniseg.StringWidth(text), 0))
 		if i == 3 || !w.headed {
 			s := style
 			if !w.headed {

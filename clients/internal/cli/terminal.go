@@ -18,6 +18,17 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
+// Columns is how wide such a terminal is, and 0 for anything else.
+func Columns(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 {
+		return width
+	}
+	return 80
+}
+
 // HasColours reports whether w is such a terminal, and NO_COLOR doesn't object.
 func HasColours(w io.Writer) bool { return IsTerminal(w) && os.Getenv("NO_COLOR") == "" }
 

@@ -39,8 +39,8 @@ func (s *Service) audit(ctx context.Context, m *pb.AuditEntry, owner string) {
 	s.auditor.Audit(m, owner)
 }
 
-// mostChanges is how many lines a difference has at most, mostChangeBytes how many bytes these have, and mostLineBytes a
-// line: limits and descriptions are as long as anybody writes them, and entries stay in the history.
+// mostChanges is how many lines a difference has at most, mostChangeBytes how many bytes these have, and mostLineBytes
+// one of them: limits and descriptions are as long as anybody writes them, and entries stay in the history.
 const mostChanges, mostChangeBytes, mostLineBytes = 1000, 64 << 10, 2 << 10
 
 // differences says what is different between two versions of a recipe, a line each. before is nil for the first one.
