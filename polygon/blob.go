@@ -185,12 +185,16 @@ func (s *BlobSpec) check(bad *kernels.InvalidError) {
 			bad.Add(at.Join(to), number(v.To), "must be 0 to 100")
 		}
 	}
-	span(s.Range, "lower", "upper")
+	before := len(bad.Violations)
 	if s.Range == AnySpan() {
 		bad.Add(at.Join("lower"), "none", "one of lower and upper must be given")
 	}
+	span(s.Range, "lower", "upper")
 	if s.Strong != nil {
 		span(*s.Strong, "strong_lower", "strong_upper")
+	}
+	if len(bad.Violations) == before {
+		s.checkSpans(bad, math.MaxUint16, anyFormat)
 	}
 	steps := 0
 	for i, m := range s.Steps {
@@ -237,7 +241,7 @@ func (s *BlobSpec) check(bad *kernels.InvalidError) {
 // planBlobs finds what a call wants of blobs, and refuses what the frame can't have.
 func (p *plan) planBlobs(bad *kernels.InvalidError, s *BlobSpec) {
 	if s == nil {
-		p.set.checkBlobs(bad, s)
+		p.set.addBlobLimits(bad, noBlobs)
 		return
 	}
 	at := path{"reductions", "blobs"}
@@ -264,15 +268,7 @@ func (p *plan) planBlobs(bad *kernels.InvalidError, s *BlobSpec) {
 			bad.Add(path{"frame", side.name}, side.v, "must be at most %d for blobs", driver.MaxBlobSide)
 		}
 	}
-	if most := p.frame.Format.Levels() - 1; s.Threshold == ThresholdValues {
-		if s.Range.From > float64(most) {
-			bad.Add(at.Join("lower"), number(s.Range.From), "is above %d, the most that samples of %s are", most,
-				p.frame.Format)
-		}
-		if s.Range.To < 0 {
-			bad.Add(at.Join("upper"), number(s.Range.To), "is below 0, the least that samples are")
-		}
-	}
+	s.checkSpans(bad, p.frame.Format.Levels()-1, p.frame.Format.String())
 	for _, m := range s.Steps {
 		half := m.halves()
 		for _, erode := range map[MorphKind][]bool{Erode: {true}, Dilate: {false}, Open: {true, false},

@@ -238,7 +238,7 @@ func TestBlobLimits(t *testing.T) {
 		"max blob.length <= 3 mm2":      `column 22: mm2 is no unit`,
 		"blobs + 1 < 3":                 `column 1: blobs can't be part of an expression`,
 		"blobs == 3 mm":                 `column 12: mm is no unit of blobs`,
-		"blobs >= 0":                    `can't fail: blobs is never negative`,
+		"blobs >= 0":                    `can't fail: blobs is 0 to 33`,
 		"r.blobs == 0":                  `column 3: expected a quantity`,
 		"mean over last 3 of blobs < 3": `blobs can't be part of an expression`,
 	} {

@@ -16,24 +16,25 @@ type blobFeature struct {
 	name      string
 	dimension int // as quantities have them
 	of        func(b *Blob, s *BlobSizes) float64
+	whole     bool // it is a whole number
 }
 
 // blobFeatures by their names in limits. sizes are in mm or in pixels.
 var blobFeatures = []blobFeature{
-	{"area", 2, func(_ *Blob, s *BlobSizes) float64 { return s.Area }},
-	{"length", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Length }},
-	{"breadth", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Breadth }},
-	{"perimeter", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Perimeter }},
-	{"x", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Centroid.X }},
-	{"y", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Centroid.Y }},
-	{"angle", 0, func(b *Blob, _ *BlobSizes) float64 { return b.Angle }},
-	{"roundness", 0, func(b *Blob, _ *BlobSizes) float64 { return b.Roundness }},
-	{"holes", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Holes) }},
-	{"mean", 0, func(b *Blob, _ *BlobSizes) float64 { return b.Mean }},
-	{"stddev", 0, func(b *Blob, _ *BlobSizes) float64 { return b.StdDev }},
-	{"min", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Min) }},
-	{"max", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Max) }},
-	{"sum", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Sum) }},
+	{"area", 2, func(_ *Blob, s *BlobSizes) float64 { return s.Area }, true},
+	{"length", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Length }, false},
+	{"breadth", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Breadth }, false},
+	{"perimeter", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Perimeter }, false},
+	{"x", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Centroid.X }, false},
+	{"y", 1, func(_ *Blob, s *BlobSizes) float64 { return s.Centroid.Y }, false},
+	{"angle", 0, func(b *Blob, _ *BlobSizes) float64 { return b.Angle }, false},
+	{"roundness", 0, func(b *Blob, _ *BlobSizes) float64 { return b.Roundness }, false},
+	{"holes", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Holes) }, true},
+	{"mean", 0, func(b *Blob, _ *BlobSizes) float64 { return b.Mean }, false},
+	{"stddev", 0, func(b *Blob, _ *BlobSizes) float64 { return b.StdDev }, false},
+	{"min", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Min) }, true},
+	{"max", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Max) }, true},
+	{"sum", 0, func(b *Blob, _ *BlobSizes) float64 { return float64(b.Sum) }, true},
 }
 
 var expectedFeature = func() string {
@@ -201,18 +202,18 @@ func (p *limitParser) feature() (*blobFeature, error) {
 	return &blobFeatures[i], nil
 }
 
-// CheckBlobs refuses limits on blobs where nothing says what blobs are, as a reduction would.
-func (s *Set) CheckBlobs(spec *BlobSpec) error {
+// CheckLimits refuses limits that reductions can't judge, because nothing says what blobs are, and those that can't
+// fail with them, whatever frames are.
+func (s *Set) CheckLimits(r *Reductions) error {
 	bad := newInvalid()
-	s.checkBlobs(bad, spec)
+	if r.Blobs == nil {
+		s.addBlobLimits(bad, noBlobs)
+	}
+	s.checkToothless(bad, reducing(math.MaxUint16, r), anyFormat)
 	return bad.Err()
 }
 
-func (s *Set) checkBlobs(bad *kernels.InvalidError, spec *BlobSpec) {
-	if spec == nil {
-		s.addBlobLimits(bad, "is about blobs, and reductions.blobs does not say what they are")
-	}
-}
+const noBlobs = "is about blobs, and reductions.blobs does not say what they are"
 
 // addBlobLimits says of each limit on blobs why it can't be.
 func (s *Set) addBlobLimits(bad *kernels.InvalidError, why string) {

@@ -411,7 +411,7 @@ func colorRange(c Channel) (lo, hi float64) {
 }
 
 // colorValues are the least and the greatest that the quantity of a derived channel can be.
-func (l *Limit) colorValues(pixels int64) (lo, hi float64) {
+func (l *Limit) colorValues(of *scope) (lo, hi float64) {
 	lo, hi = colorRange(l.channel)
 	most := math.MaxFloat64
 	if l.channel < MatrixX {
@@ -424,7 +424,7 @@ func (l *Limit) colorValues(pixels int64) (lo, hi float64) {
 		if l.channel >= MatrixX {
 			return lo, hi
 		}
-		return lo * float64(pixels), hi * float64(pixels)
+		return lo * float64(of.pixels), hi * float64(of.pixels)
 	case quantityVariance:
 		switch {
 		case l.channel == Hue:
@@ -438,14 +438,18 @@ func (l *Limit) colorValues(pixels int64) (lo, hi float64) {
 			return 0, math.MaxFloat64
 		}
 		return 0, most / 2
+	case quantityPlaneX, quantityPlaneY:
+		return -math.MaxFloat64, math.MaxFloat64
 	case quantityQuartiles, quantityWasserstein:
 		return 0, most
+	case quantityPixels:
+		return 0, float64(of.pixels)
 	case quantityDistinct:
 		return 0, 256
 	case quantityEntropy:
 		return 0, 8
 	}
-	same := *l
-	same.channel = NoChannel
-	return same.values(255, pixels)
+	same, bytes := *l, *of
+	same.channel, bytes.most = NoChannel, 255
+	return same.values(&bytes)
 }

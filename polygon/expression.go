@@ -28,6 +28,7 @@ type step struct {
 	dimension int     // of 'n': that of its unit
 	operand   int     // of 'q'
 	at        int     // where it is in the limit
+	same      bool    // of '-' and '/': both sides are the same
 }
 
 // operand is a quantity of a region, or of a group of regions, of which rank picks one.
@@ -108,11 +109,12 @@ func (p *limitParser) sum(l *Limit, x *expression) error {
 
 // chain reads parts with signs between them.
 func (p *limitParser) chain(x *expression, signs string, part func() error) error {
+	from := len(x.steps)
 	if err := part(); err != nil {
 		return err
 	}
 	for {
-		at := p.at
+		at, mid := p.at, len(x.steps)
 		sign, ok := p.operator(signs)
 		if !ok {
 			return nil
@@ -120,7 +122,8 @@ func (p *limitParser) chain(x *expression, signs string, part func() error) erro
 		if err := part(); err != nil {
 			return err
 		}
-		x.steps = append(x.steps, step{do: sign, at: at})
+		same := (sign == '-' || sign == '/') && x.same(x.steps[from:mid], x.steps[mid:])
+		x.steps = append(x.steps, step{do: sign, at: at, same: same})
 	}
 }
 
@@ -213,10 +216,10 @@ type between struct {
 // place is where a quantity of a region will be.
 type place struct{ region, slot int }
 
-// resolve finds the regions that limits between regions speak of.
-func (s *Set) resolve(bad *kernels.InvalidError) {
+// resolve finds the regions that limits between regions speak of. It returns an error of pace alone.
+func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer) error {
 	if !slices.ContainsFunc(s.distinct, func(l *Limit) bool { return l.expression != nil }) {
-		return
+		return nil
 	}
 	named := map[string][]int{}
 	for i, name := range s.names {
@@ -228,12 +231,12 @@ func (s *Set) resolve(bad *kernels.InvalidError) {
 	for i := range s.names {
 		for k, l := range s.Limits(i) {
 			if len(bad.Violations) == kernels.MaxViolations {
-				return
+				return nil
 			}
 			if l.expression == nil {
 				continue
 			}
-			b := between{region: i, limit: k}
+			b, before := between{region: i, limit: k}, len(bad.Violations)
 			for n := range l.expression.operands {
 				o := &l.expression.operands[n]
 				if o.over != nil && o.over.what == 'f' {
@@ -250,7 +253,7 @@ func (s *Set) resolve(bad *kernels.InvalidError) {
 						if regions, known = groups[o.name]; !known {
 							if (len(groups)+1)*len(s.names) > mostComparings {
 								fail("limits have more groups than can be looked for in %d regions", len(s.names))
-								return
+								return nil
 							}
 							regions = s.matching(o.name)
 							groups[o.name] = regions
@@ -269,14 +272,14 @@ func (s *Set) resolve(bad *kernels.InvalidError) {
 				}
 				if looks += len(regions); looks > mostMembers {
 					fail("limits look at more than %d regions in all", mostMembers)
-					return
+					return nil
 				}
 				members := make([]place, len(regions))
 				for m, r := range regions {
 					slot := s.want(r, &o.is)
 					if slot == mostWanted {
 						fail("limits need more than %d quantities of region %s", mostWanted, quoted(s.names[r]))
-						return
+						return nil
 					}
 					members[m] = place{r, slot}
 				}
@@ -284,11 +287,20 @@ func (s *Set) resolve(bad *kernels.InvalidError) {
 			}
 			if err := s.addSlots(&b, l); err != nil {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%v", err)
-				return
+				return nil
+			}
+			if len(bad.Violations) == before {
+				if err := pace.took(4 * b.looks()); err != nil {
+					return err
+				}
+				if why := s.toothlessBetween(&b, l); why != "" {
+					bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
+				}
 			}
 			s.between = append(s.between, b)
 		}
 	}
+	return nil
 }
 
 // matching are the regions whose names match a pattern with *.
@@ -313,10 +325,7 @@ func (s *Set) matching(pattern string) (regions []int) {
 // want says where a quantity of a region will be.
 func (s *Set) want(region int, q *Limit) int {
 	list := s.wanted[region]
-	at := slices.IndexFunc(list, func(o *Limit) bool {
-		return o.quantity == q.quantity && o.channel == q.channel && o.percent == q.percent && o.pixels == q.pixels &&
-			o.offset == q.offset
-	})
+	at := slices.IndexFunc(list, func(o *Limit) bool { return o.measuresAs(q) })
 	if at >= 0 {
 		return at
 	}
@@ -504,15 +513,22 @@ func (x *expression) value(values [][]float64) float64 {
 			stack = append(stack, s.number)
 		case 'q':
 			stack = append(stack, values[s.operand][0])
-		case '+':
-			stack = append(stack[:n-2], float64(stack[n-2]+stack[n-1]))
-		case '-':
-			stack = append(stack[:n-2], float64(stack[n-2]-stack[n-1]))
-		case '*':
-			stack = append(stack[:n-2], float64(stack[n-2]*stack[n-1]))
-		case '/':
-			stack = append(stack[:n-2], float64(stack[n-2]/stack[n-1]))
+		default:
+			stack = append(stack[:n-2], s.of(stack[n-2], stack[n-1]))
 		}
 	}
 	return stack[0]
+}
+
+// of is what a sign makes of two numbers.
+func (s step) of(a, b float64) float64 {
+	switch s.do {
+	case '+':
+		return a + b
+	case '-':
+		return a - b
+	case '*':
+		return a * b
+	}
+	return a / b
 }

@@ -68,7 +68,7 @@ func TestLimitsBetween(t *testing.T) {
 		{`mean + "ref".skewness < 3`, math.NaN(), Gray, `skewness of region "ref" has none`},
 		{`mean - "nothing".mean < 3`, math.NaN(), NoChannel, `region "nothing": the region caught no pixel`},
 		{`count - "nothing".count == 4`, 4, NoChannel, `region "nothing": the region caught no pixel`},
-		{`"outside".mean - mean < 300`, 70, Gray, `region "outside": outside the frame: 50 % of the region's pixels`},
+		{`"outside".mean - mean < 200`, 70, Gray, `region "outside": outside the frame: 50 % of the region's pixels`},
 		{`mean - "outside".mean > 0`, -70, Gray,
 			`mean - "outside".mean -70 is below 0; region "outside": outside the frame: 50 % of the region's pixels`},
 	} {
@@ -177,7 +177,7 @@ func TestCostOfLimitsBetween(t *testing.T) {
 		"look at more than 1048576 regions in all": many(1100, func(int) []string { return []string{`all of "pad*".mean < 9`} }),
 		"have more groups than can be looked for":  many(4200, func(i int) []string { return []string{fmt.Sprintf(`all of "*%d".mean < 9`, i)} }),
 		"need more than 64 quantities of region \"pad 1\"": many(80, func(i int) []string {
-			return []string{fmt.Sprintf(`"pad 1".count of pixels below %d - mean < 9`, i+1)}
+			return []string{fmt.Sprintf(`"pad 1".count of pixels below %d - mean > 0`, i+1)}
 		}),
 	} {
 		_, err := NewSet(list, Bounds{})
@@ -231,17 +231,27 @@ func TestRandomExpressions(t *testing.T) {
 	judged := 0
 	for range 300 {
 		text, v, _ := randomExpression(rng, 3)
-		expr := text + " != 123456789"
+		finite := !math.IsNaN(v) && !math.IsInf(v, 0)
+		expr := text + " >= 1"
+		if finite {
+			expr = fmt.Sprintf("%s >= %v", text, v)
+		}
 		if len(expr) > MaxLimit || !strings.Contains(text, `"`) {
 			continue
 		}
-		set := mustSet(t, between4(expr)...)
-		res, err := Reduce(t.Context(), dev, set, frame4(driver.Gray8), Reductions{}, driver.MethodDefault)
+		var res *Result
+		set, err := NewSet(between4(expr), Bounds{})
+		if err == nil {
+			res, err = Reduce(t.Context(), dev, set, frame4(driver.Gray8), Reductions{}, driver.MethodDefault)
+		}
+		if finite && err != nil && strings.Contains(err.Error(), "can't fail") {
+			continue // and it holds
+		}
 		if err != nil {
 			t.Fatalf("%s: %v", expr, err)
 		}
 		l := res.Regions[0].Limits[0]
-		if finite := !math.IsNaN(v) && !math.IsInf(v, 0); l.Measured != finite || finite && l.Value != v || finite != (l.Verdict == Pass) {
+		if l.Measured != finite || finite && l.Value != v || finite != (l.Verdict == Pass) {
 			t.Errorf("%s: %+v, want %v", expr, l, v)
 		}
 		judged++

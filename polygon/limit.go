@@ -252,57 +252,6 @@ func (i interval) contains(v float64) bool {
 // String is the expression as it was given.
 func (l *Limit) String() string { return l.expr }
 
-// toothless says why the limit holds whatever the picture shows, where samples are 0 to most and the region has at most
-// so many pixels; as a rule its number was meant for another format or region. It is empty for a limit that can fail.
-// It is empty, too, for a region without pixels, whose limits fail, and for a least coverage: "coverage >= 0" says that
-// a region may reach outside the frame. format is what the reason calls the frames.
-func (l *Limit) toothless(most int, pixels int64, format string) string {
-	if l.expression != nil {
-		return "" // what it can be isn't known
-	}
-	lo, hi := l.values(most, pixels)
-	if l.millimetres {
-		hi = math.MaxFloat64
-		if l.quantity.position() {
-			lo = -hi
-		}
-	}
-	bounds := ""
-	switch l.quantity {
-	case quantityCoverage:
-		if l.AllowsOutside() {
-			return ""
-		}
-	case quantityCount:
-		bounds = ", the most pixels that the region can have"
-	case quantityPixels:
-		if l.channel.isDerived() && l.channel != Gray709 {
-			break
-		}
-		switch from, to := l.pixels.integers(0, float64(most)); {
-		case from > to:
-			return fmt.Sprintf("counts no pixel of %s, whose samples are 0 to %d", format, most)
-		case from == 0 && to == float64(most):
-			return fmt.Sprintf("counts every pixel of %s, whose samples are 0 to %d", format, most)
-		}
-		bounds = ", the most pixels that the region can have"
-	}
-	always := !l.want.wraps() && l.want.contains(lo) && l.want.contains(hi)
-	if l.op == opNotEqual {
-		always = l.want.lo < lo || l.want.lo > hi || l.integer() && !l.millimetres && l.want.lo != math.Trunc(l.want.lo)
-	}
-	if !always || pixels == 0 {
-		return ""
-	}
-	if bounds == "" && !l.quantity.ofRegion() {
-		bounds = " on " + format
-	}
-	if hi == math.MaxFloat64 {
-		return fmt.Sprintf("can't fail: %s is never negative", l.spelled)
-	}
-	return fmt.Sprintf("can't fail: %s is %s to %s%s", l.spelled, number(lo), number(hi), bounds)
-}
-
 // integers are the first and the last integer of the interval that are in [lo, hi]; the first is above the last where
 // there is none.
 func (i interval) integers(lo, hi float64) (first, last float64) {

@@ -62,7 +62,7 @@ func TestLimitsOverParts(t *testing.T) {
 		{"count of failed of the last 4 < 2", []byte{250, 10, 250, 10}, 2, 4, "count of failed of the last 4 2 is not below 2"},
 		{"count of failed of last 4 < 2", []byte{250, 250, 250, 250, 10, 10, 10}, 1, 4, ""},
 		{"count of failed of the last 1 == 0", []byte{250, 10}, 0, 1, ""},
-		{"spread over the last 5 of count < 1 mm2", []byte{1, 2}, 0, 2, ""},
+		{"spread over the last 5 of count < 0.03 mm2", []byte{1, 2}, 0, 2, ""},
 		{"mean over the last 5 of max.x == 0.05 mm", []byte{1, 2}, 0.05, 2, ""},
 		{"slope over the last 5 of max.x - 1 mm == -1 mm", []byte{1, 2}, -1, 2, ""},
 	} {
@@ -155,8 +155,8 @@ func TestLimitsOverPartsAlone(t *testing.T) {
 // Parts that are missing, have no result or no value, and parts that come late.
 func TestPartsThatAreMissing(t *testing.T) {
 	dev := openCPU(t, kernels.Config{MemoryBytes: 1 << 20})
-	set := mustSet(t, between4("mean < 240", "count of failed of the last 5 < 9", "mean over the last 5 of mean < 300",
-		"slope over the last 5 of mean < 300")...)
+	set := mustSet(t, between4("mean < 240", "count of failed of the last 5 < 5", "mean over the last 5 of mean < 250",
+		"slope over the last 5 of mean < 250")...)
 	p := set.NewParts()
 	see := func(number uint64, v byte, failed, mean, slope float64, failedOf, meanOf int) {
 		t.Helper()
@@ -181,8 +181,8 @@ func TestPartsThatAreMissing(t *testing.T) {
 func TestPartsProperty(t *testing.T) {
 	dev := openCPU(t, kernels.Config{MemoryBytes: 1 << 20})
 	rng := seed.New(t, 18, 22)
-	set := mustSet(t, between4("mean < 200", "mean over the last 6 of mean > -1", "slope over the last 4 of mean > -999",
-		"spread over the last 7 of mean > -1", "count of failed of the last 5 > -1")...)
+	set := mustSet(t, between4("mean < 200", "mean over the last 6 of mean > 1", "slope over the last 4 of mean > -99",
+		"spread over the last 7 of mean > 1", "count of failed of the last 5 > 1")...)
 	for range 40 {
 		p := set.NewParts()
 		type past struct {

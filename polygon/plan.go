@@ -3,7 +3,6 @@
 package polygon
 
 import (
-	"math"
 	"slices"
 
 	"github.com/polyscan/polyscan/internal/exact"
@@ -72,10 +71,12 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 		return nil, err
 	}
 	p := &plan{set: s, frame: f, channels: channelsOf(f.Format), output: r.Output, listed: r.Statistics,
-		method: r.PercentileMethod}
+		method: r.PercentileMethod, levels: r.pairLevels()}
 	p.addColors(bad, &r.Colors)
-	if err := p.checkLimits(); err != nil {
-		return nil, err
+	if p.planBlobs(bad, r.Blobs); len(bad.Violations) == 0 { // else limits are not of these blobs
+		if err := p.checkLimits(&r); err != nil {
+			return nil, err
+		}
 	}
 	if (r.Statistics | s.needs).Has(Distances) {
 		p.checkReferences(bad)
@@ -123,7 +124,6 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 		}
 	}
 	p.planPairs(bad, r.Cooccurrence)
-	p.planBlobs(bad, r.Blobs)
 	p.planCorrelations(bad, &r)
 	if err := bad.Err(); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 }
 
 // checkLimits refuses limits on channels that the frame does not have, and those that can't fail on its samples.
-func (p *plan) checkLimits() error {
+func (p *plan) checkLimits(r *Reductions) error {
 	have := [MatrixZ + 1]bool{NoChannel: true}
 	for _, c := range p.channels {
 		have[c] = true
@@ -174,23 +174,12 @@ func (p *plan) checkLimits() error {
 	for c, used := range p.set.channels {
 		missing = missing || used && !have[c]
 	}
-	most, format := p.frame.Format.Levels()-1, p.frame.Format.String()
-	toothless := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
-		pixels := int64(math.MaxInt64)
-		if l.quantity == quantitySum {
-			pixels = 1 // it depends on the region then
-		}
-		return l.toothless(most, pixels, format) != ""
-	})
 	kept := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
 		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered()) && spaceOf(l.channel) != 0 &&
 			p.own >= 3
 	})
-	if !missing && !toothless && !kept {
-		return nil
-	}
 	bad := newInvalid()
-	for i := range p.set.names {
+	for i := 0; (missing || kept) && i < len(p.set.names); i++ {
 		for k, l := range p.set.Limits(i) {
 			named := []Channel{l.channel}
 			if l.expression != nil {
@@ -211,10 +200,15 @@ func (p *plan) checkLimits() error {
 				p.set.references[i].kept != nil {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
 					"the reference's counts are of the frame's own channels: compare %v with another region", l.channel)
-			} else if why := l.toothless(most, p.set.mostPixels(i), format); why != "" {
-				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
 			}
 		}
+	}
+	if len(bad.Violations) == 0 {
+		of := reducing(p.frame.Format.Levels()-1, r)
+		if p.own <= 2 {
+			of.only = p.channels[0]
+		}
+		p.set.checkToothless(bad, of, p.frame.Format.String())
 	}
 	return bad.Err()
 }

@@ -5,8 +5,6 @@ package polygon
 import (
 	"math"
 	"strconv"
-
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Quantity is what a limit measures, such as "r.mean" or "count of pixels below 40": a limit without its condition.
@@ -74,70 +72,27 @@ func (q Quantity) Correlation() (Correlation, bool) {
 // Covers says that a limit on q is also one on other: they are the same but for the channel, and q names none or the
 // same.
 func (q Quantity) Covers(other Quantity) bool {
-	a, b := &q.of, &other.of
-	return a.quantity == b.quantity && a.percent == b.percent && a.pixels == b.pixels && a.offset == b.offset &&
-		(a.blobs == nil || a.spelled == b.spelled) &&
-		a.correlation == b.correlation &&
-		(a.channel == NoChannel || a.channel == b.channel)
+	if q.of.channel == NoChannel {
+		other.of.channel = NoChannel
+	}
+	return q.of.measuresAs(&other.of)
 }
 
-// Range holds all values that the quantity can have where samples are 0 to most and the region has at most so many
-// pixels.
-func (q Quantity) Range(most int, pixels int64) (lo, hi float64) { return q.of.values(most, pixels) }
+// measuresAs says that both limits measure the same.
+func (l *Limit) measuresAs(o *Limit) bool {
+	return l.quantity == o.quantity && l.percent == o.percent && l.pixels == o.pixels && l.offset == o.offset &&
+		(l.blobs == nil || l.spelled == o.spelled) && l.correlation == o.correlation && l.channel == o.channel
+}
+
+// Range holds all values that a quantity can have of region i with so many pixels, where samples are 0 to most.
+func (s *Set) Range(i int, q Quantity, most int, pixels int64, r *Reductions) (lo, hi float64) {
+	of := s.scopeOf(i, reducing(most, r))
+	of.pixels = pixels
+	return q.of.values(&of)
+}
 
 // Probe is a limit that measures the quantity, and fails on every region: [LimitResult.Value] is the value.
 func (q Quantity) Probe() string { return q.String() + " == -1e9" }
-
-// values are the least and the greatest that the quantity can be.
-func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
-	if l.channel.isDerived() {
-		return l.colorValues(pixels)
-	}
-	hi = float64(most)
-	switch l.quantity {
-	case quantityCoverage:
-		hi = 1
-	case quantityBlobs:
-		if f := l.blobs.feature; f != nil && (f.name == "x" || f.name == "y" || f.name == "angle") {
-			return -math.MaxFloat64, math.MaxFloat64
-		}
-		hi = math.MaxFloat64
-	case quantityArea, quantityKurtosis, quantityCoveredCount, quantityCoveredSum:
-		hi = math.MaxFloat64
-	case quantityWidth, quantityHeight, quantityCentroidX, quantityCentroidY, quantityMinX, quantityMinY, quantityMaxX,
-		quantityMaxY, quantityWeightedX, quantityWeightedY:
-		hi = maxCoordinate
-	case quantitySkewness, quantityPlaneX, quantityPlaneY:
-		return -math.MaxFloat64, math.MaxFloat64
-	case quantityEntropy:
-		hi = math.Log2(hi + 1)
-	case quantityDeviation:
-		hi /= 2
-	case quantityKolmogorovSmirnov, quantityJensenShannon, quantityChiSquare:
-		hi = 1
-	case quantityContrast:
-		hi = (driver.MaxPairLevels - 1) * (driver.MaxPairLevels - 1)
-	case quantityHomogeneity, quantityEnergy:
-		hi = 1
-	case quantityCorrelation, quantityCoefficient:
-		return -1, 1
-	case quantityCovariance:
-		return -hi * hi / 4, hi * hi / 4
-	case quantityPairEntropy:
-		hi = 16 // of 256 by 256 pairs
-	case quantityVariance, quantityCoveredVariance:
-		hi *= hi / 4
-	case quantityStdDev, quantityCoveredStdDev, quantityPlaneResidual:
-		hi /= 2
-	case quantityDistinct:
-		hi++
-	case quantityCount, quantityPixels:
-		hi = float64(pixels)
-	case quantitySum:
-		hi *= float64(pixels)
-	}
-	return 0, hi
-}
 
 // Judge is the outcome of the limit for a value, of the channel that is named or NoChannel; NaN is none.
 func (l *Limit) Judge(v float64, c Channel) LimitResult {

@@ -135,6 +135,9 @@ func TestBadUnits(t *testing.T) {
 		"area >= 0 mm2":                  "can't fail: area is never negative",
 		"width >= 0":                     "can't fail: width is 0 to",
 		"area != -1 mm2":                 "can't fail: area is never negative",
+		"min.x >= 0 mm":                  "can't fail: min.x is 0.5 to 3.5",
+		"weighted.y > -5 mm":             "can't fail: weighted.y is always 0.5",
+		"count <= 4 mm2":                 "can't fail: count is 0 to 4",
 	} {
 		_, err := NewSetInPieces([]Region{{Rings: box4(0), Limits: []string{expr}}}, &Scale{X: 1, Y: 1}, Bounds{}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -151,8 +154,8 @@ func TestBadUnits(t *testing.T) {
 			t.Errorf("%s: %v, want %q", expr, err, want)
 		}
 	}
-	// Those that hold whatever a scale is are errors, and others are not: positions may be negative.
-	for _, expr := range []string{"min.x >= 0 mm", "count != 1.5 mm2", "weighted.y > -5 mm", "count <= 4 mm2"} {
+	// Those that hold for all that the region can have are errors, and their neighbours are not.
+	for _, expr := range []string{"min.x > 0.5 mm", "count != 1.5 mm2", "weighted.x <= 3.4 mm", "count < 4 mm2"} {
 		scaledSet(t, &Scale{X: 1, Y: 1}, Region{Rings: box4(0), Limits: []string{expr}})
 	}
 	for want, s := range map[string]Scale{
@@ -237,7 +240,12 @@ func TestScaleProperty(t *testing.T) {
 				bound += rng.NormFloat64() * math.Abs(v)
 			}
 			if bound > 0 {
-				exprs = append(exprs, fmt.Sprintf("%s <= %v %s", q, bound, unit))
+				region.Limits = []string{fmt.Sprintf("%s <= %v %s", q, bound, unit)}
+				if _, err := NewSetInPieces([]Region{region}, scale, Bounds{}, nil); err == nil {
+					exprs = append(exprs, region.Limits...)
+				} else if v > bound || !strings.Contains(err.Error(), "can't fail") {
+					t.Errorf("%+v: %s of %v: %v", scale, region.Limits, v, err)
+				}
 			}
 		}
 		region.Limits = exprs

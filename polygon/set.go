@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 	"unicode/utf8"
 	"unsafe"
 
@@ -42,6 +43,8 @@ type Set struct {
 	wanted  [][]*Limit // what they need of each region; nil where there are none
 
 	scale *Scale // nil where there is none
+
+	passed [17]atomic.Pointer[scope] // by the bits of samples, 0 of any: in which all limits can fail
 
 	slots, lookBack int // numbers of a part that streams remember for limits over parts, and of how many parts
 }
@@ -202,7 +205,9 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		}
 	}
 	if len(bad.Violations) == 0 {
-		s.resolve(bad)
+		if err := s.resolve(bad, &pace); err != nil {
+			return nil, err
+		}
 	}
 	if err := bad.Err(); err != nil {
 		return nil, err
@@ -381,8 +386,10 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr),
 				"column %d: the regions have no scale, and mm needs one", l.unitAt+1)
 		}
-		if why := l.toothless(math.MaxUint16, s.mostPixels(i), "any frame"); why != "" {
-			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
+		if of := s.scopeOf(i, anyFrame()); l.expression == nil {
+			if why := l.toothless(&of, anyFormat); why != "" {
+				bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
+			}
 		}
 		s.needs |= l.needs()
 		s.covered = s.covered || l.covered()

@@ -95,10 +95,6 @@ func (o Offset) wrong() string {
 
 // planPairs finds the offsets and the levels of a call: those that were asked for, and then those of limits.
 func (p *plan) planPairs(bad *kernels.InvalidError, c *CooccurrenceSpec) {
-	p.levels = DefaultLevels
-	if c != nil && c.Levels != 0 {
-		p.levels = c.Levels
-	}
 	if c != nil && p.output.Fields.Has(FieldChannels) {
 		p.matrices, p.offsets = c.Counts, slices.Clone(c.Offsets)
 		if len(p.offsets) == 0 {
@@ -125,6 +121,14 @@ func (p *plan) planPairs(bad *kernels.InvalidError, c *CooccurrenceSpec) {
 		bad.Add(at.Join("offsets"), p.listedOffsets, "make %d numbers for %d regions of %d channels: the limit is %d",
 			n, p.set.Len(), len(p.channels), maxResultValues)
 	}
+}
+
+// pairLevels are the grey levels of pairs.
+func (r *Reductions) pairLevels() int {
+	if c := r.Cooccurrence; c != nil && c.Levels != 0 {
+		return c.Levels
+	}
+	return DefaultLevels
 }
 
 // textureValues is how many numbers a TextureValue takes, its offset included.

@@ -30,8 +30,8 @@ func driftRecipe(limits ...string) *pb.PutRecipeRequest {
 
 func TestStreamOverParts(t *testing.T) {
 	s := start(t, Config{})
-	limits := []string{"mean over the last 3 parts of mean < 300", "slope over the last 3 parts of mean < 300",
-		"count of failed of the last 4 parts < 9"}
+	limits := []string{"mean over the last 3 parts of mean < 250", "slope over the last 3 parts of mean < 250",
+		"count of failed of the last 4 parts < 4"}
 	if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe(limits...)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestStreamOverParts(t *testing.T) {
 			}
 			got = append(got, ofParts([]*pb.RegionResult{c.Row(0)}))
 			if i == 3 { // a new version is another stream's business
-				if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe("mean over the last 9 parts of mean < 300")); err != nil {
+				if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe("mean over the last 9 parts of mean < 250")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -102,8 +102,8 @@ func TestStreamOverParts(t *testing.T) {
 
 func TestScanOverParts(t *testing.T) {
 	s := start(t, Config{})
-	if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe("mean over the last 3 parts of mean < 300",
-		"count of failed of the last 4 parts < 9")); err != nil {
+	if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe("mean over the last 3 parts of mean < 250",
+		"count of failed of the last 4 parts < 4")); err != nil {
 		t.Fatal(err)
 	}
 	strip := func(n, part int, v byte) *pb.Strip {
@@ -122,7 +122,7 @@ func TestScanOverParts(t *testing.T) {
 	keep(call.until(parts(2)))
 	// The connection breaks, and a recipe is put: the session goes on with its own.
 	call.cancel()
-	if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe("mean over the last 2 parts of mean < 300")); err != nil {
+	if _, err := s.recipe.PutRecipe(t.Context(), driftRecipe("mean over the last 2 parts of mean < 250")); err != nil {
 		t.Fatal(err)
 	}
 	call = scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(), 2))
@@ -160,8 +160,8 @@ func TestScanOverPartsIsCounted(t *testing.T) {
 		defer call.cancel()
 		return gather(t, s.gatherer).sum(t, "polyscan_host_memory_bytes", "kind", "sessions")
 	}
-	one := used("mean over the last 2 parts of mean < 300")
-	if both, least := used("mean over the last 1000 parts of mean < 300"), 1000*8.0; both < 2*one+least {
+	one := used("mean over the last 2 parts of mean < 250")
+	if both, least := used("mean over the last 1000 parts of mean < 250"), 1000*8.0; both < 2*one+least {
 		t.Errorf("sessions that look back at 2 and at 1000 parts count as %v bytes, the first as %v", both, one)
 	}
 }

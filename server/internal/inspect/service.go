@@ -90,7 +90,7 @@ func (s *Service) inspection(ctx context.Context, m *pb.Inspection, path string)
 	refused := s.Frames.Work.Do(ctx, s.Sets.Work(m.GetRegionSet()), wire.SmallSet, func(pause func() error) error {
 		what, err = wire.NewInspection(ctx, m, path, "frame", s.Recipes, s.Sets, s.Bounds, pause)
 		if err == nil {
-			err = what.Paths.Translate(what.Set.CheckBlobs(what.Reductions.Blobs))
+			err = what.Paths.Translate(what.Set.CheckLimits(&what.Reductions))
 		}
 		return err
 	})

@@ -96,7 +96,7 @@ func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, 
 	if err := r.Validate(); err != nil {
 		return nil, p.Translate(err)
 	}
-	return set, p.Translate(set.CheckBlobs(r.Blobs))
+	return set, p.Translate(set.CheckLimits(&r))
 }
 
 func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {

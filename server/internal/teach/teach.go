@@ -254,6 +254,7 @@ func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygo
 	set := &pb.RegionSet{Regions: make([]*pb.Region, len(t.what.list)), Scale: t.what.scale}
 	limits := make([]*polygon.Limit, 0, len(t.what.list)*len(t.learnt))
 	values := make([]float64, 0, good)
+	reductions := wire.ReductionsOf(t.what.recipe.GetReductions())
 	for i, r := range t.what.list {
 		out := &pb.Region{Name: r.GetName(), Rings: r.GetRings(), Mask: r.GetMask(), Shape: r.GetShape(),
 			FillRule: r.GetFillRule(), Reference: r.GetReference()}
@@ -269,7 +270,7 @@ func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygo
 					values = append(values, t.frames[f].values[i*len(t.learnt)+k])
 				}
 			}
-			lowest, highest := q.Range(t.size.levels-1, t.pixels[i])
+			lowest, highest := t.measured.Range(i, q, t.size.levels-1, t.pixels[i], &reductions)
 			expr, s := t.margin.learn(q, values, lowest, highest)
 			res.Limits = append(res.Limits, &pb.TaughtLimit{
 				Region: uint32(i), RegionName: r.GetName(), Quantity: q.String(), Least: s.least, Greatest: s.greatest,

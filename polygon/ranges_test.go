@@ -1,0 +1,306 @@
+package polygon
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	testseed "github.com/polyscan/polyscan/internal/seed"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// TestLimitsThatHoldForAll: limits that hold for all that is known of what they measure are errors where regions and
+// reductions are read, or else where the first frame is. Their neighbours that can fail are none.
+func TestLimitsThatHoldForAll(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	const set, recipe, frame, never = "set", "recipe", "frame", ""
+	bright := func(s BlobSpec) *BlobSpec {
+		if s.Range == (Span{}) {
+			s.Range = Span{200, 255}
+		}
+		return &s
+	}
+	r := Reductions{Blobs: bright(BlobSpec{MinArea: 20})}
+	for _, c := range []struct {
+		expr string
+		r    Reductions
+		at   string // where it is refused
+		want string
+	}{
+		{"blobs(area < 10) == 0", r, recipe, "blobs(area < 10) is always 0"},
+		{"blobs(area < 10) == 0", Reductions{Blobs: bright(BlobSpec{MinArea: 9})}, never, ""},
+		{"blobs(area in (20, 21)) == 0", r, set, "is always 0"},
+		{"blobs(area < 20.5) == 0", r, never, ""},
+		{"blobs(area > 200) == 0", r, set, "is always 0"},
+		{"blobs(area >= 200) == 0", r, never, ""},
+		{"blobs(area > 150 and area < 100) == 0", r, set, "is always 0"},
+		{"blobs <= 10", r, recipe, "blobs is 0 to 10"},
+		{"blobs < 10", r, never, ""},
+		{"blobs <= 50", Reductions{Blobs: bright(BlobSpec{})}, recipe, "blobs is 0 to 50"},
+		{"blobs < 50", Reductions{Blobs: bright(BlobSpec{})}, never, ""},
+		{"blobs <= 100", Reductions{Blobs: bright(BlobSpec{FourConnected: true})}, set, "blobs is 0 to 100"},
+		{"blobs < 100", Reductions{Blobs: bright(BlobSpec{FourConnected: true})}, never, ""},
+		{"max blob.area <= 200", r, set, "max blob.area is 0 to 200"},
+		{"max blob.area < 200", r, never, ""},
+		{"sum blob.area <= 200", r, set, "sum blob.area is 0 to 200"},
+		{"max blob.x < 20", r, set, "max blob.x is 0 to 19.5"},
+		{"max blob.mean <= 255", r, recipe, "max blob.mean is 0 to 255"},
+		{"max blob.mean < 255", r, never, ""},
+		{"blobs(min < 200) == 0", r, recipe, "is always 0"},
+		{"blobs(min < 200) == 0", Reductions{Blobs: bright(BlobSpec{Steps: []Morph{{Kind: Dilate, Width: 3, Height: 3}}})},
+			never, ""},
+		{"blobs(angle > 90) == 0", r, set, "is always 0"},
+		{"blobs(length > 100) == 0", r, set, "is always 0"},
+		{"autocorrelation(0,0) > 0.9", Reductions{}, set, "autocorrelation(0,0) is always 1"},
+		{"autocorrelation(0,0) < 0.9", Reductions{}, never, ""},
+		{"radial(0) == 1", Reductions{}, set, "radial(0) is always 1"},
+		{"gray.correlation(gray) != 0.5", Reductions{}, set, "is always 1"},
+		{"correlation(gray) > 0", Reductions{}, frame, "is always 1"},
+		{"autocovariance(0,0) >= 0", Reductions{}, set, "autocovariance(0,0) is 0 to"},
+		{"contrast(1,0) <= 3969", Reductions{}, recipe, "contrast(1,0) is 0 to 3969"},
+		{"contrast(1,0) < 3969", Reductions{}, never, ""},
+		{"contrast(1,0) <= 3969", Reductions{Cooccurrence: &CooccurrenceSpec{Levels: 65}}, never, ""},
+		{"contrast(1,0) <= 65025", Reductions{Cooccurrence: &CooccurrenceSpec{Levels: 256}}, set, "is 0 to 65025"},
+		{"entropy(1,0) <= 12", Reductions{}, recipe, "entropy(1,0) is 0 to 12"},
+		{"energy(1,0) > 0", Reductions{}, set, "energy(1,0) is 0.00390625 to 1"},
+		{"centroid.x < 20", Reductions{}, set, "centroid.x is 0.5 to 19.5"},
+		{"centroid.x < 19.5", Reductions{}, never, ""},
+		{"centroid.y in [0, 10]", Reductions{}, set, "centroid.y is 0.5 to 9.5"},
+		{"max.y >= 0.5", Reductions{}, set, "max.y is 0.5 to 9.5"},
+		{"weighted.x > 0.5", Reductions{}, never, ""},
+		{"width <= 20", Reductions{}, set, "width is 0 to 20"},
+		{"plane.x in [-2295, 2295]", Reductions{}, frame, "plane.x is -2295 to 2295"},
+		{"plane.x in (-2295, 2295]", Reductions{}, never, ""},
+		{"plane.y < 1e9", Reductions{}, set, "plane.y is -"},
+		{"skewness < 15", Reductions{}, set, "skewness is -14.03"},
+		{"skewness < 14", Reductions{}, never, ""},
+		{"kurtosis >= 1", Reductions{}, set, "kurtosis is 1 to 198.00"},
+		{"kurtosis < 198", Reductions{}, never, ""},
+		{"distinct <= 200", Reductions{}, set, "distinct is 0 to 200"},
+		{"count > 0", Reductions{}, never, ""},
+		// Expressions.
+		{`"a".mean - "a".mean == 0`, Reductions{}, set, "is always 0"},
+		{`(mean + 1) - (mean + 1) < 3`, Reductions{}, set, "is always 0"},
+		{`(mean + 1) / (mean + 1) == 1`, Reductions{}, set, "is always 1"},
+		{`mean / mean == 1`, Reductions{}, never, ""}, // it is divided by 0 where all is black
+		{`mean - max == 0`, Reductions{}, never, ""},
+		{`autocorrelation(1,0) - autocorrelation(2,0) <= 0.5`, Reductions{}, never, ""},
+		{`"a".mean - "b".mean <= 255`, Reductions{}, frame, "is -255 to 255 on GRAY8"},
+		{`"a".mean - "b".mean < 255`, Reductions{}, never, ""},
+		{`"a".count + 2 * "b".count < 250`, Reductions{}, never, ""},
+		{`"a".count + 2 * "b".count <= 250`, Reductions{}, set, "is 0 to 250"},
+		{`"a".count of pixels above 300 + "b".count <= 3`, Reductions{}, frame, "counts no pixel of GRAY8"},
+		{`mean * mean >= 0`, Reductions{}, set, "is 0 to 4.294836225e+09"},
+		{`mean / (mean + 1) < 256`, Reductions{}, frame, "is 0 to 255"},
+		{`mean / min >= 0`, Reductions{}, never, ""},
+		{`all of "*".mean <= 255`, Reductions{}, frame, `it holds for all of "*".mean`},
+		{`all but 1 of "*".count < 200`, Reductions{}, set, `it holds for all but 1 of "*".count`},
+		{`all of "*".count < 200`, Reductions{}, never, ""},
+		{`largest 2 of "*".count <= 25`, Reductions{}, set, "is 0 to 25"},
+		{`largest of "*".count <= 25`, Reductions{}, never, ""},
+		{`mean over last 5 of mean <= 255`, Reductions{}, frame, "is 0 to 255"},
+		{`mean over last 5 of mean < 255`, Reductions{}, never, ""},
+		{`slope over last 5 of mean < 256`, Reductions{}, frame, "is -255"},
+		{`slope over last 5 of mean < 255`, Reductions{}, never, ""},
+		{`spread over last 5 of mean >= 0`, Reductions{}, set, "is 0 to 65535"},
+		{`count of failed of last 5 <= 5`, Reductions{}, set, "is 0 to 5"},
+		{`count of failed of last 5 < 5`, Reductions{}, never, ""},
+	} {
+		regions := []Region{{Name: "a", Rings: []Ring{rectangle(0, 0, 20, 10)}, Limits: []string{"mean < 200", c.expr}},
+			{Name: "b", Rings: []Ring{rectangle(0, 0, 5, 5)}}}
+		at := set
+		s, err := NewSet(regions, Bounds{})
+		if err == nil {
+			at, err = recipe, s.CheckLimits(&c.r)
+		}
+		if err == nil {
+			at = frame
+			_, err = Reduce(t.Context(), dev, s, noise(20, 10, driver.Gray8), c.r, driver.MethodDefault)
+		}
+		if err == nil {
+			at = never
+		} else if text := err.Error(); !strings.Contains(text, "regions[0].limits[1]") ||
+			!strings.Contains(text, c.want) {
+			t.Errorf("%s: %v, want %q", c.expr, err, c.want)
+		}
+		if at != c.at {
+			t.Errorf("%s: refused at %q, want %q: %v", c.expr, at, c.at, err)
+		}
+	}
+}
+
+// TestBlobsOfAllOrNothing: what takes every pixel or none, whatever a frame shows, is no foreground.
+func TestBlobsOfAllOrNothing(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	s := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 20, 10)}})
+	inf := AnySpan()
+	for _, c := range []struct {
+		spec BlobSpec
+		bits int
+		want string
+	}{
+		{BlobSpec{Range: Span{inf.From, 300}}, 8, "-Inf to 300: takes every pixel of GRAY8, whose samples are 0 to 255"},
+		{BlobSpec{Range: Span{inf.From, 300}}, 12, ""},
+		{BlobSpec{Range: Span{inf.From, 254}}, 8, ""},
+		{BlobSpec{Range: Span{0, inf.To}}, 8, "takes every pixel of any frame"},
+		{BlobSpec{Range: Span{256, inf.To}}, 8, "takes no pixel of GRAY8"},
+		{BlobSpec{Range: Span{3.2, 3.8}}, 8, "takes no pixel of any frame"},
+		{BlobSpec{Range: Span{inf.From, -1}}, 8, "takes no pixel of any frame"},
+		{BlobSpec{Threshold: ThresholdPercentiles, Range: Span{0, inf.To}}, 8, "takes every pixel"},
+		{BlobSpec{Threshold: ThresholdPercentiles, Range: Span{1, inf.To}}, 8, ""},
+		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{300, inf.To}}, 8, "strong_lower = 300 to +Inf: takes no pixel"},
+		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 99}}, 8, "has nothing of lower to upper"},
+		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 100}}, 8, ""},
+	} {
+		format := driver.Gray8
+		if c.bits > 8 {
+			format = driver.Gray16(c.bits)
+		}
+		_, err := Reduce(t.Context(), dev, s, noise(20, 10, format), Reductions{Blobs: &c.spec}, driver.MethodDefault)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "reductions.blobs.")) {
+			t.Errorf("%+v: %v, want %q", c.spec, err, c.want)
+		}
+	}
+}
+
+// TestRefusedLimitsHold: no value that a random frame gives to what a limit measures fails a limit that was refused.
+func TestRefusedLimitsHold(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	n := 4000
+	if testing.Short() {
+		n = 1500
+	}
+	refused, seen := map[string]int{}, 0
+	for seed := range n {
+		rng := testseed.New(t, uint64(seed), 91)
+		of := func(list ...string) string { return list[rng.IntN(len(list))] }
+		simple := func() string {
+			return of("count", "area", "width", "height", "centroid.x", "centroid.y", "sum", "mean", "variance", "stddev",
+				"min", "max", "median", "mode", "distinct", "p10", "skewness", "kurtosis", "entropy", "mad", "iqr",
+				"plane.x", "plane.y", "plane.residual", "contrast(1,0)", "homogeneity(1,0)", "energy(0,1)", "correlation(1,1)", "entropy(1,0)",
+				"autocorrelation(0,0)", "autocorrelation(1,0)", "radial(0)", "radial(1)", "autocovariance(0,0)",
+				"correlation(gray)", "weighted.x", "min.x", "max.y", "covered.mean", "covered.stddev",
+				"count of pixels above 200", "count of pixels in [3, 500]")
+		}
+		kind, text := "simple", simple()
+		switch rng.IntN(3) {
+		case 0:
+			kind, text = "blobs", of("blobs", "blobs", "blobs(%s)", "max blob.%s", "sum blob.%s")
+			f := of("area", "length", "breadth", "perimeter", "x", "y", "angle", "roundness", "holes", "mean", "stddev",
+				"min", "max", "sum")
+			if text == "blobs(%s)" {
+				f += of(" < ", " >= ", " != ") + fmt.Sprint([]int{0, 1, 2, 5, 10, 30, 60, 255, 300}[rng.IntN(9)])
+			}
+			text = strings.ReplaceAll(text, "%s", f)
+		case 1:
+			kind = "expression"
+			operand := func() string {
+				return of("", `"b".`, `largest of "*".`, `smallest 2 of "*".`) + simple()
+			}
+			text = operand()
+			for range 1 + rng.IntN(3) {
+				next := of("2", "0.5", "100", "(mean + 1)", operand(), operand())
+				text = "(" + text + ") " + of("+", "-", "*", "/") + " " + next
+			}
+		}
+		format := []driver.PixelFormat{driver.Gray8, driver.Gray16(10)}[rng.IntN(2)]
+		r := Reductions{Cooccurrence: &CooccurrenceSpec{Levels: []int{2, 7, 64, 256}[rng.IntN(4)]}}
+		if kind == "blobs" {
+			r.Blobs = &BlobSpec{Range: Span{float64(rng.IntN(200)), 250}, MinArea: rng.IntN(12),
+				FourConnected: rng.IntN(2) == 0}
+			if rng.IntN(3) == 0 {
+				r.Blobs.Steps = []Morph{{Kind: MorphKind(rng.IntN(4)), Width: 3, Height: 1}}
+			}
+		}
+		ring := func() Ring {
+			return rectangle(float64(rng.IntN(6)), float64(rng.IntN(6)), float64(1+rng.IntN(6)), float64(1+rng.IntN(6)))
+		}
+		regions := []Region{{Name: "a", Rings: []Ring{ring()}}, {Name: "b", Rings: []Ring{ring()}}}
+		if rng.IntN(2) == 0 {
+			regions[0].Rings = []Ring{{{0, 0}, {11, 3}, {2 + 5*rng.Float64(), 12}}}
+		}
+		judge := func(expr string, f kernels.Picture) (*Result, error) {
+			with := slices.Clone(regions)
+			with[0].Limits = []string{expr}
+			s, err := NewSet(with, Bounds{})
+			if err != nil {
+				return nil, err
+			}
+			return Reduce(t.Context(), dev, s, f, r, driver.MethodDefault)
+		}
+		var values []float64
+		for range 3 {
+			res, err := judge(text+" == -123456789.25", extremeFrame(rng, format))
+			if err != nil {
+				if strings.Contains(err.Error(), "counts ") {
+					break
+				}
+				t.Fatalf("seed %d: %s: %v", seed, text, err)
+			}
+			if l := res.Regions[0].Limits[0]; l.Measured {
+				values = append(values, l.Value)
+			}
+		}
+		if len(values) == 0 {
+			continue
+		}
+		seen++
+		for range 8 {
+			v := values[rng.IntN(len(values))]
+			v += []float64{0, 0, 1e-9, 0.5, -0.5, 1, -1, 20, -20, 300, -300, 5000, -5000, 3e6, -3e6}[rng.IntN(15)]
+			expr := fmt.Sprintf("%s %s %v", text, of("<", "<=", ">", ">=", "!="), v)
+			if len(expr) > MaxLimit {
+				continue
+			}
+			_, err := judge(expr, extremeFrame(rng, format))
+			if err == nil {
+				continue
+			}
+			if !strings.Contains(err.Error(), "can't fail") {
+				t.Fatalf("seed %d: %s: %v", seed, expr, err)
+			}
+			refused[kind]++
+			l, _ := ParseLimit(expr)
+			for _, v := range values {
+				if ok, _ := l.holds(v); !ok {
+					t.Fatalf("seed %d: %s fails for %v: %v", seed, expr, v, err)
+				}
+			}
+		}
+	}
+	if seen < n/2 || refused["simple"] < n/4 || refused["blobs"] < n/4 || refused["expression"] < n/8 {
+		t.Errorf("of %d: %d, refused %v: one of them is hardly tried", n, seen, refused)
+	}
+}
+
+// extremeFrame is noise, or has few values, the least and the greatest among them.
+func extremeFrame(rng *rand.Rand, format driver.PixelFormat) kernels.Picture {
+	bytes := int(format.SampleBytes)
+	f := kernels.Picture{Width: 12, Height: 12, Format: format, Data: [][]byte{make([]byte, 144*bytes)}}
+	most, kind := format.Levels()-1, rng.IntN(5)
+	for i := range 144 {
+		v := rng.IntN(most + 1)
+		switch kind {
+		case 0:
+			v = most
+		case 1:
+			v = most * rng.IntN(2)
+		case 2:
+			v = 0
+			if rng.IntN(30) == 0 {
+				v = most
+			}
+		case 3:
+			v = most * (i % 12 / 2 % 2)
+		}
+		f.Data[0][i*bytes] = byte(v)
+		if bytes == 2 {
+			f.Data[0][2*i+1] = byte(v >> 8)
+		}
+	}
+	return f
+}
