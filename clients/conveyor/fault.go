@@ -50,7 +50,7 @@ func parseFault(s string) (fault, error) {
 	parts := strings.Split(s, ":")
 	f := fault{kind: faultKind(parts[0]), time: defaultStall}
 	if !slices.Contains(faultKinds, f.kind) {
-		return f, usage("--fault %q: want KIND:RATE with one of the kinds %v", s, faultKinds)
+		return f, usage("--fault %q: want KIND:RATE with one of the kinds %s", s, strings.Trim(fmt.Sprint(faultKinds), "[]"))
 	}
 	if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && f.kind != faultStall {
 		return f, usage("--fault %q: want %s:RATE%s", s, f.kind,

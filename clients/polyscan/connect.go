@@ -177,7 +177,7 @@ func inProcess(cfg server.Config) (*connection, error) {
 	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, kernels.ErrNoDevice):
 		return nil, noDevice(cfg.Device, err)
 	case err != nil:
-		return nil, &inputError{err.Error()}
+		return nil, &inputError{strings.TrimPrefix(err.Error(), "server: ")}
 	}
 	l := bufconn.Listen(pipeBytes)
 	served := make(chan error, 1)

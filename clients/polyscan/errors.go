@@ -159,6 +159,13 @@ func (e *serverError) place(field string) string {
 	if flag, ok := flagOf[field]; ok {
 		return flag
 	}
+	for prefix, flag := range map[string]string{"reductions.cooccurrence.levels": "--texture-levels",
+		"reductions.cooccurrence.offsets": "--texture", "reductions.color_matrix": "--color-matrix",
+		"quantities": "--quantity"} {
+		if strings.HasPrefix(field, prefix) {
+			return flag
+		}
+	}
 	if rest, ok := strings.CutPrefix(field, "reductions.blobs"); ok {
 		return strings.TrimSuffix(e.blobs+": "+strings.TrimPrefix(rest, "."), ": ")
 	}

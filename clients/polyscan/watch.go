@@ -100,6 +100,10 @@ func (c *watchCmd) Run(e *env) (err error) {
 		return usage("--addr: say which server to watch")
 	case c.Count < 0:
 		return usage("--count %d: must not be negative", c.Count)
+	case !(c.Rate >= 0):
+		return usage("--rate %v: must not be negative", c.Rate)
+	case c.Heartbeat <= 0:
+		return usage("--heartbeat %v: must be more than 0", c.Heartbeat)
 	case c.Previews != "" && !(c.PreviewRate > 0 && c.PreviewRate <= 60):
 		return usage("--preview-rate %v: must be above 0, and 60 at most", c.PreviewRate)
 	case c.Count > 0 && len(c.Kind) > 0 && !slices.Contains(c.Kind, "verdict"):

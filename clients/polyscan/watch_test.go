@@ -135,6 +135,8 @@ func TestWatchUsage(t *testing.T) {
 		{"--addr x --count=-1", "--count -1: must not be negative"},
 		{"--addr x --preview-rate 2", "--preview-rate has no effect without --previews"},
 		{"--addr x --previews p --preview-rate 99", "--preview-rate 99: must be above 0, and 60 at most"},
+		{"--addr x --rate=-1", "--rate -1: must not be negative"},
+		{"--addr x --heartbeat 0s", "--heartbeat 0s: must be more than 0"},
 		{"--addr x --kind scan --count 1", "--count counts verdicts, and --kind leaves them out"},
 		{"--addr x --kind part", "--kind"},
 	} {

@@ -17,6 +17,8 @@ func TestWords(t *testing.T) {
 		Share float64       `name:"share"`
 		Wait  time.Duration `name:"wait"`
 		Name  string        `name:"name" short:"n"`
+		Loud  bool          `name:"loud"`
+		By    string        `name:"by" enum:",name,recipe" default:""`
 		File  string        `arg:""`
 	}
 	for _, c := range []struct {
@@ -24,8 +26,10 @@ func TestWords(t *testing.T) {
 		want string
 	}{
 		{[]string{"f", "--count", "-1"}, `--count: "-1" looks like a flag: write --count=-1`},
-		{[]string{"f", "--count", "3x"}, `--count: "3x" is no whole number`},
-		{[]string{"f", "--size=70000"}, `--size: "70000" is no whole number`},
+		{[]string{"f", "--count", "3x"}, `--count: "3x" is no whole number, or too large`},
+		{[]string{"f", "--size=70000"}, `--size: "70000" is no whole number from 0, or too large`},
+		{[]string{"f", "--loud=maybe"}, `--loud: "maybe" is neither true nor false`},
+		{[]string{"f", "--by=x"}, `--by must be one of "name","recipe" but got "x"`},
 		{[]string{"f", "--share=x"}, `--share: "x" is no number`},
 		{[]string{"f", "--wait=x"}, `--wait: "x" is no time: want one such as 30s or 1m30s`},
 		{[]string{"f", "--name", "-x"}, `--name: "-x" looks like a flag: write --name=-x`},
