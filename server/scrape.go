@@ -42,7 +42,8 @@ type scrape struct {
 const maxScrapes = 8
 
 func newScrapes(h http.Handler, work *hostwork.Pool, panicked func(context.Context, any) error) *scrapes {
-	return &scrapes{handler: h, work: work, panicked: panicked, making: map[bool]bool{}, next: map[bool]*scrape{}, last: map[bool]*scrape{}}
+	return &scrapes{handler: h, work: work, panicked: panicked, making: map[bool]bool{}, next: map[bool]*scrape{},
+		last: map[bool]*scrape{}}
 }
 
 // ServeHTTP implements http.Handler.
