@@ -94,6 +94,11 @@ func CompareEdges(a, b []uint16, width int) *Difference {
 	return comparePixels("Edges", "len(Dst)", a, b, width)
 }
 
+// CompareDerivatives compares a field that [driver.Derivatives] wrote for images of a width.
+func CompareDerivatives(field string, a, b []uint16, width int) *Difference {
+	return comparePixels("Derivatives."+field, "its length", a, b, width)
+}
+
 // CompareVertices compares what [driver.SelectVertices] wrote.
 func CompareVertices(a, b []driver.Point) *Difference {
 	const op = "SelectVertices"

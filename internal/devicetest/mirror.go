@@ -260,6 +260,11 @@ func (x *written) compare(op driver.Op) (d error) {
 	case *driver.Edges:
 		a, b := both[uint16](x, "Dst")
 		found(CompareEdges(a, b, op.Src.Width))
+	case *driver.Derivatives:
+		for _, field := range [...]string{"Gradient", "Laplacian"} {
+			a, b := both[uint16](x, field)
+			found(CompareDerivatives(field, a, b, op.Src.Width))
+		}
 	case *driver.SelectVertices:
 		a, b := both[driver.Point](x, "Points")
 		countA, countB := both[uint32](x, "Count")

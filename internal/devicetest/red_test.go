@@ -541,6 +541,18 @@ func mistakes() []mistake {
 					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: behind, Value: 0}))
 				})
 			})},
+		{part: "derivatives", name: "red and green are exchanged", says: "Derivatives",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.Derivatives) error {
+					op.Src.Format.Order[0], op.Src.Format.Order[1] = op.Src.Format.Order[1], op.Src.Format.Order[0]
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "derivatives", name: "there is no Laplacian", says: "Laplacian", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.Derivatives) error {
+				return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: op.Laplacian}))
+			})
+		})},
 		{part: "develop", name: "red and blue are exchanged", says: "Develop", drv: onStream(func(s *brokenStream) {
 			replace(s, func(op *driver.Develop) error {
 				if op.Src.Coding.Kind == driver.Bayer {

@@ -103,6 +103,7 @@ var parts = []struct {
 	{"pack", on(Suite.pack)},
 	{"fingerprint", on(Suite.fingerprint)},
 	{"edges", on(Suite.edges)},
+	{"derivatives", on(Suite.derivatives)},
 	{"vertices", on(Suite.vertices)},
 	{"shade", on(Suite.shade)},
 	{"hold", on(Suite.hold)},

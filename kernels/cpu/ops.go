@@ -33,6 +33,7 @@ func init() {
 	handle((*device).hullCompletion, sized(hullScratch))
 	handle((*device).flips, sized(flipsScratch))
 	handle((*device).edges, nil)
+	handle((*device).derivatives, nil)
 	handle((*device).selectVertices, sized(selectVerticesScratch))
 	handle((*device).shade, sized(shadeScratch))
 	handle((*device).hold, nil)

@@ -63,6 +63,7 @@ func init() {
 		return bytes, nil
 	})
 	handle((*stream).edges, nil)
+	handle((*stream).derivatives, nil)
 	handle((*stream).selectVertices, func(d *device, op *driver.SelectVertices) (int64, error) {
 		_, bytes := selectionOf(op.N, op.Width, op.Height, op.VertexRule, d.info.ComputeUnits, 0)
 		return bytes, nil
