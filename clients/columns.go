@@ -721,20 +721,25 @@ func (c *Columns) Histogram(i, ch int) (Histogram, bool) {
 const noHue = 255
 
 // histogramRange are the ends of the bins of a channel: those of its own samples, or of values.
-func (c *Columns) histogramRange(h *polyscanv1.HistogramColumns, ch int) (lower, upper float64) {
-	if !c.derived() || !h.GetFull() && (h.GetLower() != 0 || h.GetUpper() != 256) {
+func (c *Columns) histogramRange(h *polyscanv1.HistogramColumns, at int) (lower, upper float64) {
+	bin, levels := uint32(1), 256.0 // of colours
+	switch ch := c.Channel(at); {
+	case ch == polyscanv1.Channel_CHANNEL_SATURATION, ch == polyscanv1.Channel_CHANNEL_VALUE:
+		bin = 128
+	case ch >= polyscanv1.Channel_CHANNEL_LAB_L && ch <= polyscanv1.Channel_CHANNEL_MATRIX_Z:
+		bin = 256
+	case ch == polyscanv1.Channel_CHANNEL_LAPLACIAN: // from -4 to 4 times the levels of the frame
+		levels = -c.Value(at, 0) / 4
+	case ch != polyscanv1.Channel_CHANNEL_HUE: // bins are of values in any case
 		return h.GetLower(), h.GetUpper()
 	}
-	bin := uint32(1)
-	switch c.Channel(ch) {
-	case polyscanv1.Channel_CHANNEL_SATURATION, polyscanv1.Channel_CHANNEL_VALUE:
-		bin = 128
-	default:
-		if c.Channel(ch) >= polyscanv1.Channel_CHANNEL_LAB_L {
-			bin = 256
-		}
+	if !h.GetFull() && (h.GetLower() != 0 || h.GetUpper() != levels) {
+		return h.GetLower(), h.GetUpper()
 	}
-	return c.Value(ch, 0), c.Value(ch, 256*bin)
+	if c.Channel(at) == polyscanv1.Channel_CHANNEL_LAPLACIAN {
+		return -4 * levels, 4 * levels
+	}
+	return c.Value(at, 0), c.Value(at, 256*bin)
 }
 
 // full is the histogram of a channel with one bin a value, and its number of samples, which is not 0.

@@ -331,7 +331,7 @@ func (d *deriver) ranges(stats []driver.MaskStats, hist histogramSource) []drive
 		case ThresholdDeviations:
 			in = func(s Span) Span { return deviations(s, &stats[k]) }
 		case ThresholdPercentiles:
-			in = func(s Span) Span { return percentiles(s, &stats[k], hist.of(k, &stats[k])) }
+			in = func(s Span) Span { return percentiles(s, &stats[k], hist.of(k, &stats[k], asIs)) }
 		}
 		r := &out[i]
 		r.Lo, r.Hi = in(d.blobs.Range).samples()

@@ -1,4 +1,4 @@
-// Colours: channels that are derived from red, green and blue, and what their samples stand for.
+// Channels that are derived from red, green and blue, or from a pixel's neighbours, and what their samples stand for.
 
 package polygon
 
@@ -96,6 +96,8 @@ var derived = [...]struct {
 	{MatrixX, ColorMatrix, coding{}},
 	{MatrixY, ColorMatrix, coding{}},
 	{MatrixZ, ColorMatrix, coding{}},
+	{Gradient, spaceGradient, coding{}},
+	{Laplacian, spaceLaplacian, coding{}},
 }
 
 // isDerived says that no frame has the channel. Gray is derived from colours, and the channel of others.
@@ -114,49 +116,72 @@ func spaceOf(c Channel) ColorSpaces {
 // codingOf is how a channel of columns is coded.
 func codingOf(c Channel, step float64, zero uint32) coding {
 	for _, d := range derived {
-		if d.channel == c && d.space != ColorMatrix {
-			return d.coding
+		if d.channel != c {
+			continue
 		}
-	}
-	if c.isDerived() {
-		return coding{step, int64(zero), 8}
+		k := d.coding
+		if k == (coding{}) {
+			k = coding{step, int64(zero), 8}
+		}
+		switch c {
+		case Gradient: // a bin is one level a pixel wide
+			k.shift = uint8(-math.Ilogb(step))
+		case Laplacian: // and one that is eight
+			k.shift = uint8(3 - math.Ilogb(step))
+		}
+		return k
 	}
 	return asIs
 }
 
-// Colors are the spaces that are derived of frames of a format: those that were asked for, and those of channels that
-// limits name.
-func (s *Set) Colors(c Colors, f kernels.PixelFormat) ColorSpaces {
-	if f.Channels < 3 {
-		return 0
+// derivedOf is what is derived of frames of a format: what was asked for, and the channels that limits name.
+func (s *Set) derivedOf(r *Reductions, f kernels.PixelFormat) ColorSpaces {
+	spaces := r.Colors.Spaces
+	for _, c := range r.Derivatives {
+		spaces |= spaceOf(c)
 	}
-	spaces := c.Spaces
 	for channel, used := range s.channels {
 		if used {
 			spaces |= spaceOf(Channel(channel))
 		}
 	}
-	if c.Matrix == [3][3]float64{} {
+	if f.Channels < 3 {
+		spaces &^= allColors
+	}
+	if r.Colors.Matrix == [3][3]float64{} {
 		spaces &^= ColorMatrix // what limits name isn't there
 	}
 	return spaces
 }
 
-// Channels is how many channels the spaces have together.
-func (s ColorSpaces) Channels() int { return driver.ColorSpaces(s).Channels() }
+// Channels is how many channels results of frames of a format have.
+func (s *Set) Channels(r *Reductions, f kernels.PixelFormat) int {
+	n, spaces := int(f.Channels), s.derivedOf(r, f)
+	for _, d := range derived {
+		if spaces&d.space != 0 {
+			n++
+		}
+	}
+	return n
+}
 
-// addColors makes the channels that are derived, those that were asked for and those that limits name.
-func (p *plan) addColors(bad *kernels.InvalidError, c *Colors) {
+// derives says that a channel of limits is derived, and not the frame's own.
+func (p *plan) derives(c Channel) bool {
+	return spaceOf(c) != 0 && !slices.Contains(p.channels[:p.own], c)
+}
+
+// addDerived makes the channels that are derived, those that were asked for and those that limits name.
+func (p *plan) addDerived(bad *kernels.InvalidError, r *Reductions) {
 	p.own = len(p.channels)
-	spaces := p.set.Colors(*c, p.frame.Format)
+	c, spaces := &r.Colors, p.set.derivedOf(r, p.frame.Format)
 	if p.own < 3 && c.Spaces != 0 {
 		bad.Add(path{"reductions", "colors"}, p.frame.Format, "needs a frame with red, green and blue")
 	}
 	if spaces == 0 {
 		return
 	}
-	p.colors.Spaces = driver.ColorSpaces(spaces)
-	p.codings = make([]coding, p.own, p.own+p.colors.Spaces.Channels())
+	p.colors.Spaces = driver.ColorSpaces(spaces & allColors)
+	p.codings = make([]coding, p.own, p.set.Channels(r, p.frame.Format))
 	for i := range p.codings {
 		p.codings[i] = asIs
 	}
@@ -165,9 +190,13 @@ func (p *plan) addColors(bad *kernels.InvalidError, c *Colors) {
 			continue
 		}
 		k := d.coding
-		if d.space == ColorMatrix {
+		switch d.space {
+		case ColorMatrix:
 			row := int(d.channel - MatrixX)
 			k = matrixRow(c.Matrix[row], &p.colors.Matrix[row])
+		case spaceGradient, spaceLaplacian:
+			k = derivativeCoding(d.channel, int(p.frame.Format.Bits))
+			p.slopes++
 		}
 		p.channels = append(p.channels, d.channel)
 		p.codings = append(p.codings, k)
@@ -393,11 +422,15 @@ func (q quantity) ofHue() bool {
 }
 
 // signed says that values of the channel may be negative.
-func (c Channel) signed() bool { return c == LabA || c == LabB || c >= MatrixX }
+func (c Channel) signed() bool { return c == LabA || c == LabB || c >= MatrixX && c != Gradient }
 
-// colorRange are the least and the greatest that values of a derived channel can be.
-func colorRange(c Channel) (lo, hi float64) {
+// derivedRange are the least and the greatest that values of a derived channel can be where samples are 0 to most.
+func derivedRange(c Channel, most int) (lo, hi float64) {
 	switch c {
+	case Gradient: // an edge between 0 and most at a slope of 1:2 has the root of 20, of 8, and some for rounding
+		return 0, float64(most) * 9 / 16
+	case Laplacian:
+		return -4 * float64(most), 4 * float64(most)
 	case Hue:
 		return 0, 360
 	case Saturation, Value, LabL:
@@ -410,18 +443,18 @@ func colorRange(c Channel) (lo, hi float64) {
 	return -math.MaxFloat64, math.MaxFloat64
 }
 
-// colorValues are the least and the greatest that the quantity of a derived channel can be.
-func (l *Limit) colorValues(of *scope) (lo, hi float64) {
-	lo, hi = colorRange(l.channel)
-	most := math.MaxFloat64
-	if l.channel < MatrixX {
-		most = hi - lo
+// derivedValues are the least and the greatest that the quantity of a derived channel can be.
+func (l *Limit) derivedValues(of *scope) (lo, hi float64) {
+	lo, hi = derivedRange(l.channel, of.most)
+	bounded, width := hi < math.MaxFloat64, math.MaxFloat64
+	if bounded {
+		width = hi - lo
 	}
 	switch l.quantity {
 	case quantityMean, quantityMin, quantityMax, quantityMedian, quantityMode, quantityPercentile:
 		return lo, hi
 	case quantitySum:
-		if l.channel >= MatrixX {
+		if !bounded {
 			return lo, hi
 		}
 		return lo * float64(of.pixels), hi * float64(of.pixels)
@@ -429,27 +462,35 @@ func (l *Limit) colorValues(of *scope) (lo, hi float64) {
 		switch {
 		case l.channel == Hue:
 			return 0, 1
-		case l.channel < MatrixX:
-			return 0, most * most / 4
+		case bounded:
+			return 0, width * width / 4
 		}
-		return 0, most
+		return 0, width
 	case quantityStdDev, quantityDeviation, quantityPlaneResidual:
 		if l.channel == Hue {
 			return 0, math.MaxFloat64
 		}
-		return 0, most / 2
+		return 0, width / 2
 	case quantityPlaneX, quantityPlaneY:
 		return -math.MaxFloat64, math.MaxFloat64
 	case quantityQuartiles, quantityWasserstein:
-		return 0, most
+		return 0, width
 	case quantityPixels:
 		return 0, float64(of.pixels)
 	case quantityDistinct:
-		return 0, 256
+		return 0, float64(l.binsOf(of))
 	case quantityEntropy:
-		return 0, 8
+		return 0, math.Log2(float64(l.binsOf(of)))
 	}
 	same, bytes := *l, *of
 	same.channel, bytes.most = NoChannel, 255
 	return same.values(&bytes)
+}
+
+// binsOf is how many bins the values of a derived channel have: those of the frame's samples.
+func (l *Limit) binsOf(of *scope) int {
+	if l.channel.isDerivative() {
+		return of.most + 1
+	}
+	return 256 // of colours
 }

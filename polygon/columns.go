@@ -669,7 +669,11 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 		words := h.Counts[k*h.Bins : (k+1)*h.Bins]
 		to.Histogram = &HistogramCounts{Counts: make([]uint64, h.Bins)}
 		bins := binner{lower: h.Lower, upper: h.Upper}
-		to.Histogram.Lower, to.Histogram.Upper = bins.rangeOf(code, 256)
+		levels := 256 // of frames with colours
+		if to.Channel == Laplacian {
+			levels = int(float64(code.zero) * code.step / 4)
+		}
+		to.Histogram.Lower, to.Histogram.Upper = bins.rangeOf(code, levels)
 		for i, n := range words {
 			to.Histogram.Counts[i] = uint64(n)
 		}

@@ -348,7 +348,7 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 			}
 		}
 		if d.want&needHistogram != 0 {
-			h := hist.of(c, &stats[c])
+			h := hist.of(c, &stats[c], d.coding(c))
 			var n, sum uint64
 			if cols != nil && cols.Histogram != nil && cols.Histogram.Full {
 				n, sum = cols.Histogram.take(i*len(stats)+c, h)
@@ -374,7 +374,7 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		if d.covered {
 			var h counts
 			if d.coveredHistogram {
-				h = hist.of(c, &stats[c])
+				h = hist.of(c, &stats[c], d.coding(c))
 			}
 			if err := d.coveredOf(s, i, c, &stats[c], hist.weightsOf(c), h); err != nil {
 				return err
@@ -957,8 +957,8 @@ func (h histogramSource) pairsOf(c int) []uint32 {
 	return h.pairs[c*h.each : (c+1)*h.each]
 }
 
-// of is histogram c, of samples with these statistics.
-func (h histogramSource) of(c int, s *driver.MaskStats) counts {
+// of is histogram c, of samples with these statistics and this coding.
+func (h histogramSource) of(c int, s *driver.MaskStats, k coding) counts {
 	if h.counts == nil {
 		return counts{}
 	}
@@ -971,5 +971,6 @@ func (h histogramSource) of(c int, s *driver.MaskStats) counts {
 	}
 	lo, _ := s.Min()
 	hi, _ := s.Max()
+	lo, hi = k.bucket(lo, h.levels), k.bucket(hi, h.levels)
 	return counts{all[lo : hi+1], lo, all}
 }

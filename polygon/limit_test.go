@@ -21,7 +21,7 @@ import (
 func TestParseLimitRefuses(t *testing.T) {
 	quantity := "expected a quantity (" + expectedQuantity + ")"
 	first := quantity + " or a channel (r, g, b, a, gray, gray709, hue, saturation, value, lab.l, lab.a, lab.b, " +
-		"matrix.x, matrix.y, matrix.z)"
+		"matrix.x, matrix.y, matrix.z, gradient, laplacian)"
 	condition := `expected <, <=, >, >=, ==, != or "in"`
 	for expr, want := range map[string]string{
 		"":                                    "column 1: " + first + ", found the end",

@@ -265,6 +265,7 @@ var colorAxes = map[string]map[string]Channel{
 var limitChannels = map[string]Channel{
 	"r": Red, "red": Red, "g": Green, "green": Green, "b": Blue, "blue": Blue, "a": Alpha, "alpha": Alpha,
 	"gray": Gray, "grey": Gray, "hue": Hue, "saturation": Saturation, "value": Value,
+	"gradient": Gradient, "laplacian": Laplacian,
 }
 
 const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
@@ -275,7 +276,7 @@ const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, mi
 	"stddev of covered, blobs, max blob or sum blob, or count of pixels below, above or in"
 
 const expectedChannel = "r, g, b, a, gray, gray709, hue, saturation, value, lab.l, lab.a, lab.b, matrix.x, matrix.y, " +
-	"matrix.z"
+	"matrix.z, gradient, laplacian"
 
 func (p *limitParser) limit() (l Limit, err error) {
 	start := *p

@@ -48,6 +48,7 @@ type plan struct {
 
 	colors  driver.Colors
 	own     int      // channels of the frame: those behind are derived
+	slopes  int      // the last channels, which are derivatives
 	codings []coding // of all channels; nil where none is derived
 	binners []binner // likewise; nil where bins is that of all
 }
@@ -72,7 +73,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	}
 	p := &plan{set: s, frame: f, channels: channelsOf(f.Format), output: r.Output, listed: r.Statistics,
 		method: r.PercentileMethod, levels: r.pairLevels()}
-	p.addColors(bad, &r.Colors)
+	p.addDerived(bad, &r)
 	if p.planBlobs(bad, r.Blobs); len(bad.Violations) == 0 { // else limits are not of these blobs
 		if err := p.checkLimits(&r); err != nil {
 			return nil, err
@@ -166,7 +167,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 
 // checkLimits refuses limits on channels that the frame does not have, and those that can't fail on its samples.
 func (p *plan) checkLimits(r *Reductions) error {
-	have := [MatrixZ + 1]bool{NoChannel: true}
+	have := [Laplacian + 1]bool{NoChannel: true}
 	for _, c := range p.channels {
 		have[c] = true
 	}
@@ -175,28 +176,22 @@ func (p *plan) checkLimits(r *Reductions) error {
 		missing = missing || used && !have[c]
 	}
 	kept := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
-		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered()) && spaceOf(l.channel) != 0 &&
-			p.own >= 3
+		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered()) && p.derives(l.channel)
 	})
 	bad := newInvalid()
 	for i := 0; (missing || kept) && i < len(p.set.names); i++ {
 		for k, l := range p.set.Limits(i) {
-			named := []Channel{l.channel}
-			if l.expression != nil {
-				for n := range l.expression.operands {
-					named = append(named, l.expression.operands[n].is.channel)
-				}
-			}
+			named := l.namedChannels()
 			if at := slices.IndexFunc(named, func(c Channel) bool { return !have[c] }); at >= 0 {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "the frame has no %v channel (%s)",
 					named[at], p.frame.Format)
-			} else if l.quantity.ofPairs() && l.channel == Gray && p.own >= 3 {
+			} else if l.quantity.ofPairs() && p.derives(l.channel) {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "pairs are of the frame's own channels (%s)",
 					p.frame.Format)
-			} else if l.quantity.covered() && l.channel == Gray && p.own >= 3 {
+			} else if l.quantity.covered() && p.derives(l.channel) {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
 					"covered pixels are of the frame's own channels (%s)", p.frame.Format)
-			} else if l.quantity.distance() && spaceOf(l.channel) != 0 && p.own >= 3 &&
+			} else if l.quantity.distance() && p.derives(l.channel) &&
 				p.set.references[i].kept != nil {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),
 					"the reference's counts are of the frame's own channels: compare %v with another region", l.channel)
@@ -213,10 +208,26 @@ func (p *plan) checkLimits(r *Reductions) error {
 	return bad.Err()
 }
 
+// namedChannels are those that a limit names, NoChannel where it names none.
+func (l *Limit) namedChannels() []Channel {
+	named := []Channel{l.channel}
+	if l.expression != nil {
+		for n := range l.expression.operands {
+			named = append(named, l.expression.operands[n].is.channel)
+		}
+	}
+	return named
+}
+
 // histogramBytes is the size of a region's histograms on the device; 0 without histograms.
 func (p *plan) histogramBytes() int64 {
 	if p.what&driver.MaskHistogram == 0 {
 		return 0
 	}
-	return int64(len(p.channels)) * int64(p.frame.Format.Levels()) * 4
+	n := int64(len(p.channels)-p.slopes) * int64(p.frame.Format.Levels())
+	if p.slopes > 0 { // one after the other
+		bits, _ := driver.DerivativeBits(int(p.frame.Format.Bits))
+		n += 1 << bits
+	}
+	return 4 * n
 }

@@ -39,7 +39,7 @@ func (q Quantity) String() string {
 var limitPrefixes = [...]string{Gray: "gray.", Red: "r.", Green: "g.", Blue: "b.", Alpha: "a.", Gray709: "gray709.",
 	Hue:        "hue.",
 	Saturation: "saturation.", Value: "value.", LabL: "lab.l.", LabA: "lab.a.", LabB: "lab.b.", MatrixX: "matrix.x.",
-	MatrixY: "matrix.y.", MatrixZ: "matrix.z."}
+	MatrixY: "matrix.y.", MatrixZ: "matrix.z.", Gradient: "gradient.", Laplacian: "laplacian."}
 
 // OfRegion says that the quantity is of the region, not of its pixels' values: count, area and coverage.
 func (q Quantity) OfRegion() bool { return q.of.quantity.ofRegion() }

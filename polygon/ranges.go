@@ -57,7 +57,7 @@ func (s *Set) scopeOf(i int, of scope) scope {
 // values are the least and the greatest that the quantity can be. A bound that isn't known is math.MaxFloat64.
 func (l *Limit) values(of *scope) (lo, hi float64) {
 	if l.channel.isDerived() {
-		return l.colorValues(of)
+		return l.derivedValues(of)
 	}
 	hi = float64(of.most)
 	switch l.quantity {

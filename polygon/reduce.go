@@ -78,6 +78,9 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		top, bottom := d.set.rows.coverRows()
 		y0, y1 = min(y0, top), max(y1, bottom)
 	}
+	if d.slopes > 0 { // which look at the pixels above and below
+		y0, y1 = y0-1, y1+1
+	}
 	y0, y1 = max(y0, 0), min(y1, d.frame.Height)
 	if y0 >= y1 {
 		y0, y1 = 0, 1
@@ -95,6 +98,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	y0, y1 = intake.Rows()
 	size := int64(d.frame.Resident.Len()) + intake.Footprint()
 
+	frameChannels := nc - d.slopes
 	perRegion, pairBytes, weightLevels := d.histogramBytes(), 4*int64(d.pairCounts()), 0
 	if d.coveredHistogram {
 		weightLevels = levels
@@ -110,7 +114,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	}
 	hlen := 0
 	if perRegion > 0 {
-		hlen = batch * nc * levels
+		hlen = batch * frameChannels * levels
 	}
 	pairs, pairScratch, err := d.pairOp(dev, y0, y1, intake.Stride())
 	if err != nil {
@@ -139,12 +143,13 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		}
 	}()
 	clen := d.correlationSums(batch)
-	footprint := extra + intake.Footprint() + kernels.Bytes[driver.MaskStats](batch*nc) +
+	slopes := d.derivativesOf(y0, y1, batch)
+	footprint := extra + intake.Footprint() + kernels.Bytes[driver.MaskStats](batch*frameChannels) +
 		kernels.Bytes[uint32](hlen) + kernels.Bytes[uint32](plen) + kernels.Bytes[byte](int(pairScratch)) +
 		kernels.Bytes[byte](int(coverBytes)) + kernels.Bytes[driver.WeightSums](wlen) +
 		kernels.Bytes[int64](wlen*weightLevels) + kernels.Bytes[driver.PairSums](clen) +
-		kernels.Bytes[byte](int(correlateScratch)) + more + blobBytes
-	host.stats = grow(host.stats, batch*nc)
+		kernels.Bytes[byte](int(correlateScratch)) + more + blobBytes + slopes.bytes()
+	host.stats = grow(host.stats, batch*frameChannels)
 	host.hist = grow(host.hist, hlen)
 	host.pairs = grow(host.pairs, plen)
 	host.weights, host.weightHist = grow(host.weights, wlen), grow(host.weightHist, wlen*weightLevels)
@@ -153,7 +158,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	switch {
 	case columns == nil:
 	case columns.Full && batch == n && levels < rangedLevels:
-		columns.Counts, columns.lent = host.hist, host
+		columns.Counts, columns.lent = slopes.counts(host, nc*levels), host
 	default:
 		columns.makeCounts(n * nc)
 	}
@@ -164,6 +169,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	if found != nil {
 		work += int64(1+len(d.blobSteps)) * d.set.work(0, n, d.frame.Width, y0, y1, 1)
 	}
+	work += int64(d.slopes) * d.set.work(0, n, d.frame.Width, y0, y1, 2)
 	held += kernels.Held(d.frame.Resident)
 	for name, f := range d.others {
 		held += kernels.Held(f.Resident)
@@ -176,7 +182,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		if err != nil {
 			return err
 		}
-		stats, err := kernels.Alloc[driver.MaskStats](q, batch*nc, "sums")
+		stats, err := kernels.Alloc[driver.MaskStats](q, batch*frameChannels, "sums")
 		if err != nil {
 			return err
 		}
@@ -223,6 +229,9 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		if err != nil {
 			return err
 		}
+		if err := slopes.run(q, frame); err != nil {
+			return err
+		}
 		if err := d.runOthers(q, others, correlates); err != nil {
 			return err
 		}
@@ -238,10 +247,10 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		}
 		for first := 0; first < n; first += batch {
 			count := min(batch, n-first)
-			s := stats.Range(0, count*nc)
+			s := stats.Range(0, count*frameChannels)
 			h := hist.Range(0, 0)
 			if perRegion > 0 {
-				h = hist.Range(0, count*nc*levels)
+				h = hist.Range(0, count*frameChannels*levels)
 			}
 			if first > 0 {
 				if err := q.Yield(); err != nil {
@@ -271,9 +280,15 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 					return err
 				}
 			}
-			src, err := host.download(q, s, h, levels)
+			src, err := download(q, host.stats, s, host.hist, h, levels)
 			if err != nil {
 				return err
+			}
+			regions := host.stats
+			if slopes != nil {
+				if regions, src, err = slopes.join(q, op, host, src); err != nil {
+					return err
+				}
 			}
 			if err := intake.Err("frame"); err != nil {
 				return err
@@ -292,7 +307,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			}
 			if found != nil {
 				found.op.Prepared, found.op.Frame = prepared, op.Frame
-				if err := d.findBlobs(q, found, first, d.ranges(host.stats[:count*nc], src)); err != nil {
+				if err := d.findBlobs(q, found, first, d.ranges(regions[:count*nc], src)); err != nil {
 					return err
 				}
 			}
@@ -302,7 +317,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			if clen > 0 {
 				src.correlated = pairSource{sums: host.sums, count: count}
 			}
-			if err := d.inPieces(first, host.stats[:count*nc], src, q.OnHost); err != nil {
+			if err := d.inPieces(first, regions[:count*nc], src, q.OnHost); err != nil {
 				return err
 			}
 		}
@@ -324,6 +339,11 @@ type hostMemory struct {
 	pairs  []uint32
 	sums   []driver.PairSums
 
+	slopes     []driver.MaskStats // of one derivative
+	slopeHist  []uint32
+	joined     []driver.MaskStats // those of stats, and of derivatives behind them
+	joinedHist []uint32
+
 	weights    []driver.WeightSums
 	weightHist []int64
 }
@@ -341,17 +361,17 @@ func grow[T any](s []T, n int) []T {
 // and max is copied.
 const rangedLevels = 4096
 
-// download waits for the results of a batch.
-func (m *hostMemory) download(q *kernels.Queue, s kernels.Buffer[driver.MaskStats], h kernels.Buffer[uint32],
-	levels int) (histogramSource, error) {
-	stats := m.stats[:s.Len()]
+// download waits for the results of a batch, and puts them into stats and hist.
+func download(q *kernels.Queue, stats []driver.MaskStats, s kernels.Buffer[driver.MaskStats], hist []uint32,
+	h kernels.Buffer[uint32], levels int) (histogramSource, error) {
+	stats = stats[:s.Len()]
 	if err := kernels.Download(q, stats, s); err != nil {
 		return histogramSource{}, err
 	}
 	if h.Len() == 0 {
 		return histogramSource{}, q.Wait()
 	}
-	src := histogramSource{counts: m.hist[:h.Len()], levels: levels, ranged: levels > 256}
+	src := histogramSource{counts: hist[:h.Len()], levels: levels, ranged: levels > 256}
 	if levels < rangedLevels {
 		return src, errors.Join(kernels.Download(q, src.counts, h), q.Wait())
 	}

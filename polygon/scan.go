@@ -187,7 +187,7 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(checkMethod(cfg.Method), p.refusePairs()); err != nil {
+	if err := cmp.Or(checkMethod(cfg.Method), p.refusePairs(), p.refuseDerivatives()); err != nil {
 		return nil, err
 	}
 	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, whole: cfg.WholeParts,

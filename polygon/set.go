@@ -31,10 +31,10 @@ type Set struct {
 	limitFrom    []int32  // nil where no region has limits
 	distinct     []*Limit // each once
 	needs        Statistics
-	offsets      []Offset          // of pairs that limits speak of
-	covered      bool              // limits look at weighted pixels
-	correlations []Correlation     // that limits speak of
-	channels     [MatrixZ + 1]bool // that limits name
+	offsets      []Offset            // of pairs that limits speak of
+	covered      bool                // limits look at weighted pixels
+	correlations []Correlation       // that limits speak of
+	channels     [Laplacian + 1]bool // that limits name
 
 	references []reference // by region; nil where no region has one
 	linked     []bool      // the regions that are compared with each other; nil where none are

@@ -92,6 +92,9 @@ type Reductions struct {
 	Frames map[string]kernels.Picture
 	// Colors says what is derived from colours.
 	Colors Colors
+	// Derivatives are channels that are derived from neighbouring pixels, [Gradient] and [Laplacian], beside those that
+	// limits name. Line-scans have none: their strips come one by one.
+	Derivatives []Channel
 	// Output says what of it is returned.
 	Output Output
 }
@@ -124,10 +127,19 @@ const (
 	MatrixX    // the first row of [Colors].Matrix
 	MatrixY
 	MatrixZ
+
+	// Gradient is the magnitude of the gradient after Sobel, in levels a pixel, rounded to an eighth, or where samples
+	// have more than 13 bits to 2^(bits-16). It is of the first channel, or the luma of BT.601 of colours. Pixels beyond
+	// the frame have the value of the nearest one in it; those outside of a region count, too, along its outline.
+	Gradient
+	// Laplacian is the sum of the four nearest pixels less four times the pixel, of the same. Of samples of more than 13
+	// bits it is rounded to 2^(bits-13). Its variance is a measure of focus. Source: [driver.Derivatives].
+	Laplacian
 )
 
 var channelNames = [...]string{"none", "gray", "red", "green", "blue", "alpha", "gray709", "hue",
-	"saturation", "value", "lab.l", "lab.a", "lab.b", "matrix.x", "matrix.y", "matrix.z"}
+	"saturation", "value", "lab.l", "lab.a", "lab.b", "matrix.x", "matrix.y", "matrix.z",
+	"gradient", "laplacian"}
 
 func (c Channel) String() string {
 	if int(c) < len(channelNames) {
@@ -239,6 +251,11 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 		}
 	}
 	r.Colors.check(bad)
+	for i, c := range r.Derivatives {
+		if !c.isDerivative() {
+			bad.Add(path{"reductions", "derivatives", i}, c, "must be %v or %v", Gradient, Laplacian)
+		}
+	}
 	if r.PercentileMethod > Linear {
 		bad.Add(path{"reductions", "percentile_method"}, uint8(r.PercentileMethod), "must be %d (%v) or %d (%v)",
 			NearestRank, NearestRank, Linear, Linear)

@@ -46,7 +46,8 @@ func randomInspection(rng *rand.Rand, width, height int, format pb.PixelFormat) 
 			"count of pixels above 200 <= 9", "area < 90", "max <= 250", "distinct > 3", "median != 17",
 			`mean - "région 0".mean < 20`, `largest of "région*".max > 250`,
 			"skewness < 0.5", "kurtosis < 3", "entropy > 2", "mad < 40", "iqr > 3",
-			"plane.x < 1", "plane.y >= -2", "plane.residual > 30"}
+			"plane.x < 1", "plane.y >= -2", "plane.residual > 30",
+			"gradient.p90 > 3", "laplacian.variance > 90", "laplacian.iqr - gradient.max < 9"}
 		if rng.IntN(3) == 0 {
 			limits = append(limits, "ks < 0.4", "wasserstein <= 30", "js > 0.1", "chisquare <= 0.5")
 			r.Reference = &pb.Reference{Counts: []*pb.ReferenceCounts{{Counts: []uint32{1, 0, 3, 4}}}}
@@ -74,6 +75,12 @@ func randomInspection(rng *rand.Rand, width, height int, format pb.PixelFormat) 
 		if rng.IntN(3) > 0 {
 			in.Reductions.Statistics = append(in.Reductions.Statistics, s)
 		}
+	}
+	for range rng.IntN(3) * rng.IntN(2) {
+		in.Reductions.Derivatives = append(in.Reductions.Derivatives, pb.Derivative(1+rng.IntN(2)))
+	}
+	if rng.IntN(3) == 0 && format == pb.PixelFormat_PIXEL_FORMAT_RGB8 {
+		in.Reductions.Colors = []pb.ColorSpace{pb.ColorSpace_COLOR_SPACE_HSV, pb.ColorSpace_COLOR_SPACE_LAB}
 	}
 	rng.Shuffle(len(in.Reductions.Statistics), func(i, k int) {
 		s := in.Reductions.Statistics

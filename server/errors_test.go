@@ -223,4 +223,15 @@ func TestEnumsAgree(t *testing.T) {
 	same("GREEN", int(pb.Channel_CHANNEL_GREEN), int(polygon.Green))
 	same("BLUE", int(pb.Channel_CHANNEL_BLUE), int(polygon.Blue))
 	same("ALPHA", int(pb.Channel_CHANNEL_ALPHA), int(polygon.Alpha))
+	same("MATRIX_Z", int(pb.Channel_CHANNEL_MATRIX_Z), int(polygon.MatrixZ))
+	same("GRADIENT", int(pb.Channel_CHANNEL_GRADIENT), int(polygon.Gradient))
+	same("LAPLACIAN", int(pb.Channel_CHANNEL_LAPLACIAN), int(polygon.Laplacian))
+	for d, want := range map[pb.Derivative]polygon.Channel{
+		pb.Derivative_DERIVATIVE_GRADIENT:  polygon.Gradient,
+		pb.Derivative_DERIVATIVE_LAPLACIAN: polygon.Laplacian,
+	} {
+		if got := wire.ReductionsOf(&pb.Reductions{Derivatives: []pb.Derivative{d}}).Derivatives; len(got) != 1 || got[0] != want {
+			t.Errorf("%v = %v, want %v", d, got, want)
+		}
+	}
 }

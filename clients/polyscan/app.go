@@ -138,10 +138,11 @@ func predictors() map[string]complete.Predictor {
 		pixel = append(pixel, f.name)
 	}
 	return map[string]complete.Predictor{
-		"file":   complete.PredictFiles("*"),
-		"dir":    complete.PredictDirs("*"),
-		"colors": complete.PredictSet("gray", "gray709", "hsv", "lab"),
-		"stats":  complete.PredictSet(append(names, "basic", "all")...),
-		"format": complete.PredictSet(pixel...),
+		"file":        complete.PredictFiles("*"),
+		"dir":         complete.PredictDirs("*"),
+		"colors":      complete.PredictSet("gray", "gray709", "hsv", "lab"),
+		"derivatives": complete.PredictSet("gradient", "laplacian"),
+		"stats":       complete.PredictSet(append(names, "basic", "all")...),
+		"format":      complete.PredictSet(pixel...),
 	}
 }

@@ -428,10 +428,15 @@ func formatReductions(r *polyscanv1.Reductions) []string {
 	for _, t := range r.GetCorrelations() {
 		out = append(out, formatTerm(t))
 	}
-	var spaces, matrix []string
+	var spaces, matrix, near []string
 	for _, c := range colorSpaces {
 		if slices.Contains(r.GetColors(), c.space) {
 			spaces = append(spaces, c.name)
+		}
+	}
+	for i, name := range derivatives {
+		if slices.Contains(r.GetDerivatives(), polyscanv1.Derivative(i+1)) {
+			near = append(near, name)
 		}
 	}
 	for _, v := range r.GetColorMatrix() {
@@ -442,6 +447,9 @@ func formatReductions(r *polyscanv1.Reductions) []string {
 	}
 	if len(matrix) > 0 {
 		out = append(out, "color_matrix"+brackets(matrix))
+	}
+	if len(near) > 0 {
+		out = append(out, "derivative"+brackets(near))
 	}
 	return out
 }
@@ -467,15 +475,18 @@ func parseReductions(list []string) (*polyscanv1.Reductions, error) {
 		}
 		name, rest, bracketed := strings.Cut(s, "(")
 		name = strings.ToLower(strings.TrimSpace(name))
-		if name == "color" || name == "color_matrix" {
+		if name == "color" || name == "color_matrix" || name == "derivative" {
 			inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
 			o := reductionFlags{ColorMatrix: inner}
-			if name == "color" {
+			switch name {
+			case "color":
 				o = reductionFlags{Color: strings.Split(inner, ",")}
+			case "derivative":
+				o = reductionFlags{Derivative: strings.Split(inner, ",")}
 			}
-			if err := o.colors(r); err != nil || !ok || inner == "" {
-				return nil, fmt.Errorf("reductions[%d]: %q: want color(gray, gray709, hsv, lab) or color_matrix(M, M, …) of nine "+
-					"numbers", i, s)
+			if err := o.derived(r); err != nil || !ok || inner == "" {
+				return nil, fmt.Errorf("reductions[%d]: %q: want color(gray, gray709, hsv, lab), color_matrix(M, M, …) of nine "+
+					"numbers, or derivative(gradient, laplacian)", i, s)
 			}
 			continue
 		}

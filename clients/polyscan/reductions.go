@@ -47,6 +47,9 @@ type reductionFlags struct {
 	Color []string `placeholder:"SPACE" predictor:"colors" group:"numbers"`
 	// Nine numbers, row by row: channels matrix.x, matrix.y and matrix.z, of red, green and blue of 0 to 255.
 	ColorMatrix string `placeholder:"M,M,…" group:"numbers"`
+	// Channels to derive from neighbouring pixels, separated by commas: gradient (its magnitude, in levels a pixel),
+	// laplacian (its variance tells focus). What limits name is derived anyway.
+	Derivative []string `placeholder:"NAME" predictor:"derivatives" group:"numbers"`
 }
 
 var statistics = []struct {
@@ -97,7 +100,7 @@ func statisticName(s polyscanv1.Statistic) string {
 func (o *reductionFlags) set() bool {
 	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != "" || len(o.Texture) > 0 ||
 		o.TextureLevels != 0 || o.TextureCounts || o.Blobs != "" || len(o.Correlate) > 0 || len(o.Color) > 0 ||
-		o.ColorMatrix != "" || o.PercentileMethod == "linear"
+		o.ColorMatrix != "" || len(o.Derivative) > 0 || o.PercentileMethod == "linear"
 }
 
 // message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and
@@ -118,7 +121,7 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 		}
 		r.Correlations = append(r.Correlations, t)
 	}
-	if err := o.colors(r); err != nil {
+	if err := o.derived(r); err != nil {
 		return nil, err
 	}
 	if o.Blobs != "" {
@@ -194,8 +197,19 @@ var colorSpaces = []struct {
 	{"hsv", polyscanv1.ColorSpace_COLOR_SPACE_HSV}, {"lab", polyscanv1.ColorSpace_COLOR_SPACE_LAB},
 }
 
-// colors puts what is to be derived into a message.
-func (o *reductionFlags) colors(r *polyscanv1.Reductions) error {
+var derivatives = []string{"gradient", "laplacian"} // in the order of the protocol
+
+// derived puts what is to be derived into a message.
+func (o *reductionFlags) derived(r *polyscanv1.Reductions) error {
+	for _, name := range o.Derivative {
+		at := slices.Index(derivatives, strings.ToLower(strings.TrimSpace(name)))
+		if at < 0 {
+			return usage("--derivative %q: want gradient or laplacian", name)
+		}
+		if d := polyscanv1.Derivative(at + 1); !slices.Contains(r.Derivatives, d) {
+			r.Derivatives = append(r.Derivatives, d)
+		}
+	}
 	for _, name := range o.Color {
 		at := slices.IndexFunc(colorSpaces, func(c struct {
 			name  string
@@ -311,7 +325,8 @@ func statisticNames() []string {
 // What else reductions of a regions file begin with.
 var (
 	correlationWords = []string{"autocorrelation", "autocovariance", "radial", "correlation", "covariance", "ncc"}
-	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all", "color", "color_matrix"},
+	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all", "color", "color_matrix",
+		"derivative"},
 		correlationWords...)
 )
 

@@ -442,6 +442,10 @@ func channelName(c polyscanv1.Channel) string {
 		return "matrix.y"
 	case polyscanv1.Channel_CHANNEL_MATRIX_Z:
 		return "matrix.z"
+	case polyscanv1.Channel_CHANNEL_GRADIENT:
+		return "gradient"
+	case polyscanv1.Channel_CHANNEL_LAPLACIAN:
+		return "laplacian"
 	}
 	return ""
 }

@@ -417,6 +417,10 @@ func channelLetter(c polyscanv1.Channel) string {
 		return "my"
 	case polyscanv1.Channel_CHANNEL_MATRIX_Z:
 		return "mz"
+	case polyscanv1.Channel_CHANNEL_GRADIENT:
+		return "grad"
+	case polyscanv1.Channel_CHANNEL_LAPLACIAN:
+		return "lap"
 	}
 	return ""
 }

@@ -50,3 +50,18 @@ def test_wrong(client):
         client.reduce(frame, regions, colors=np.zeros((2, 3)))
     with pytest.raises(ValueError, match="color"):
         client.reduce(frame, regions, colors="luv")
+
+
+def test_derivatives(client):
+    frame = np.zeros((9, 12), np.uint8)
+    frame[:, 6:] = 80  # a step of 80: half of it on either side
+    regions = {"step": [(5, 1), (7, 1), (7, 8), (5, 8)], "flat": [(8, 1), (12, 1), (12, 8), (8, 8)]}
+    limits = ["gradient.mean >= 40", "laplacian.variance > 1000"]
+    got = client.reduce(frame, regions, limits=limits, statistics="all", colors=["gradient", "laplacian"])
+    assert got.channels == ["gray", "gradient", "laplacian"]
+    assert np.allclose(got.mean[0], [40, 40, 0]) and np.allclose(got.variance[0], [1600, 0, 6400])
+    assert np.allclose(got.min[0], [0, 40, -80]) and np.allclose(got.max[0], [80, 40, 80])
+    assert np.allclose(got.mean[1], [80, 0, 0])
+    assert [r.verdict.name for r in got] == ["PASS", "FAIL"]
+    with pytest.raises(ValueError, match="color"):
+        client.reduce(frame, regions, colors="sobel")

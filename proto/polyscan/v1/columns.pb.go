@@ -362,10 +362,11 @@ type RegionColumns struct {
 	PlaneX        []byte `protobuf:"bytes,59,opt,name=plane_x,json=planeX,proto3" json:"plane_x,omitempty"`
 	PlaneY        []byte `protobuf:"bytes,60,opt,name=plane_y,json=planeY,proto3" json:"plane_y,omitempty"`
 	PlaneResidual []byte `protobuf:"bytes,61,opt,name=plane_residual,json=planeResidual,proto3" json:"plane_residual,omitempty"`
-	// ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is,
+	// ChannelStatistics.step and zero of each channel; empty where no channel is derived. Where one is,
 	// mean, variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't
 	// follow from others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of
-	// each channel's samples where they are full, or where lower is 0 and upper 256, else of values.
+	// each channel's samples where they are full, or where lower is 0 and upper the levels of the frame (256 of colours),
+	// else of values. As many samples of CHANNEL_LAPLACIAN are those from -4 to 4 times the levels.
 	Steps []float64 `protobuf:"fixed64,50,rep,packed,name=steps,proto3" json:"steps,omitempty"`
 	Zeros []uint32  `protobuf:"varint,51,rep,packed,name=zeros,proto3" json:"zeros,omitempty"`
 	// float64[R][C], as are the two below; NaN where there is none.

@@ -249,6 +249,10 @@ const (
 	Channel_CHANNEL_MATRIX_X Channel = 13
 	Channel_CHANNEL_MATRIX_Y Channel = 14
 	Channel_CHANNEL_MATRIX_Z Channel = 15
+	// DERIVATIVE_GRADIENT.
+	Channel_CHANNEL_GRADIENT Channel = 16
+	// DERIVATIVE_LAPLACIAN.
+	Channel_CHANNEL_LAPLACIAN Channel = 17
 )
 
 // Enum value maps for Channel.
@@ -270,6 +274,8 @@ var (
 		13: "CHANNEL_MATRIX_X",
 		14: "CHANNEL_MATRIX_Y",
 		15: "CHANNEL_MATRIX_Z",
+		16: "CHANNEL_GRADIENT",
+		17: "CHANNEL_LAPLACIAN",
 	}
 	Channel_value = map[string]int32{
 		"CHANNEL_UNSPECIFIED": 0,
@@ -288,6 +294,8 @@ var (
 		"CHANNEL_MATRIX_X":    13,
 		"CHANNEL_MATRIX_Y":    14,
 		"CHANNEL_MATRIX_Z":    15,
+		"CHANNEL_GRADIENT":    16,
+		"CHANNEL_LAPLACIAN":   17,
 	}
 )
 
@@ -929,7 +937,7 @@ const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\bDemosaic\x12\x18\n" +
 	"\x14DEMOSAIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11DEMOSAIC_BILINEAR\x10\x01\x12\x1d\n" +
-	"\x19DEMOSAIC_MALVAR_HE_CUTLER\x10\x02*\xca\x02\n" +
+	"\x19DEMOSAIC_MALVAR_HE_CUTLER\x10\x02*\xf7\x02\n" +
 	"\aChannel\x12\x17\n" +
 	"\x13CHANNEL_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCHANNEL_GRAY\x10\x01\x12\x0f\n" +
@@ -947,7 +955,9 @@ const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\rCHANNEL_LAB_B\x10\f\x12\x14\n" +
 	"\x10CHANNEL_MATRIX_X\x10\r\x12\x14\n" +
 	"\x10CHANNEL_MATRIX_Y\x10\x0e\x12\x14\n" +
-	"\x10CHANNEL_MATRIX_Z\x10\x0f*\x93\x01\n" +
+	"\x10CHANNEL_MATRIX_Z\x10\x0f\x12\x14\n" +
+	"\x10CHANNEL_GRADIENT\x10\x10\x12\x15\n" +
+	"\x11CHANNEL_LAPLACIAN\x10\x11*\x93\x01\n" +
 	"\bEncoding\x12\x18\n" +
 	"\x14ENCODING_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fENCODING_RAW\x10\x01\x12\x11\n" +

@@ -608,6 +608,62 @@ func (ColorSpace) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
+// Derivative is what is derived from each pixel and its eight neighbours, of gray or of the luma (BT.601) of colours:
+// one more channel, behind those of the frame and those of colours. Pixels beyond the frame have the value of the
+// nearest one in it. Along a region's outline neighbours outside of it count, too.
+type Derivative int32
+
+const (
+	Derivative_DERIVATIVE_UNSPECIFIED Derivative = 0
+	// CHANNEL_GRADIENT: the magnitude of the gradient after Sobel, in levels a pixel, rounded to an eighth, or of samples
+	// with more than 13 bits to 2^(bits-16).
+	Derivative_DERIVATIVE_GRADIENT Derivative = 1
+	// CHANNEL_LAPLACIAN: the sum of the four nearest pixels less four times the pixel; of samples with more than 13 bits
+	// rounded to 2^(bits-13). Its variance is a measure of focus.
+	Derivative_DERIVATIVE_LAPLACIAN Derivative = 2
+)
+
+// Enum value maps for Derivative.
+var (
+	Derivative_name = map[int32]string{
+		0: "DERIVATIVE_UNSPECIFIED",
+		1: "DERIVATIVE_GRADIENT",
+		2: "DERIVATIVE_LAPLACIAN",
+	}
+	Derivative_value = map[string]int32{
+		"DERIVATIVE_UNSPECIFIED": 0,
+		"DERIVATIVE_GRADIENT":    1,
+		"DERIVATIVE_LAPLACIAN":   2,
+	}
+)
+
+func (x Derivative) Enum() *Derivative {
+	p := new(Derivative)
+	*p = x
+	return p
+}
+
+func (x Derivative) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Derivative) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[9].Descriptor()
+}
+
+func (Derivative) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[9]
+}
+
+func (x Derivative) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Derivative.Descriptor instead.
+func (Derivative) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+}
+
 // Verdict is the outcome of limits.
 type Verdict int32
 
@@ -643,11 +699,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[9].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[10].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[9]
+	return &file_polyscan_v1_region_proto_enumTypes[10]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -656,7 +712,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 // Ring is a closed polygon; the last vertex joins the first.
@@ -1590,7 +1646,9 @@ type Reductions struct {
 	Colors []ColorSpace `protobuf:"varint,10,rep,packed,name=colors,proto3,enum=polyscan.v1.ColorSpace" json:"colors,omitempty"`
 	// The matrix of COLOR_SPACE_MATRIX, row by row: nine numbers, each -64 to 64, that red, green and blue of 0 to 255
 	// are multiplied by. Empty where there is none.
-	ColorMatrix   []float64 `protobuf:"fixed64,11,rep,packed,name=color_matrix,json=colorMatrix,proto3" json:"color_matrix,omitempty"`
+	ColorMatrix []float64 `protobuf:"fixed64,11,rep,packed,name=color_matrix,json=colorMatrix,proto3" json:"color_matrix,omitempty"`
+	// What limits name is derived without being asked for. Not for line-scans.
+	Derivatives   []Derivative `protobuf:"varint,15,rep,packed,name=derivatives,proto3,enum=polyscan.v1.Derivative" json:"derivatives,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1691,6 +1749,13 @@ func (x *Reductions) GetColors() []ColorSpace {
 func (x *Reductions) GetColorMatrix() []float64 {
 	if x != nil {
 		return x.ColorMatrix
+	}
+	return nil
+}
+
+func (x *Reductions) GetDerivatives() []Derivative {
+	if x != nil {
+		return x.Derivatives
 	}
 	return nil
 }
@@ -3322,7 +3387,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\n" +
 	"\b_productB\r\n" +
 	"\v_covarianceB\x0e\n" +
-	"\f_correlation\"\xdc\x05\n" +
+	"\f_correlation\"\xaa\x06\n" +
 	"\n" +
 	"Reductions\x12I\n" +
 	"\n" +
@@ -3338,7 +3403,8 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x06colors\x18\n" +
 	" \x03(\x0e2\x17.polyscan.v1.ColorSpaceB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\x06colors\x12|\n" +
 	"\fcolor_matrix\x18\v \x03(\x01BY\xbaHV\xba\x01S\n" +
-	"\x17reductions.color_matrix\x12\x14must be nine numbers\x1a\"size(this) == 0 || size(this) == 9R\vcolorMatrix\"l\n" +
+	"\x17reductions.color_matrix\x12\x14must be nine numbers\x1a\"size(this) == 0 || size(this) == 9R\vcolorMatrix\x12L\n" +
+	"\vderivatives\x18\x0f \x03(\x0e2\x17.polyscan.v1.DerivativeB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\vderivatives\"l\n" +
 	"\tRegionSet\x125\n" +
 	"\aregions\x18\x01 \x03(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xd8\x01\x03R\aregions\x12(\n" +
 	"\x05scale\x18\x02 \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\"O\n" +
@@ -3605,7 +3671,12 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x14COLOR_SPACE_GRAY_709\x10\x02\x12\x13\n" +
 	"\x0fCOLOR_SPACE_HSV\x10\x03\x12\x13\n" +
 	"\x0fCOLOR_SPACE_LAB\x10\x04\x12\x16\n" +
-	"\x12COLOR_SPACE_MATRIX\x10\x05*F\n" +
+	"\x12COLOR_SPACE_MATRIX\x10\x05*[\n" +
+	"\n" +
+	"Derivative\x12\x1a\n" +
+	"\x16DERIVATIVE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13DERIVATIVE_GRADIENT\x10\x01\x12\x18\n" +
+	"\x14DERIVATIVE_LAPLACIAN\x10\x02*F\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fVERDICT_PASS\x10\x01\x12\x10\n" +
@@ -3623,7 +3694,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_region_proto_rawDescData
 }
 
-var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
 var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
@@ -3635,101 +3706,103 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(BlobOrder)(0),            // 6: polyscan.v1.BlobOrder
 	(CorrelationKind)(0),      // 7: polyscan.v1.CorrelationKind
 	(ColorSpace)(0),           // 8: polyscan.v1.ColorSpace
-	(Verdict)(0),              // 9: polyscan.v1.Verdict
-	(*Ring)(nil),              // 10: polyscan.v1.Ring
-	(*Mask)(nil),              // 11: polyscan.v1.Mask
-	(*Region)(nil),            // 12: polyscan.v1.Region
-	(*Reference)(nil),         // 13: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 14: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 15: polyscan.v1.HistogramSpec
-	(*PixelOffset)(nil),       // 16: polyscan.v1.PixelOffset
-	(*CooccurrenceSpec)(nil),  // 17: polyscan.v1.CooccurrenceSpec
-	(*CoveredSpec)(nil),       // 18: polyscan.v1.CoveredSpec
-	(*Morph)(nil),             // 19: polyscan.v1.Morph
-	(*BlobSpec)(nil),          // 20: polyscan.v1.BlobSpec
-	(*CorrelationTerm)(nil),   // 21: polyscan.v1.CorrelationTerm
-	(*Correlation)(nil),       // 22: polyscan.v1.Correlation
-	(*Reductions)(nil),        // 23: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 24: polyscan.v1.RegionSet
-	(*Scale)(nil),             // 25: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 26: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 27: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 28: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 29: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 30: polyscan.v1.ChannelStatistics
-	(*Covered)(nil),           // 31: polyscan.v1.Covered
-	(*CoveredHistogram)(nil),  // 32: polyscan.v1.CoveredHistogram
-	(*Texture)(nil),           // 33: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 34: polyscan.v1.RegionResult
-	(*RegionBlobs)(nil),       // 35: polyscan.v1.RegionBlobs
-	(*Blob)(nil),              // 36: polyscan.v1.Blob
-	(Channel)(0),              // 37: polyscan.v1.Channel
-	(*Point)(nil),             // 38: polyscan.v1.Point
-	(*PixelPosition)(nil),     // 39: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 40: polyscan.v1.PixelRect
+	(Derivative)(0),           // 9: polyscan.v1.Derivative
+	(Verdict)(0),              // 10: polyscan.v1.Verdict
+	(*Ring)(nil),              // 11: polyscan.v1.Ring
+	(*Mask)(nil),              // 12: polyscan.v1.Mask
+	(*Region)(nil),            // 13: polyscan.v1.Region
+	(*Reference)(nil),         // 14: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 15: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 16: polyscan.v1.HistogramSpec
+	(*PixelOffset)(nil),       // 17: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 18: polyscan.v1.CooccurrenceSpec
+	(*CoveredSpec)(nil),       // 19: polyscan.v1.CoveredSpec
+	(*Morph)(nil),             // 20: polyscan.v1.Morph
+	(*BlobSpec)(nil),          // 21: polyscan.v1.BlobSpec
+	(*CorrelationTerm)(nil),   // 22: polyscan.v1.CorrelationTerm
+	(*Correlation)(nil),       // 23: polyscan.v1.Correlation
+	(*Reductions)(nil),        // 24: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 25: polyscan.v1.RegionSet
+	(*Scale)(nil),             // 26: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 27: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 28: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 29: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 30: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 31: polyscan.v1.ChannelStatistics
+	(*Covered)(nil),           // 32: polyscan.v1.Covered
+	(*CoveredHistogram)(nil),  // 33: polyscan.v1.CoveredHistogram
+	(*Texture)(nil),           // 34: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 35: polyscan.v1.RegionResult
+	(*RegionBlobs)(nil),       // 36: polyscan.v1.RegionBlobs
+	(*Blob)(nil),              // 37: polyscan.v1.Blob
+	(Channel)(0),              // 38: polyscan.v1.Channel
+	(*Point)(nil),             // 39: polyscan.v1.Point
+	(*PixelPosition)(nil),     // 40: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 41: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
-	10, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
+	11, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	13, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
-	11, // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
-	14, // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	16, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	14, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	12, // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
+	15, // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	17, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
 	5,  // 6: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
-	37, // 7: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
+	38, // 7: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
 	4,  // 8: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
-	19, // 9: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
+	20, // 9: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
 	6,  // 10: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
 	7,  // 11: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
-	16, // 12: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
-	37, // 13: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
-	21, // 14: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
+	17, // 12: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
+	38, // 13: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
+	22, // 14: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
 	2,  // 15: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
 	3,  // 16: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	15, // 17: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	17, // 18: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
-	21, // 19: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
-	18, // 20: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
-	20, // 21: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
+	16, // 17: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	18, // 18: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	22, // 19: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
+	19, // 20: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
+	21, // 21: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
 	8,  // 22: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
-	12, // 23: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	25, // 24: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	38, // 25: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	9,  // 26: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	37, // 27: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	37, // 28: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	39, // 29: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	39, // 30: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	28, // 31: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	29, // 32: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	38, // 33: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	38, // 34: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	38, // 35: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	38, // 36: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	33, // 37: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	22, // 38: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
-	31, // 39: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
-	32, // 40: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
-	16, // 41: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	40, // 42: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	38, // 43: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	30, // 44: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	9,  // 45: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	27, // 46: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	26, // 47: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	38, // 48: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	35, // 49: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
-	36, // 50: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
-	39, // 51: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
-	40, // 52: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
-	38, // 53: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
-	10, // 54: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
-	38, // 55: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	9,  // 23: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
+	13, // 24: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	26, // 25: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	39, // 26: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	10, // 27: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	38, // 28: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	38, // 29: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	40, // 30: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	40, // 31: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	29, // 32: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	30, // 33: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	39, // 34: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	39, // 35: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	39, // 36: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	39, // 37: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	34, // 38: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	23, // 39: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
+	32, // 40: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
+	33, // 41: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
+	17, // 42: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	41, // 43: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	39, // 44: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	31, // 45: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	10, // 46: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	28, // 47: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	27, // 48: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	39, // 49: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	36, // 50: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
+	37, // 51: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
+	40, // 52: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
+	41, // 53: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
+	39, // 54: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
+	11, // 55: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
+	39, // 56: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -3752,7 +3825,7 @@ func file_polyscan_v1_region_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
-			NumEnums:      10,
+			NumEnums:      11,
 			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,

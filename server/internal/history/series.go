@@ -87,7 +87,8 @@ var channels = map[string]pb.Channel{
 	"hue": pb.Channel_CHANNEL_HUE, "saturation": pb.Channel_CHANNEL_SATURATION, "value": pb.Channel_CHANNEL_VALUE,
 	"lab.l": pb.Channel_CHANNEL_LAB_L, "lab.a": pb.Channel_CHANNEL_LAB_A, "lab.b": pb.Channel_CHANNEL_LAB_B,
 	"matrix.x": pb.Channel_CHANNEL_MATRIX_X, "matrix.y": pb.Channel_CHANNEL_MATRIX_Y,
-	"matrix.z": pb.Channel_CHANNEL_MATRIX_Z,
+	"matrix.z": pb.Channel_CHANNEL_MATRIX_Z, "gradient": pb.Channel_CHANNEL_GRADIENT,
+	"laplacian": pb.Channel_CHANNEL_LAPLACIAN,
 }
 
 // quantityOf finds a quantity by its name.

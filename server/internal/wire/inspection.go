@@ -212,7 +212,7 @@ func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 
 // channels is how many channels a result has, those that are derived from colours among them.
 func (in *Inspection) channels(f kernels.PixelFormat) int {
-	return int(f.Channels) + in.Set.Colors(in.Reductions.Colors, f).Channels()
+	return in.Set.Channels(&in.Reductions, f)
 }
 
 // What a region and each of its channels take beside: sums on their way from the device, results, messages, and those

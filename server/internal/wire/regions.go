@@ -216,6 +216,9 @@ func ReductionsOf(in *pb.Reductions) polygon.Reductions {
 	for _, c := range in.GetColors() {
 		out.Colors.Spaces |= 1 << (c - 1) // the same order; see TestEnumsAgree
 	}
+	for _, d := range in.GetDerivatives() {
+		out.Derivatives = append(out.Derivatives, polygon.Gradient+polygon.Channel(d-1)) // likewise
+	}
 	for i, v := range in.GetColorMatrix() {
 		out.Colors.Matrix[i/3][i%3] = v
 	}

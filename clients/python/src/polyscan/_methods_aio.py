@@ -139,7 +139,7 @@ class Methods(Base):
         texture asks for contrast, homogeneity, energy, correlation, texture_entropy and texture_pairs of pairs of pixels:
         offsets (dx, dy) of the second from the first, True for four neighbours, or polyscan.Texture for levels and counts.
         colors are channels to derive from colours: "gray" (BT.601), "gray709", "hsv", "lab", a matrix of 3 x 3 that red,
-        green and blue are multiplied by, or several of these.
+        green and blue are multiplied by, or several of these; or from neighbouring pixels: "gradient", "laplacian".
         correlate asks for correlation_pairs, mean_product, covariance and coefficient of pairs of pixels, as limits spell
         them: "autocorrelation(8,0)", "radial(32)" for all distances up to 32, 'ncc of "golden" at (0,0)' for a frame that the
         server keeps, which golden says, "ncc of the frame before" in streams, "channels".

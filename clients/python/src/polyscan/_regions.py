@@ -365,7 +365,7 @@ class Texture(NamedTuple):
     counts: bool = False
 
 
-# What is derived from colours: the name of a space, a matrix of 3 x 3, or several of these.
+# What is derived: the name of a colour space or of a derivative, a matrix of 3 x 3, or several of these.
 Colors = Union[str, npt.ArrayLike, Iterable[Union[str, npt.ArrayLike]], None]
 
 
@@ -374,6 +374,9 @@ def _colors(colors: Any, out: region_pb2.Reductions) -> None:
         return
     matrix = not isinstance(colors, str) and np.ndim(colors) == 2 if _numbers(colors) else False
     for c in [colors] if isinstance(colors, str) or matrix else colors:
+        if isinstance(c, str) and c in ("gradient", "laplacian"):
+            out.derivatives.append(_wire.enum_value(region_pb2.Derivative, "DERIVATIVE_", c, "derivative"))
+            continue
         if isinstance(c, str):
             name = "gray-709" if c == "gray709" else c
             out.colors.append(_wire.enum_value(region_pb2.ColorSpace, "COLOR_SPACE_", name, "color"))

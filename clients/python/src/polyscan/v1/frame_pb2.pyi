@@ -6,6 +6,7 @@ from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Opti
 
 CHANNEL_ALPHA: Channel
 CHANNEL_BLUE: Channel
+CHANNEL_GRADIENT: Channel
 CHANNEL_GRAY: Channel
 CHANNEL_GRAY_709: Channel
 CHANNEL_GREEN: Channel
@@ -13,6 +14,7 @@ CHANNEL_HUE: Channel
 CHANNEL_LAB_A: Channel
 CHANNEL_LAB_B: Channel
 CHANNEL_LAB_L: Channel
+CHANNEL_LAPLACIAN: Channel
 CHANNEL_MATRIX_X: Channel
 CHANNEL_MATRIX_Y: Channel
 CHANNEL_MATRIX_Z: Channel

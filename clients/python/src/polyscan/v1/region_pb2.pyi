@@ -24,6 +24,9 @@ CORRELATION_KIND_FRAME: CorrelationKind
 CORRELATION_KIND_LAG: CorrelationKind
 CORRELATION_KIND_RADIAL: CorrelationKind
 CORRELATION_KIND_UNSPECIFIED: CorrelationKind
+DERIVATIVE_GRADIENT: Derivative
+DERIVATIVE_LAPLACIAN: Derivative
+DERIVATIVE_UNSPECIFIED: Derivative
 DESCRIPTOR: _descriptor.FileDescriptor
 FILL_RULE_EVEN_ODD: FillRule
 FILL_RULE_NON_ZERO: FillRule
@@ -383,13 +386,14 @@ class PixelOffset(_message.Message):
     def __init__(self, dx: _Optional[int] = ..., dy: _Optional[int] = ...) -> None: ...
 
 class Reductions(_message.Message):
-    __slots__ = ["blobs", "color_matrix", "colors", "cooccurrence", "correlations", "covered", "histogram", "percentile_method", "percentiles", "statistics"]
+    __slots__ = ["blobs", "color_matrix", "colors", "cooccurrence", "correlations", "covered", "derivatives", "histogram", "percentile_method", "percentiles", "statistics"]
     BLOBS_FIELD_NUMBER: _ClassVar[int]
     COLORS_FIELD_NUMBER: _ClassVar[int]
     COLOR_MATRIX_FIELD_NUMBER: _ClassVar[int]
     COOCCURRENCE_FIELD_NUMBER: _ClassVar[int]
     CORRELATIONS_FIELD_NUMBER: _ClassVar[int]
     COVERED_FIELD_NUMBER: _ClassVar[int]
+    DERIVATIVES_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
     PERCENTILE_METHOD_FIELD_NUMBER: _ClassVar[int]
@@ -400,11 +404,12 @@ class Reductions(_message.Message):
     cooccurrence: CooccurrenceSpec
     correlations: _containers.RepeatedCompositeFieldContainer[CorrelationTerm]
     covered: CoveredSpec
+    derivatives: _containers.RepeatedScalarFieldContainer[Derivative]
     histogram: HistogramSpec
     percentile_method: PercentileMethod
     percentiles: _containers.RepeatedScalarFieldContainer[float]
     statistics: _containers.RepeatedScalarFieldContainer[Statistic]
-    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ..., correlations: _Optional[_Iterable[_Union[CorrelationTerm, _Mapping]]] = ..., covered: _Optional[_Union[CoveredSpec, _Mapping]] = ..., blobs: _Optional[_Union[BlobSpec, _Mapping]] = ..., colors: _Optional[_Iterable[_Union[ColorSpace, str]]] = ..., color_matrix: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ..., correlations: _Optional[_Iterable[_Union[CorrelationTerm, _Mapping]]] = ..., covered: _Optional[_Union[CoveredSpec, _Mapping]] = ..., blobs: _Optional[_Union[BlobSpec, _Mapping]] = ..., colors: _Optional[_Iterable[_Union[ColorSpace, str]]] = ..., color_matrix: _Optional[_Iterable[float]] = ..., derivatives: _Optional[_Iterable[_Union[Derivative, str]]] = ...) -> None: ...
 
 class Reference(_message.Message):
     __slots__ = ["counts", "region"]
@@ -561,6 +566,9 @@ class CorrelationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class ColorSpace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class Derivative(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

@@ -368,10 +368,11 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
   planeResidual: Uint8Array;
 
   /**
-   * ChannelStatistics.step and zero of each channel; empty where no channel is derived from colours. Where one is,
+   * ChannelStatistics.step and zero of each channel; empty where no channel is derived. Where one is,
    * mean, variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't
    * follow from others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of
-   * each channel's samples where they are full, or where lower is 0 and upper 256, else of values.
+   * each channel's samples where they are full, or where lower is 0 and upper the levels of the frame (256 of colours),
+   * else of values. As many samples of CHANNEL_LAPLACIAN are those from -4 to 4 times the levels.
    *
    * @generated from field: repeated double steps = 50;
    */
