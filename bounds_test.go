@@ -74,7 +74,8 @@ func TestSchemaBounds(t *testing.T) {
 		"HistogramSpec.bins": {try: func(n int) error {
 			return polygon.Reductions{Histogram: polygon.HistogramSpec{Bins: n, Lower: 0, Upper: 1}}.Validate()
 		}},
-		"Reductions.colors": wire(16),
+		"Reductions.colors":      wire(16),
+		"Reductions.derivatives": wire(16),
 		"Reductions.percentiles": {try: func(n int) error {
 			return polygon.Reductions{Percentiles: make([]float64, n)}.Validate()
 		}},
