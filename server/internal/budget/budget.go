@@ -48,7 +48,8 @@ type Budget struct {
 	Sem  *semaphore.Weighted
 	Cap  int64
 	Heap *Heap // nil: nobody looks at it
-	// Messages is what large messages may take of Cap, small ones half as much again, and urgent ones twice as much.
+	// Messages is what large messages may take of Cap, small ones half as much again, large urgent ones three quarters more,
+	// and small urgent ones twice as much.
 	Messages int64
 	// MaxRecipes is what recipes may take of Cap. Those that were stored before with more than that are beside it:
 	// their excess keeps nobody's messages out.
@@ -79,15 +80,31 @@ func (b *Budget) Out() (sum int64) {
 func (b *Budget) Count(k Kind, n int64) { b.used[k].Add(n) }
 
 // Admit counts n bytes of a message, and says whether there was room for them. Small ones find room beside all that is
-// out, so that large ones never keep them out, and urgent ones beside all that small ones may take.
+// out, so that large ones never keep them out, and urgent ones beside all that small ones may take, the small of them
+// beside the large.
 func (b *Budget) Admit(k Kind, n int64, urgent bool) bool {
 	switch {
-	case urgent:
+	case urgent && n <= SmallShare:
 		return b.admit(k, n, 2*b.Messages)
+	case urgent:
+		return b.admit(k, n, b.smallMessages()+b.Messages/4)
 	case n <= SmallShare:
 		return b.admit(k, n, b.smallMessages())
 	}
 	return b.admit(k, n, b.Messages)
+}
+
+// AdmitStrip is Admit for a small urgent message whose connection waits for no other. What has come counts for it no
+// longer, nor what it has become, which others may have let grow: of what is still to come there is always some room
+// that no other message takes.
+func (b *Budget) AdmitStrip(k Kind, n int64) bool {
+	b.admitting.Lock()
+	defer b.admitting.Unlock()
+	if n+b.used[Expected].Load() > 2*b.Messages {
+		return false
+	}
+	b.used[k].Add(n)
+	return true
 }
 
 // smallMessages is what large and small messages may take, and what they become.

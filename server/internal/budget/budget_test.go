@@ -148,9 +148,11 @@ func TestMessages(t *testing.T) {
 		"too much beside results":  {53 * mb, 0, 12 * mb, false, false},
 		"a small one":              {64 * mb, 32 * mb, mb, false, true},
 		"strips":                   {64 * mb, 32 * mb, 16 * mb, true, true},
-		"strips beside small ones": {64 * mb, 48 * mb, 16 * mb, true, true},
+		"strips beside small ones": {64 * mb, 48 * mb, 8 * mb, true, true},
 		"too many small ones":      {64 * mb, 48 * mb, mb, false, false},
-		"too many strips":          {64 * mb, 49 * mb, 16 * mb, true, false},
+		"too many large strips":    {64 * mb, 49 * mb, 8 * mb, true, false},
+		"strips beside large ones": {64 * mb, 63 * mb, mb, true, true},
+		"too many strips":          {64 * mb, 64 * mb, mb, true, false},
 	} {
 		release, err := b.Take(t.Context(), Results, c.results)
 		if err != nil {
@@ -168,6 +170,17 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: %d bytes are out", name, n)
 		}
 	}
+	// What others have let grow is in the way of a connection's second strip, and not of its first.
+	b.Count(Requests, 1000*mb)
+	if b.Admit(Expected, mb, true) || !b.AdmitStrip(Expected, mb) {
+		t.Error("requests that have grown are not in the way of strips, or are in that of a first one")
+	}
+	b.Count(Expected, 63*mb)
+	if b.AdmitStrip(Expected, mb) {
+		t.Error("there is room for strips without end")
+	}
+	b.Count(Expected, -64*mb)
+	b.Count(Requests, -1000*mb)
 	if !b.Admit(Received, 32*mb, false) {
 		t.Fatal("no room")
 	}

@@ -185,6 +185,13 @@ func TestRoom(t *testing.T) {
 	if why := admit(third, "/scan/x", 10); why != "room" {
 		t.Errorf("all is full: %q", why)
 	}
+	fourth := &Conn{g: r.g}
+	if why := admit(fourth, "/scan/x", 10); why != "" {
+		t.Errorf("the strip of a connection that waits for nothing: %q", why)
+	}
+	if why := admit(fourth, "/scan/x", 10); why != "room" {
+		t.Errorf("its second: %q", why)
+	}
 }
 
 func TestAbuse(t *testing.T) {

@@ -144,6 +144,7 @@ func (g *Guard) admit(c *Conn, m *message, n int64) (reason string) {
 		return "connection"
 	case n > budget.SmallShare && !m.urgent && g.cfg.Memory.Heap.Admit(kernels.Interactive) != nil:
 		return "room"
+	case m.urgent && c.promised == 0 && n <= budget.SmallShare && g.cfg.Memory.AdmitStrip(budget.Expected, n):
 	case !g.cfg.Memory.Admit(budget.Expected, n, m.urgent):
 		return "room"
 	}
