@@ -37,6 +37,7 @@ func TestBlobSpecs(t *testing.T) {
 		">= 3, erode disc 32":          "1 to 31",
 		">= 3, min area few":           "whole number",
 		">= 3, most 70000":             "up to 65536",
+		"<= 60, most 0":                "want most and a whole number from 1",
 		">= 3, channel hue":            "want gray, r, g, b or a",
 		">= 3, round":                  "want a range",
 		">= 1e999":                     "want a range",

@@ -74,7 +74,9 @@ func blobPart(b *polyscanv1.BlobSpec, words []string) error {
 	case strings.HasPrefix(line, "min area "):
 		b.MinArea, err = whole("min area ", 1<<29)
 	case strings.HasPrefix(line, "most "):
-		b.MaxBlobs, err = whole("most ", 1<<16)
+		if b.MaxBlobs, err = whole("most ", 1<<16); err == nil && b.MaxBlobs == 0 { // which the server takes as not said
+			err = errors.New("want most and a whole number from 1")
+		}
 	case strings.HasPrefix(line, "channel "):
 		for c := polyscanv1.Channel_CHANNEL_GRAY; c <= polyscanv1.Channel_CHANNEL_ALPHA; c++ {
 			if name := channelName(c); words[1] == name || c != polyscanv1.Channel_CHANNEL_GRAY &&

@@ -138,6 +138,7 @@ var flagOf = map[string]string{
 	"frame.layout.pixel_format": "--format", "frame.layout.significant_bits": "--bits",
 	"reductions.histogram.bins": "--bins", "width": "--size", "height": "--size", "name": "NAME",
 	"filter.from": "--from", "filter.to": "--to", "step": "--step", "quantity": "QUANTITY",
+	"lower_spec": "--lower", "upper_spec": "--upper", "beside": "--beside",
 	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border",
 	"options.cell":  "--cell",
 	"options.route": "--route", "route": "--route", "mask": "--mask", "options.threshold": "--threshold",

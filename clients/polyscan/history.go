@@ -488,6 +488,12 @@ Examples:
 }
 
 func (c *historySeriesCmd) Run(e *env) error {
+	switch {
+	case c.Subgroup == 1 || c.Subgroup > 25:
+		return usage("--subgroup %d: must be 2 to 25", c.Subgroup)
+	case c.Lower != nil && c.Upper != nil && *c.Lower >= *c.Upper:
+		return usage("--upper %v: must be above --lower, which is %v", *c.Upper, *c.Lower)
+	}
 	filter, err := c.filter()
 	if err != nil {
 		return err

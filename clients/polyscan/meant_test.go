@@ -62,7 +62,7 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		{append([]string{"recipe", "put"}, recipes...), with(`,"reductons":["mean"]`, ""), `a misspelt "reductions"`},
 		{[]string{"reduce", metal, "--fail-on-reject"}, with("", `,"refrence":{"region":"a"}`), `a misspelt "reference"`},
 		{[]string{"stream", belt, "--fail-on-reject"}, with(`,"scal":0.1`, ""), `a misspelt "scale"`},
-		{[]string{"try", metal, "--fail-on-error"}, with("", `,"fil":"evenodd"`), `a misspelt "fill"`},
+		{[]string{"try", "--good", metal, "--fail-on-error"}, with("", `,"fil":"evenodd"`), `a misspelt "fill"`},
 		{[]string{"reduce", metal}, with(`,"reductions":["mean","p99"]`, ""),
 			`keys.json: reductions[1]: "p99" is none of the statistics: did you mean "percentiles(99)"?`},
 		{[]string{"stream", belt, "--stats", "mean"}, with(`,"reductions":["histgram(8)"]`, ""),

@@ -23,7 +23,7 @@ type reductionFlags struct {
 	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
 	// Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99).
 	Percentiles []float64 `placeholder:"P" group:"numbers"`
-	// nearest-rank or linear.
+	// nearest-rank or linear, of percentiles and iqr.
 	PercentileMethod string `enum:"nearest-rank,linear" default:"nearest-rank" placeholder:"METHOD" group:"numbers"`
 	// Bins of equal width for histograms instead of one for each value.
 	Bins uint32 `placeholder:"N" group:"numbers"`
@@ -160,6 +160,10 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 			r.Histogram.Lower, r.Histogram.Upper = lower, upper
 		}
 		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
+	}
+	if o.PercentileMethod == "linear" && !has(r, polyscanv1.Statistic_STATISTIC_PERCENTILES) &&
+		!has(r, polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE) {
+		return nil, usage("--percentile-method has no effect without percentiles or iqr")
 	}
 	return r, nil
 }

@@ -28,7 +28,7 @@ type tryCmd struct {
 	Beside string `placeholder:"NAME[@VERSION]" group:"regions"`
 
 	// Exit with 1 if a good frame fails or a bad one passes.
-	FailOnError bool `group:"output"`
+	FailOnError bool `group:"output" needs:"good|bad"`
 	// Print the server's answer as a JSON object, as the schemas have it.
 	JSON bool `group:"output" name:"json"`
 	deviceFlags

@@ -47,8 +47,8 @@ type watchCmd struct {
 	PreviewRate float64 `default:"1" placeholder:"N" group:"output" needs:"previews"`
 	// Print each message of the server as a JSON object on a line, as the schemas have it, heartbeats included.
 	JSON bool `group:"output" name:"json"`
-	// End after so many verdicts. 0 means never.
-	Count int `placeholder:"N" group:"output" zero:""`
+	// End after so many verdicts.
+	Count int `placeholder:"N" group:"output"`
 
 	serverFlags
 }

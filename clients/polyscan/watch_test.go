@@ -133,6 +133,7 @@ func TestWatchUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"", "--addr: say which server to watch"},
 		{"--addr x --count=-1", "--count -1: must not be negative"},
+		{"--addr x --count 0", "--count 0: must be more than 0"},
 		{"--addr x --preview-rate 2", "--preview-rate has no effect without --previews"},
 		{"--addr x --previews p --preview-rate 99", "--preview-rate 99: must be above 0, and 60 at most"},
 		{"--addr x --rate=-1", "--rate -1: must not be negative"},
