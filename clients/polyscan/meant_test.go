@@ -83,6 +83,38 @@ func TestSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestLimitOfEveryNamesake: --limit by a name holds for all regions that have it in a file of any format, and by the
+// name that one of them is given, for that one.
+func TestLimitOfEveryNamesake(t *testing.T) {
+	const shape = `{"label":"a","points":[[1,1],[9,1],[9,9]]}`
+	const feature = `{"type":"Feature","properties":{"name":"a"},"geometry":{"type":"Polygon","coordinates":` +
+		`[[[1,1],[9,1],[9,9],[1,1]]]}}`
+	const own = `{"name":"a","rings":[[[1,1],[9,1],[9,9]]]}`
+	for _, text := range []string{
+		`{"shapes":[` + shape + `,` + shape + `]}`,
+		`{"type":"FeatureCollection","features":[` + feature + `,` + feature + `]}`,
+		`<svg xmlns="http://www.w3.org/2000/svg"><rect id="a" width="9" height="9"/>` +
+			`<rect id="a" width="5" height="5"/></svg>`,
+		`[` + own + `,` + own + `]`,
+		`{"regions":[` + own + `,` + own + `]}`,
+	} {
+		file := write(t, "twice", text)
+		for name, want := range map[string]int{"a": 2, "?": 2, "a#2": 1, "*": 2} {
+			got, stderr, code := polyscan(t, "regions", file, "--limit", name+": mean < 80")
+			if n := strings.Count(got, `"mean < 80"`); code != exitOK || n != want || !strings.Contains(got, `"a#2"`) {
+				t.Errorf("--limit %q of %s: exit %d, %d limits, want %d\n%s", name, text, code, n, want, stderr)
+			}
+		}
+	}
+	file := write(t, "twice.json", `{"shapes":[{"label":"a","points":[[10,10],[110,10],[110,60],[10,60]]},`+
+		`{"label":"a","points":[[200,10],[300,10],[300,60],[200,60]]}]}`)
+	_, stderr, code := polyscan(t, "reduce", frames+"metal.png", "-r", file, "--strict", "--fail-on-reject",
+		"--limit", "a: mean < 80")
+	if code != exitReject {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
 // TestReadingMakesNoFolder: a misspelt folder of recipes is an error of those that read it, and is not made.
 func TestReadingMakesNoFolder(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")

@@ -330,7 +330,7 @@ func scaleField(f *regionfile.File) []jsonField {
 	return []jsonField{{"scale", f.Scale}}
 }
 
-// addLimits adds what --limit says to the regions that it names.
+// addLimits adds what --limit says to the regions that it names, here or in the file: one name may be several regions'.
 func (r *regions) addLimits(limits []string) error {
 	for _, text := range limits {
 		at := strings.LastIndexByte(text, ':') // which names may hold, and limits don't
@@ -344,7 +344,9 @@ func (r *regions) addLimits(limits []string) error {
 		}
 		found := false
 		for i := range r.file.Regions {
-			if g := &r.file.Regions[i]; pattern.MatchString(g.Name) {
+			g := &r.file.Regions[i]
+			own, renamed := r.file.Renamed[g.Name]
+			if pattern.MatchString(g.Name) || renamed && pattern.MatchString(own) {
 				found = true
 				g.Limits = append(slices.Clip(g.Limits), limit)
 			}

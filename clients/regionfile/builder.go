@@ -135,6 +135,10 @@ func (b *builder) uniqueNames() {
 		taken[fresh] = 1
 		seen[fresh] = true
 		regions[i].Name = fresh
+		if b.file.Renamed == nil {
+			b.file.Renamed = map[string]string{}
+		}
+		b.file.Renamed[fresh] = name
 		if own {
 			b.warn("regions[%d]: the name %s is taken, the region is called %s", i, quote(name), quote(fresh))
 		}

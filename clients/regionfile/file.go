@@ -126,6 +126,10 @@ type File struct {
 	// Regions in the order of the file; never empty.
 	Regions []Region
 
+	// Renamed are the names that regions with a suffix have in the file, by those that they have here; nil where no
+	// name repeats.
+	Renamed map[string]string
+
 	// Misspelt are the keys that others, which are ignored, look like, but for names and descriptions, on which no
 	// verdict hangs; there is a warning of each.
 	Misspelt []string

@@ -28,6 +28,7 @@ func TestGeoJSON(t *testing.T) {
 			{Name: "bolts", Fill: FillEvenOdd, Rings: rings(ring(1, 1, 2, 1, 2, 2))},
 			{Name: "bolts#2", Fill: FillEvenOdd, Rings: rings(ring(5, 1, 6, 1, 6, 2))},
 		},
+		Renamed: map[string]string{"bolts#2": "bolts"},
 		Warnings: []string{
 			`features[2] "bolts": skipped the Point: it has no area`,
 			`features[3]: skipped: it has no geometry`,

@@ -38,6 +38,7 @@ func TestLabelMe(t *testing.T) {
 			{Name: "pad", Fill: FillNonZero, Rings: rings(ring(3, 1, 3, 3, 1, 3, 1, 1), ring(2, 2, 6, 2, 6, 5, 2, 5))},
 			{Name: "chip#2", Rings: rings(ring(4, 4, 8, 4, 8, 8))},
 		},
+		Renamed:  map[string]string{"chip#2": "chip"},
 		Warnings: []string{`shapes[4] "scale": skipped the shape of type "line": it has no area`},
 	}
 	if d := cmp.Diff(want, f); d != "" {
