@@ -41,6 +41,8 @@ func TestDemands(t *testing.T) {
 		{"p99, kept to", slow, demands{maxP99: time.Second, maxHeldUp: 1}, runGood, ""},
 		{"p99 of nothing", outcome{counts: counters{Parts: 1}}, demands{maxP99: time.Second, maxHeldUp: 1}, runBad,
 			"no latency was measured, and --max-p99 is about it"},
+		{"none whole", outcome{counts: counters{Parts: 2, Verdicts: verdictCounts{Incomplete: 2}}, checked: 2}, loose,
+			runVoid, "no part came whole"},
 		{"late", slow, demands{maxLate: &none, maxHeldUp: 1}, runBad,
 			"713 of 1,890 parts were late (37.7 %): --max-late allows 0 %"},
 		{"late, and allowed", slow, demands{maxLate: &some, maxHeldUp: 1}, runGood, ""},

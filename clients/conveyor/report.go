@@ -150,6 +150,8 @@ func (r *report) judge(l *load, o *outcome, want demands) {
 	}
 	if o.counts.Parts == 0 {
 		void = append(void, "no part was inspected")
+	} else if o.counts.Parts == o.counts.Verdicts.Incomplete {
+		void = append(void, "no part came whole")
 	} else if l.verify && o.checked == 0 {
 		void = append(void, "no result was checked")
 	}

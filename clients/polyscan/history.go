@@ -728,12 +728,32 @@ func (c *historyAuditCmd) Run(e *env) error {
 				break
 			}
 		}
+		if n == 0 && c.Recipe != "" {
+			if err := c.checkKnown(conn); err != nil {
+				return err
+			}
+		}
 		if n == 0 && !c.JSON {
 			_, err := fmt.Fprintln(e.stdout, "no changes")
 			return err
 		}
 		return nil
 	})
+}
+
+// checkKnown refuses a recipe without changes that the server doesn't have either.
+func (c *historyAuditCmd) checkKnown(conn *connection) error {
+	var all []string
+	for r, err := range conn.Recipes(conn.ctx, "", false) {
+		if err != nil {
+			return err
+		}
+		if r.GetName() == c.Recipe {
+			return nil
+		}
+		all = append(all, r.GetName())
+	}
+	return usage("RECIPE %s: no recipe is or was called so%s", cli.Printable(c.Recipe), meantOf(c.Recipe, all))
 }
 
 // writeAudit prints a change: a line of who did what, and one for each difference below it.

@@ -102,6 +102,11 @@ func TestTeach(t *testing.T) {
 		`"other_passed":11`) {
 		t.Errorf("%s", got)
 	}
+	polyscan(t, "recipe", "put", "bare", "-r", regions, "--recipes", recipes) // with a warning that it gives no verdict
+	_, stderr, code = polyscan(t, "try", "--good", good, "-r", taught, "--beside", "bare", "--recipes", recipes)
+	if code != exitUsage || !strings.Contains(stderr, "--beside: no region has limits: no frame could fail") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
 	got, _, code = polyscan(t, "teach", good, "--recipe", "belt", "--recipes", recipes, "--quantity", "p99", "--margin",
 		"0% + 20%", "-o", "-")
 	if code != exitOK || !strings.Contains(got, `"name": "belt"`) || strings.Count(got, "p99 in [") < 5 ||
