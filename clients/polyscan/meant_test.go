@@ -18,6 +18,9 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		return []string{"-r", write(t, "keys.json", `{"name":"r","regions":[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],`+
 			`"limits":["max < 9"]`+ofRegion+`}]`+more+`}`)}
 	}
+	lost := []string{"-r", write(t, "lost.json", `{"shapes":[{"label":"a","shape_type":"line","points":[[1,1],[5,5]],`+
+		`"flags":{"mean < 50":true}},{"label":"b","points":[[1,1],[9,1],[9,9]],"flags":{"mean > 1":true}}]}`)}
+	const skipped = `lost.json: shapes[0] "a" has limits and is skipped, so that nobody would read them: correct it`
 	board, metal, belt, dir := frames+"board.png", frames+"metal.png", frames+"conveyor", t.TempDir()
 	inBoard, inMetal := []string{"-r", frames + "board.regions.json"}, []string{"-r", frames + "metal.regions.json"}
 	inBelt := []string{"-r", belt + "/regions.json"}
@@ -63,6 +66,10 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		{[]string{"reduce", metal, "--fail-on-reject"}, with("", `,"refrence":{"region":"a"}`), `a misspelt "reference"`},
 		{[]string{"stream", belt, "--fail-on-reject"}, with(`,"scal":0.1`, ""), `a misspelt "scale"`},
 		{[]string{"try", "--good", metal, "--fail-on-error"}, with("", `,"fil":"evenodd"`), `a misspelt "fill"`},
+		{append([]string{"recipe", "put", "r"}, recipes...), lost, skipped},
+		{[]string{"reduce", metal, "--fail-on-reject"}, lost, skipped},
+		{[]string{"stream", belt, "--fail-on-reject"}, lost, skipped},
+		{[]string{"try", "--good", metal, "--fail-on-error"}, lost, skipped},
 		{[]string{"reduce", metal}, with(`,"reductions":["mean","p99"]`, ""),
 			`keys.json: reductions[1]: "p99" is none of the statistics: did you mean "percentiles(99)"?`},
 		{[]string{"stream", belt, "--stats", "mean"}, with(`,"reductions":["histgram(8)"]`, ""),

@@ -616,11 +616,16 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	return t, nil
 }
 
-// checkKeys refuses keys that look like misspelt ones: limits, references and the like that nobody would read.
+// checkKeys refuses limits, references and the like that nobody would read: of keys that look like misspelt ones, and
+// of what was skipped.
 func (r *regions) checkKeys() error {
 	if keys := r.file.Misspelt; len(keys) > 0 {
 		return bad(r.name, "a key looks like a misspelt %q, which nobody would read: correct it (the warning above says "+
 			"where)", keys[0])
+	}
+	if lost := r.file.Lost; len(lost) > 0 {
+		return bad(r.name, "%s has limits and is skipped, so that nobody would read them: correct it (the warning above "+
+			"says why)", lost[0])
 	}
 	return nil
 }

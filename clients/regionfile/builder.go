@@ -39,6 +39,13 @@ func (b *builder) warn(format string, args ...any) {
 	}
 }
 
+// lost notes limits of something that was skipped, if there are any; where says what it was.
+func (b *builder) lost(limits []string, where string) {
+	if len(limits) > 0 && len(b.file.Lost) < maxWarnings {
+		b.file.Lost = append(b.file.Lost, oneLine(where))
+	}
+}
+
 // spend accounts for n more vertices.
 func (b *builder) spend(n int) *Error {
 	if n > b.opts.MaxVertices-b.vertices {

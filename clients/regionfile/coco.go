@@ -333,6 +333,7 @@ func (b *builder) annotation(c *cursor, index int, image string, categories coco
 		}
 		if len(r.Mask) == 0 {
 			b.warn("annotations[%d] %s: skipped: no pixel of its mask is set", index, quote(r.Name))
+			b.lost(r.Limits, fmt.Sprintf("annotations[%d] %s", index, quote(r.Name)))
 			return nil
 		}
 	case seg.kind() == kindArray:

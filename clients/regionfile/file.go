@@ -134,6 +134,9 @@ type File struct {
 	// verdict hangs; there is a warning of each.
 	Misspelt []string
 
+	// Lost are the places of what was skipped though it has limits; there is a warning of each. At most maxWarnings.
+	Lost []string
+
 	// Reductions that a recipe asks for, as the file writes them; this package doesn't interpret them.
 	Reductions []string
 

@@ -138,17 +138,22 @@ func (g *geoReader) feature(m *members, where string) *Error {
 	c := m.cursor("geometry")
 	if c == nil || c.kind() == kindNull {
 		g.warn("%s: skipped: it has no geometry", where)
+		g.lost(limits, where)
 		return nil
 	}
 	if e := c.expect(kindObject); e != nil {
 		return e.within("%s: geometry", where)
 	}
+	before := len(g.file.Regions)
 	gm, e := c.members("type", "coordinates", "geometries", "crs")
 	if e == nil {
 		e = g.geometry(gm, Region{Name: name, Limits: limits}, where, 0)
 	}
 	if e != nil {
 		return e.within("%s", where)
+	}
+	if len(g.file.Regions) == before {
+		g.lost(limits, where)
 	}
 	return nil
 }
@@ -242,6 +247,9 @@ func (g *geoReader) geometry(m *members, of Region, where string, depth int) *Er
 				return e.within("geometries[%d]", n)
 			}
 			n++
+		}
+		if n == 0 {
+			g.warn("%s: skipped: the GeometryCollection is empty", where)
 		}
 		return nil
 	case "Point", "MultiPoint", "LineString", "MultiLineString":

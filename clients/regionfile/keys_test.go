@@ -1,7 +1,9 @@
 package regionfile
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -80,6 +82,34 @@ func TestImageOfOne(t *testing.T) {
 		f, err := Parse("f", []byte(c.file), Options{Image: c.image})
 		if err != nil || !slices.Equal(f.Warnings, c.want) {
 			t.Errorf("%s with image %q: %v, warnings %q, want %q", c.file, c.image, err, f.Warnings, c.want)
+		}
+	}
+}
+
+// TestLost: what is skipped although it has limits is told, in every format that has such things, with a warning.
+func TestLost(t *testing.T) {
+	const polygon = `{"label":"b","points":[[1,1],[9,1],[9,9]],"flags":{"mean > 1":true}}`
+	const points = `"points":[[1,1],[5,5]],"flags":{"mean < 50":true}`
+	const feature = `{"type":"FeatureCollection","features":[{"type":"Feature","properties":{"name":"a",` +
+		`"limits":"mean < 50"},"geometry":%s},{"type":"Feature","properties":{"limits":"mean > 1"},"geometry":` +
+		`{"type":"Polygon","coordinates":[[[1,1],[9,1],[9,9],[1,1]]]}}]}`
+	for _, c := range []struct{ text, want string }{
+		{`{"shapes":[{"label":"a","shape_type":"line",` + points + `},` + polygon + `]}`, `shapes[0] "a"`},
+		{`{"shapes":[` + polygon + `,{"label":"a","shape_type":"point",` + points + `}]}`, `shapes[1] "a"`},
+		{`{"shapes":[{"label":"a","shape_type":"polygn",` + points + `},` + polygon + `]}`, `shapes[0] "a"`},
+		{`{"shapes":[{"label":"a","shape_type":"line","points":[],"flags":{"mean < 50":false}},` + polygon + `]}`, ""},
+		{fmt.Sprintf(feature, `null`), `features[0] "a"`},
+		{fmt.Sprintf(feature, `{"type":"LineString","coordinates":[[1,1],[5,5]]}`), `features[0] "a"`},
+		{fmt.Sprintf(feature, `{"type":"Polygon","coordinates":[]}`), `features[0] "a"`},
+		{fmt.Sprintf(feature, `{"type":"GeometryCollection","geometries":[]}`), `features[0] "a"`},
+		{fmt.Sprintf(feature, `{"type":"GeometryCollection","geometries":[{"type":"Point","coordinates":[1,1]},`+
+			`{"type":"Polygon","coordinates":[[[1,1],[9,1],[9,9],[1,1]]]}]}`), ""}, // the polygon has them
+		{annotations(`{"id":17,"segmentation":{"size":[2,2],"counts":[4]},"attributes":{"limits":"mean < 50"}},{` +
+			somePolygon + `}`), `annotations[0] "region#17"`},
+	} {
+		f, err := Parse("", []byte(c.text), Options{})
+		if err != nil || strings.Join(f.Lost, ", ") != c.want || len(f.Warnings) != 1 {
+			t.Errorf("%s: %v, %+v; want %q", c.text, err, f, c.want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ package regionfile
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"image/png"
 	"math"
 	"slices"
@@ -79,6 +80,18 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e != nil {
 		return e
 	}
+	limits, e := optional(m, "flags", b.flags)
+	if e != nil {
+		return e
+	}
+	// Some programs of LabelMe's format have attributes, too, and limits there would be read by nobody.
+	own, e := optional(m, "attributes", func(c *cursor) ([]string, *Error) {
+		return b.attributes(c, func() string { return "attributes" })
+	})
+	if e != nil || len(own) > 0 {
+		return misplacedLimits().within("attributes")
+	}
+	where := fmt.Sprintf("shapes[%d] %s", index, quote(label))
 	switch shapeType {
 	case "", "polygon", "oriented_rectangle", "rectangle", "circle", "mask":
 	default:
@@ -88,7 +101,8 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 		default:
 			what = "not a type that this program knows"
 		}
-		b.warn("shapes[%d] %s: skipped the shape of type %s: %s", index, quote(label), quote(shapeType), what)
+		b.warn("%s: skipped the shape of type %s: %s", where, quote(shapeType), what)
+		b.lost(limits, where)
 		return nil
 	}
 	pc := m.cursor("points")
@@ -98,7 +112,7 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e := b.ring(pc, false); e != nil {
 		return e.within("points")
 	}
-	r := Region{Name: label}
+	r := Region{Name: label, Limits: limits}
 	switch shapeType {
 	case "rectangle":
 		r.Rings, e = b.rectangle(b.scratch)
@@ -106,7 +120,8 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 		r.Rings, e = b.circle(b.scratch)
 	case "mask":
 		if r.Mask, e = b.pngMask(m, b.scratch); e == nil && len(r.Mask) == 0 {
-			b.warn("shapes[%d] %s: skipped the mask: all its pixels are zero", index, quote(label))
+			b.warn("%s: skipped the mask: all its pixels are zero", where)
+			b.lost(limits, where)
 			return nil
 		}
 	default:
@@ -117,16 +132,6 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	}
 	if e != nil {
 		return e
-	}
-	if r.Limits, e = optional(m, "flags", b.flags); e != nil {
-		return e
-	}
-	// Some programs of LabelMe's format have attributes, too, and limits there would be read by nobody.
-	own, e := optional(m, "attributes", func(c *cursor) ([]string, *Error) {
-		return b.attributes(c, func() string { return "attributes" })
-	})
-	if e != nil || len(own) > 0 {
-		return misplacedLimits().within("attributes")
 	}
 	return b.addGrouped(r, group, groups)
 }
