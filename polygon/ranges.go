@@ -67,13 +67,11 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 		return l.blobs.values(l, of)
 	case quantityArea, quantityCoveredCount, quantityCoveredSum:
 		hi = math.MaxFloat64
-	case quantityWidth:
-		hi = float64(of.x1 - of.x0)
-	case quantityHeight:
-		hi = float64(of.y1 - of.y0)
-	case quantityCentroidX, quantityMinX, quantityMaxX, quantityWeightedX:
+	case quantityWidth, quantityHeight, quantityCentroidX, quantityCentroidY:
+		hi = maxCoordinate // the region decides them: limits guard it against changes
+	case quantityMinX, quantityMaxX, quantityWeightedX:
 		return float64(of.x0) + 0.5, float64(of.x1) - 0.5
-	case quantityCentroidY, quantityMinY, quantityMaxY, quantityWeightedY:
+	case quantityMinY, quantityMaxY, quantityWeightedY:
 		return float64(of.y0) + 0.5, float64(of.y1) - 0.5
 	case quantityPlaneX: // a mean of the slopes of all triangles of pixels, each at most that times the other side
 		hi *= float64(max(of.y1-of.y0-1, 1))
@@ -188,14 +186,44 @@ func (l *Limit) toothless(of *scope, format string) string {
 
 // pointless says why a count of pixels is none.
 func (l *Limit) pointless(of *scope, format string) string {
-	if l.quantity != quantityPixels || l.channel.isDerived() && l.channel != Gray709 {
+	if l.quantity != quantityPixels {
 		return ""
+	}
+	if l.channel.isDerived() && l.channel != Gray709 {
+		return l.pointlessBins(of)
 	}
 	switch from, to := l.pixels.integers(0, float64(of.most)); {
 	case from > to:
 		return fmt.Sprintf("counts no pixel of %s, whose samples are 0 to %d", format, of.most)
 	case from == 0 && to == float64(of.most):
 		return fmt.Sprintf("counts every pixel of %s, whose samples are 0 to %d", format, of.most)
+	}
+	return ""
+}
+
+// pointlessBins is pointless for a derived channel, whose values are rounded to those of bins.
+func (l *Limit) pointlessBins(of *scope) string {
+	var k coding
+	last := 255
+	switch l.channel {
+	case Gradient, Laplacian:
+		k, last = derivativeCoding(l.channel, bits.Len(uint(of.most))), of.most
+	case Saturation, Value, LabL:
+		k, last = codingOf(l.channel, 0, 0), 100
+	case LabA, LabB:
+		k = codingOf(l.channel, 0, 0)
+	default: // hues are a circle, and what a matrix makes isn't known here
+		return ""
+	}
+	in := l.pixels
+	in.lo, in.hi = k.binOf(in.lo), k.binOf(in.hi)
+	lo, hi := k.bin(0), k.bin(float64(last))
+	switch from, to := in.integers(0, float64(last)); {
+	case from > to:
+		return fmt.Sprintf("counts no pixel: %v is %v to %v, in steps of %v where pixels are counted", l.channel, number(lo),
+			number(hi), number(k.width()))
+	case from == 0 && to == float64(last):
+		return fmt.Sprintf("counts every pixel: %v is %v to %v", l.channel, number(lo), number(hi))
 	}
 	return ""
 }

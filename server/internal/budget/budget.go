@@ -48,8 +48,8 @@ type Budget struct {
 	Sem  *semaphore.Weighted
 	Cap  int64
 	Heap *Heap // nil: nobody looks at it
-	// Messages is what large messages may take of Cap, small ones half as much again, large urgent ones three quarters more,
-	// and small urgent ones twice as much.
+	// Messages is what large messages may take of Cap, small ones half as much again, large urgent ones three quarters
+	// more, and small urgent ones twice as much.
 	Messages int64
 	// MaxRecipes is what recipes may take of Cap. Those that were stored before with more than that are beside it:
 	// their excess keeps nobody's messages out.
