@@ -190,7 +190,7 @@ func (e *serverError) place(field string) string {
 	if strings.HasPrefix(field, "points[") && e.frame != "" {
 		return e.frame + ": " + field
 	}
-	if field == "region_set" && e.regions != nil {
+	if (field == "region_set" || field == "regions") && e.regions != nil {
 		return e.regions.name
 	}
 	if rest, ok := strings.CutPrefix(field, "region_set."); ok && e.regions != nil {
