@@ -66,7 +66,7 @@ func (b *builder) coco(top *members) *Error {
 	n := 0
 	for more := list.enter(); more; more = list.next() {
 		start := list.pos
-		if e := b.annotation(list, n, id, categories, &boxes); e != nil {
+		if e := b.annotation(list, n, id, images, categories, &boxes); e != nil {
 			return e.within("annotations[%d]%s", n, annotationName(list.s, start))
 		}
 		n++
@@ -283,14 +283,22 @@ func listImages(images cocoList[cocoImage], ids []string) string {
 	return s
 }
 
-// annotation reads one annotation if it belongs to the image, and skips it otherwise.
-func (b *builder) annotation(c *cursor, index int, image string, categories cocoList[string], boxes *int) *Error {
+// annotation reads one annotation if it belongs to the image, and skips it otherwise: with a warning where it belongs
+// to none that the file has.
+func (b *builder) annotation(c *cursor, index int, image string, images cocoList[cocoImage],
+	categories cocoList[string], boxes *int) *Error {
 	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox", "attributes")
 	if e != nil {
 		return e
 	}
-	if id, e := optional(m, "image_id", (*cursor).scalar); e != nil || id != image {
+	of, e := optional(m, "image_id", (*cursor).scalar)
+	if e != nil {
 		return e
+	}
+	_, known := images.byID[of]
+	dangling := of != image && !known && len(images.order) > 0
+	if of != image && !dangling {
+		return nil
 	}
 	id, e := optional(m, "id", (*cursor).scalar)
 	if e != nil {
@@ -309,13 +317,19 @@ func (b *builder) annotation(c *cursor, index int, image string, categories coco
 	if category == "" {
 		category = "region"
 	}
-	if e := b.room(); e != nil {
-		return e
-	}
 	r := Region{Name: category + "#" + id}
 	if r.Limits, e = optional(m, "attributes", func(c *cursor) ([]string, *Error) {
 		return b.attributes(c, func() string { return fmt.Sprintf("annotations[%d] %s: attributes", index, quote(r.Name)) })
 	}); e != nil {
+		return e
+	}
+	if dangling {
+		where := fmt.Sprintf("annotations[%d] %s", index, quote(r.Name))
+		b.warn("%s: skipped: the file has no image of the id %s", where, quote(of))
+		b.lost(r.Limits, where)
+		return nil
+	}
+	if e := b.room(); e != nil {
 		return e
 	}
 	seg := m.cursor("segmentation")

@@ -219,6 +219,9 @@ func TestCOCOErrors(t *testing.T) {
 		{"size too large", one(`"segmentation":{"size":[4,4194304],"counts":[4]}`), Options{},
 			`annotations[0] (id 7): segmentation: size: 4.194304e+06 is not a number of pixels, it must be whole, not negative and below 4194304`,
 			ErrInvalid},
+		{"size of another image", `{"images":[{"id":1,"width":3,"height":2}],"annotations":[{"id":7,"image_id":1,` +
+			`"segmentation":{"size":[2,2],"counts":[1,3]}}]}`, Options{},
+			`annotations[0] (id 7): segmentation: size: the mask has 2×2 pixels, its image 3×2`, ErrInvalid},
 		{"no counts", one(`"segmentation":{"size":[2,2]}`), Options{},
 			`annotations[0] (id 7): segmentation: the key "counts" is missing`, ErrInvalid},
 		{"counts a number", one(`"segmentation":{"size":[2,2],"counts":4}`), Options{},

@@ -106,8 +106,12 @@ func TestLost(t *testing.T) {
 			`{"type":"Polygon","coordinates":[[[1,1],[9,1],[9,9],[1,1]]]}]}`), ""}, // the polygon has them
 		{annotations(`{"id":17,"segmentation":{"size":[2,2],"counts":[4]},"attributes":{"limits":"mean < 50"}},{` +
 			somePolygon + `}`), `annotations[0] "region#17"`},
+		{`{"images":[{"id":1,"file_name":"x.png"}],"annotations":[{"id":17,"image_id":9,"attributes":{"limits":"mean < 50"},` +
+			somePolygon + `},{"image_id":1,` + somePolygon + `}]}`, `annotations[0] "region#17"`},
+		{`{"images":[{"id":1,"file_name":"x.png"}],"annotations":[{"id":17,"image_id":9,` + somePolygon +
+			`},{"image_id":1,` + somePolygon + `}]}`, ""},
 	} {
-		f, err := Parse("", []byte(c.text), Options{})
+		f, err := Parse("", []byte(c.text), Options{ImageHint: "x.png"})
 		if err != nil || strings.Join(f.Lost, ", ") != c.want || len(f.Warnings) != 1 {
 			t.Errorf("%s: %v, %+v; want %q", c.text, err, f, c.want)
 		}
