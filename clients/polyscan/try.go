@@ -98,6 +98,13 @@ func (c *tryCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
+	if open.Beside != nil { // the console compares with versions without limits, too
+		if r, err := (&target{recipe: open.Beside}).known(conn); err != nil {
+			return err
+		} else if !r.hasLimits() {
+			return usage("--beside: no region has limits: no frame could fail")
+		}
+	}
 	kept, err := c.find(conn)
 	if err != nil {
 		return err

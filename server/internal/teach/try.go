@@ -53,9 +53,6 @@ func (t *try) open(ctx context.Context, req request) (err error) {
 	if t.beside, err = t.service.regionsOf(ctx, nil, open.GetBeside(), "open.beside"); err != nil {
 		return err
 	}
-	if !t.beside.set.HasLimits() {
-		return apierr.Refuse("open.beside", nil, "no region has limits: no frame could fail")
-	}
 	t.pastBeside = t.beside.set.NewParts()
 	return t.mem.keep(t.past.Bytes() + t.pastBeside.Bytes())
 }
