@@ -82,6 +82,20 @@ func TestNoPixels(t *testing.T) {
 			t.Fatalf("%v: there is a picture", c.args)
 		}
 	}
+	beside, wrote := write(t, "beside.json", `[`+in+`,`+void+`]`), filepath.Join(t.TempDir(), "y.png")
+	warning := "warning: " + beside + `: region "void" holds no pixel of 960x640`
+	for _, command := range []string{"fill", "background"} {
+		args := []string{command, frame, "-r", beside, "-o"}
+		if _, stderr, code := polyscan(t, append(args, wrote)...); code != exitOK || !strings.Contains(stderr, warning) {
+			t.Errorf("%s: exit %d, %q", command, code, stderr)
+		}
+		if _, stderr, code := polyscan(t, append(args, png, "--strict")...); code != exitUsage {
+			t.Errorf("%s --strict: exit %d, %q", command, code, stderr)
+		}
+		if _, err := os.Stat(png); err == nil {
+			t.Fatalf("%s --strict: there is a picture", command)
+		}
+	}
 	whole := write(t, "whole.json", `[{"name":"all","rings":[[[0,0],[960,0],[960,640],[0,640]]]}]`)
 	if _, stderr, code := polyscan(t, "fill", frame, "-r", whole, "-o", png); code != exitUsage ||
 		!strings.HasPrefix(stderr, "polyscan: "+whole+": all pixels: must leave out") {

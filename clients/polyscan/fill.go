@@ -35,7 +35,8 @@ func (c *fillCmd) Help() string {
 	return `
 Fills holes of a picture from their borders: each pixel of a hole becomes the mean of its neighbours. All other pixels
 stay as they are. Holes are the pixels that a mask, or any region, holds, and those that are not opaque. A picture
-without holes is an error, and so is a region outside the picture; one that lies partly outside gives a warning.
+without holes is an error, and so is a region outside the picture; one that lies partly outside or holds no pixel gives
+a warning.
 
 Examples:
 
@@ -67,7 +68,7 @@ func (c *fillCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
-	if err := f.checkFilled(res.GetReport().GetFilledPixels()); err != nil {
+	if err := f.checkFilled(e, conn, res.GetReport().GetFilledPixels()); err != nil {
 		return err
 	}
 	return c.finish(e, e.stdout, res.GetPicture().GetData(),
@@ -116,7 +117,7 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
-	if err := f.checkFilled(res.GetReport().GetFilledPixels()); err != nil {
+	if err := f.checkFilled(e, conn, res.GetReport().GetFilledPixels()); err != nil {
 		return err
 	}
 	report := e.stdout
@@ -205,8 +206,10 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 
 // checkFilled refuses what has no hole: regions or a mask of another picture, as a rule. The picture would be the one
 // that came, and whoever goes on with it would take it for a filled one.
-func (f *holed) checkFilled(pixels uint64) error {
+func (f *holed) checkFilled(e *env, conn *connection, pixels uint64) error {
 	switch {
+	case pixels > 0 && f.regions != nil:
+		return f.checkPixels(e, conn)
 	case pixels > 0:
 		return nil
 	case f.regions != nil:
@@ -216,6 +219,26 @@ func (f *holed) checkFilled(pixels uint64) error {
 	default:
 		return bad(f.frame.name, "the picture is opaque and there are no --regions and no --mask: there is nothing to fill")
 	}
+}
+
+// checkPixels warns of regions that hold no pixel of the picture beside others that do.
+func (f *holed) checkPixels(e *env, conn *connection) error {
+	w, h, err := f.frame.size()
+	if err != nil {
+		return err
+	}
+	res, err := conn.Rasterize(conn.ctx, &polyscanv1.RasterizeRequest{
+		Regions: &polyscanv1.RasterizeRequest_RegionSet{RegionSet: f.regions.set()},
+		Width:   uint32(w), Height: uint32(h), Method: f.method, Encoding: polyscanv1.Encoding_ENCODING_PNG,
+	})
+	if err != nil {
+		return conn.fail(err, "", f.regions)
+	}
+	t := target{regions: f.regions}
+	if _, text := t.noPixels(res.GetCounts(), w, h); text != "" {
+		return f.regions.warn(e, "%s", text)
+	}
+	return nil
 }
 
 // loadPicture reads an image file that is not too large to be decoded.

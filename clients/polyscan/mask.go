@@ -90,8 +90,9 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, "", t.regions)
 	}
-	if err := t.noPixels(res.GetCounts(), w, h); err != nil {
-		return err
+	// A mask that leaves some regions out looks like any other.
+	if name, text := t.noPixels(res.GetCounts(), w, h); text != "" {
+		return bad(name, "%s", text)
 	}
 	if n := len(res.GetCounts()); c.Palette && n > maxPalette {
 		return usage("--palette: it has colours for %d regions, and there are %d", maxPalette, n)
@@ -142,8 +143,8 @@ func (c *maskCmd) Run(e *env) (err error) {
 	return err
 }
 
-// noPixels refuses regions without a pixel: a mask that leaves some out looks like any other.
-func (t *target) noPixels(counts []uint64, w, h int) error {
+// noPixels says which regions hold no pixel, and where they come from; text is empty where all hold some.
+func (t *target) noPixels(counts []uint64, w, h int) (name, text string) {
 	first, more := -1, 0
 	for i, n := range counts {
 		switch {
@@ -155,16 +156,16 @@ func (t *target) noPixels(counts []uint64, w, h int) error {
 		}
 	}
 	if first < 0 {
-		return nil
+		return "", ""
 	}
 	name, region := "recipe "+t.recipe.GetName(), fmt.Sprintf("regions[%d]", first)
 	if t.regions != nil {
 		name, region = t.regions.name, fmt.Sprintf("region %q", t.regions.file.Regions[first].Name)
 	}
 	if more > 0 {
-		return bad(name, "%s and %d more hold no pixel of %dx%d", region, more, w, h)
+		return name, fmt.Sprintf("%s and %d more hold no pixel of %dx%d", region, more, w, h)
 	}
-	return bad(name, "%s holds no pixel of %dx%d", region, w, h)
+	return name, fmt.Sprintf("%s holds no pixel of %dx%d", region, w, h)
 }
 
 // checkLabels warns of regions whose label no pixel has.
