@@ -17,7 +17,8 @@ func (b *builder) runLengths(c *cursor) ([]Run, *Error) {
 	if e != nil {
 		return nil, e.within("size")
 	}
-	if iw, ih := b.file.ImageWidth, b.file.ImageHeight; iw > 0 && ih > 0 && (w != iw || h != ih) {
+	// One that is larger holds a region that reaches beyond its image.
+	if iw, ih := b.file.ImageWidth, b.file.ImageHeight; iw > 0 && ih > 0 && (w < iw || h < ih) {
 		return nil, fail(ErrInvalid, "the mask has %d×%d pixels, its image %d×%d", w, h, iw, ih).within("size")
 	}
 	counts := m.cursor("counts")

@@ -403,7 +403,7 @@ func TestRecipeNamesAnother(t *testing.T) {
 	e := s.editor(t, "")
 	e.frame(testdata("board.png"))
 	e.regions(written(t, "two.json", `[{"name":"a","rings":[[[400,272],[544,272],[544,416],[400,416]]],
-		"limits":["mean - \"a ref\".mean in [-255, 255]"]},{"name":"a ref","rings":[[[10,10],[60,10],[60,60],[10,60]]]}]`), 2)
+		"limits":["mean - \"a ref\".mean in [-250, 250]"]},{"name":"a ref","rings":[[[10,10],[60,10],[60,60],[10,60]]]}]`), 2)
 	e.await(`document.querySelector(".limitrow .mark").textContent.includes("PASS")`)
 	e.await(`document.querySelector(".message").hidden`)
 	e.verdict("pass")
