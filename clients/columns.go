@@ -722,24 +722,22 @@ const noHue = 255
 
 // histogramRange are the ends of the bins of a channel: those of its own samples, or of values.
 func (c *Columns) histogramRange(h *polyscanv1.HistogramColumns, at int) (lower, upper float64) {
-	bin, levels := uint32(1), 256.0 // of colours
+	end, levels := uint32(256), 256.0 // of colours
 	switch ch := c.Channel(at); {
 	case ch == polyscanv1.Channel_CHANNEL_SATURATION, ch == polyscanv1.Channel_CHANNEL_VALUE:
-		bin = 128
+		end *= 128
 	case ch >= polyscanv1.Channel_CHANNEL_LAB_L && ch <= polyscanv1.Channel_CHANNEL_MATRIX_Z:
-		bin = 256
+		end *= 256
 	case ch == polyscanv1.Channel_CHANNEL_LAPLACIAN: // from -4 to 4 times the levels of the frame
-		levels = -c.Value(at, 0) / 4
+		end = 2 * c.m.GetZeros()[at]
+		levels = c.Value(at, end) / 4
 	case ch != polyscanv1.Channel_CHANNEL_HUE: // bins are of values in any case
 		return h.GetLower(), h.GetUpper()
 	}
 	if !h.GetFull() && (h.GetLower() != 0 || h.GetUpper() != levels) {
 		return h.GetLower(), h.GetUpper()
 	}
-	if c.Channel(at) == polyscanv1.Channel_CHANNEL_LAPLACIAN {
-		return -4 * levels, 4 * levels
-	}
-	return c.Value(at, 0), c.Value(at, 256*bin)
+	return c.Value(at, 0), c.Value(at, end)
 }
 
 // full is the histogram of a channel with one bin a value, and its number of samples, which is not 0.

@@ -5,46 +5,16 @@ package cpu
 import (
 	"encoding/binary"
 	"math"
-	"sync"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// lumaLines is [lumaRows] of samples of up to 16 bits.
-var lumaLines = sync.Pool{New: func() any { return new([]uint16) }}
-
 func (d *device) derivatives(op *driver.Derivatives, stop *stopFlag) error {
-	im := op.Src
-	src := view(im.Data)
+	im, bits := &op.Src, int(op.Src.Format.Bits)
 	gradient, laplacian := viewAs[uint16](op.Gradient), viewAs[uint16](op.Laplacian)
-	bits := int(im.Format.Bits)
-	return d.longPieces("Derivatives", (im.Height+edgeRows-1)/edgeRows, stop, func(i int, p *pace) bool {
-		// Three rows of luma, with a pixel more on either side.
-		w := im.Width + 2
-		memory := lumaLines.Get().(*[]uint16)
-		defer lumaLines.Put(memory)
-		if len(*memory) < 3*w {
-			*memory = make([]uint16, 3*w)
-		}
-		row := func(y int) []uint16 { return (*memory)[(y+1)%3*w:][:w] } // from -1 on
-		fill := func(y int) {
-			r := row(y)
-			c := min(max(y, 0), im.Height-1)
-			luma(r[1:w-1], src[c*im.Stride:], im.Format)
-			r[0], r[w-1] = r[1], r[w-2]
-		}
-		lo, hi := i*edgeRows, min((i+1)*edgeRows, im.Height)
-		fill(lo - 1)
-		fill(lo)
-		for y := lo; y < hi; y++ {
-			fill(y + 1)
-			from, to := y*im.Width, (y+1)*im.Width
-			derive(gradient[from:to], laplacian[from:to], row(y-1), row(y), row(y+1), bits)
-			if p.spend(im.Width * 8) { // rows may be long
-				return false
-			}
-		}
-		return true
+	return threeRows(d, "Derivatives", im, 8, &lumaLines, luma, stop, func(y int, above, here, below []uint16) {
+		from, to := y*im.Width, (y+1)*im.Width
+		derive(gradient[from:to], laplacian[from:to], above, here, below, bits)
 	})
 }
 

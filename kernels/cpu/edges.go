@@ -12,26 +12,38 @@ import (
 // edgeRows is how many rows a thread takes at a time: the luminance of two more is computed for them.
 const edgeRows = 32
 
-// lumaRows holds memory of pieces, so that they allocate nothing in the steady state.
-var lumaRows = sync.Pool{New: func() any { return new([]uint8) }}
-
 func (d *device) edges(op *driver.Edges, stop *stopFlag) error {
-	im := op.Src
+	im, dst := &op.Src, viewAs[uint16](op.Dst)
+	return threeRows(d, "Edges", im, 4, &lumaRows, luminance, stop, func(y int, above, here, below []uint8) {
+		sobel(dst[y*im.Width:][:im.Width], above, here, below)
+	})
+}
+
+// lumaRows holds memory of pieces, so that they allocate nothing in the steady state; lumaLines is for samples of up to
+// 16 bits.
+var (
+	lumaRows  = sync.Pool{New: func() any { return new([]uint8) }}
+	lumaLines = sync.Pool{New: func() any { return new([]uint16) }}
+)
+
+// threeRows calls do for each row of an image with its luma and that of the rows above and below. They have a pixel
+// more on either side; pixels beyond the image have the value of the nearest one in it. A pixel takes about cost
+// nanoseconds.
+func threeRows[T uint8 | uint16](d *device, op string, im *driver.Image, cost int, pool *sync.Pool,
+	luma func(dst []T, src []byte, f driver.PixelFormat), stop *stopFlag, do func(y int, above, here, below []T)) error {
 	src := view(im.Data)
-	dst := viewAs[uint16](op.Dst)
-	return d.longPieces("Edges", (im.Height+edgeRows-1)/edgeRows, stop, func(i int, p *pace) bool {
-		// Three rows of luminance, with a pixel more on either side.
+	return d.longPieces(op, (im.Height+edgeRows-1)/edgeRows, stop, func(i int, p *pace) bool {
 		w := im.Width + 2
-		memory := lumaRows.Get().(*[]uint8)
-		defer lumaRows.Put(memory)
+		memory := pool.Get().(*[]T)
+		defer pool.Put(memory)
 		if len(*memory) < 3*w {
-			*memory = make([]uint8, 3*w)
+			*memory = make([]T, 3*w)
 		}
-		row := func(y int) []uint8 { return (*memory)[(y+1)%3*w:][:w] } // from -1 on
+		row := func(y int) []T { return (*memory)[(y+1)%3*w:][:w] } // from -1 on
 		fill := func(y int) {
 			r := row(y)
 			c := min(max(y, 0), im.Height-1)
-			luminance(r[1:w-1], src[c*im.Stride:], im.Format)
+			luma(r[1:w-1], src[c*im.Stride:], im.Format)
 			r[0], r[w-1] = r[1], r[w-2]
 		}
 		lo, hi := i*edgeRows, min((i+1)*edgeRows, im.Height)
@@ -39,8 +51,8 @@ func (d *device) edges(op *driver.Edges, stop *stopFlag) error {
 		fill(lo)
 		for y := lo; y < hi; y++ {
 			fill(y + 1)
-			sobel(dst[y*im.Width:][:im.Width], row(y-1), row(y), row(y+1))
-			if p.spend(im.Width * 4) { // rows may be long
+			do(y, row(y-1), row(y), row(y+1))
+			if p.spend(im.Width * cost) { // rows may be long
 				return false
 			}
 		}
