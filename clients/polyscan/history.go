@@ -146,8 +146,10 @@ func (f *filterFlags) checkKnown(conn *connection, flag, region string) error {
 		}
 		for _, word := range ask.words {
 			start, open := strings.CutSuffix(word, "*")
-			if !slices.ContainsFunc(all, func(k string) bool { return k == word || open && strings.HasPrefix(k, start) }) {
-				return usage("%s %s: no part in the history has it%s", ask.flag, cli.Printable(word), meantOf(word, all))
+			is := func(k string) bool { return k == word || open && strings.HasPrefix(k, start) }
+			if !slices.ContainsFunc(all, is) {
+				return usage("%s %s: no part in the history has it%s", ask.flag, cli.Printable(word),
+					meantOf(word, all))
 			}
 		}
 	}
@@ -448,8 +450,8 @@ func (c *historyParetoCmd) Run(e *env) error {
 		for _, b := range res.GetBars() {
 			bar := strings.Repeat("#",
 				int(math.Ceil(barColumns*float64(b.GetFailures())/float64(res.GetBars()[0].GetFailures()))))
-			t.add(cell{text: e.fit(cli.Printable(b.GetRegion()), 24)}, cell{text: strconv.FormatUint(b.GetFailures(), 10)},
-				percent(b.GetShare()), percent(b.GetCumulative()), cell{text: bar})
+			t.add(cell{text: e.fit(cli.Printable(b.GetRegion()), 24)},
+				cell{text: strconv.FormatUint(b.GetFailures(), 10)}, percent(b.GetShare()), percent(b.GetCumulative()), cell{text: bar})
 		}
 		if n := res.GetOtherFailures(); n > 0 {
 			t.add(cell{text: fmt.Sprintf("(%d others)", res.GetOtherRegions())}, cell{text: strconv.FormatUint(n, 10)},

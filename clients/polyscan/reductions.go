@@ -329,9 +329,8 @@ func statisticNames() []string {
 // What else reductions of a regions file begin with.
 var (
 	correlationWords = []string{"autocorrelation", "autocovariance", "radial", "correlation", "covariance", "ncc"}
-	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all", "color", "color_matrix",
-		"derivative"},
-		correlationWords...)
+	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all", "color",
+		"color_matrix", "derivative"}, correlationWords...)
 )
 
 // meantReduction asks whether somebody who wrote one word meant another.

@@ -50,7 +50,8 @@ func Given(k *kong.Context) error {
 		}
 	}
 	return Idle(k, func(f *kong.Flag) bool {
-		return (!f.IsBool() || on(k, f.Value)) && slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag == f && !p.Resolved })
+		said := func(p *kong.Path) bool { return p.Flag == f && !p.Resolved }
+		return (!f.IsBool() || on(k, f.Value)) && slices.ContainsFunc(k.Path, said)
 	})
 }
 

@@ -55,8 +55,8 @@ func CheckPartIDs(files []string) error {
 	of := map[string]string{}
 	for _, f := range files {
 		if first, again := of[PartID(f)]; again {
-			return fmt.Errorf("%s and %s are both part %q: parts are told apart by their ids", Printable(first), Printable(f),
-				PartID(f))
+			return fmt.Errorf("%s and %s are both part %q: parts are told apart by their ids", Printable(first),
+				Printable(f), PartID(f))
 		}
 		of[PartID(f)] = f
 	}
