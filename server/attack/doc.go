@@ -23,7 +23,7 @@
 // Each file holds one kind of attack. A case says how the server is set up, what is sent, and which bounds hold beside
 // those that every case has; see bounds in measure_test.go. Ratios compare with the same run before the attack.
 //
-// A case that is known to be red says why in its field red. Where it is green all the same the suite says so and fails
-// nothing: the mark goes when that is so on every machine. Every case holds the sum of metrics to the resident set, in
-// both directions; its field uncounted says why they are known to differ.
+// A case that is beyond its bounds by little in all of its attempts is told and fails nothing: see gross. Every case
+// holds the sum of metrics to the resident set, in both directions; its field uncounted says why they are known to
+// differ.
 package attack
