@@ -55,6 +55,7 @@ func (e editor) saved(button, name string) []byte {
 // frame opens a frame, and waits until it is shown.
 func (e editor) frame(file string) {
 	e.t.Helper()
+	e.do(`document.querySelector(".framecard .help").textContent = ""`) // it may be of the same file
 	e.files("#frame", file)
 	e.await(fmt.Sprintf(`document.querySelector(".framecard .help").textContent.includes(%q)`, filepath.Base(file)))
 }

@@ -54,6 +54,7 @@ class Editor {
   // The frame, as the server keeps it.
   private resident = "";
   private frameName = "";
+  private loads: Promise<void> = Promise.resolve();
   private reducing = false;
   private again = false;
   private moving = false;
@@ -260,32 +261,43 @@ class Editor {
     }
   }
 
-  /** loadPicture shows a picture of a stream. The server has no frame of it that numbers could be of. */
-  private async loadPicture(file: File, scale: number): Promise<void> {
-    this.tell("");
-    await this.stage.show(file, scale);
-    this.release();
-    this.frameName = file.name;
-    put(this.frameInfo, t.fromStream(file.name, scale));
-    this.measure();
+  /** afterLoads runs f once the frames that were chosen before are shown, so that the one chosen last stays. */
+  private afterLoads(f: () => Promise<void>): Promise<void> {
+    const done = this.loads.then(f);
+    this.loads = done.catch(() => {});
+    return done;
   }
 
-  private async load(file: File): Promise<void> {
-    this.tell("");
-    try {
-      const [res] = await Promise.all([this.frames.putFrame({ frame: await fileFrame(file) }), this.stage.show(file)]);
-      if (this.abort.signal.aborted) {
-        void this.frames.releaseFrame({ name: res.frame!.name });
-        return;
-      }
+  /** loadPicture shows a picture of a stream. The server has no frame of it that numbers could be of. */
+  private loadPicture(file: File, scale: number): Promise<void> {
+    return this.afterLoads(async () => {
+      this.tell("");
+      await this.stage.show(file, scale);
       this.release();
-      this.resident = res.frame!.name;
       this.frameName = file.name;
-      put(this.frameInfo, `${file.name}, ${t.frameSize(this.stage.width, this.stage.height)}`);
+      put(this.frameInfo, t.fromStream(file.name, scale));
       this.measure();
-    } catch (err) {
-      this.fail(err);
-    }
+    });
+  }
+
+  private load(file: File): Promise<void> {
+    return this.afterLoads(async () => {
+      this.tell("");
+      try {
+        const [res] = await Promise.all([this.frames.putFrame({ frame: await fileFrame(file) }), this.stage.show(file)]);
+        if (this.abort.signal.aborted) {
+          void this.frames.releaseFrame({ name: res.frame!.name });
+          return;
+        }
+        this.release();
+        this.resident = res.frame!.name;
+        this.frameName = file.name;
+        put(this.frameInfo, `${file.name}, ${t.frameSize(this.stage.width, this.stage.height)}`);
+        this.measure();
+      } catch (err) {
+        this.fail(err);
+      }
+    });
   }
 
   /** measure asks for the numbers of what is drawn now: one call at a time, and the latest after it. While the user drags,
