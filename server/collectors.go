@@ -30,6 +30,7 @@ type state struct {
 	setups    kernels.CacheStats
 	frames    residents.Stats
 	recipes   int
+	unusable  int // of the recipes
 	host      *budget.Budget
 
 	sessionBytes, historyBytes int64
@@ -206,6 +207,8 @@ var stateMetrics = func() (all []stateMetric) {
 		})
 	gauge("recipes_stored", "Versions of recipes that are stored.",
 		func(st *state) float64 { return float64(st.recipes) })
+	gauge("recipes_unusable", "Versions of recipes that are stored and that this server refuses.",
+		func(st *state) float64 { return float64(st.unusable) })
 	return all
 }()
 
@@ -266,10 +269,11 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 		available: c.s.dev.Available(), reopened: c.s.dev.Regained(),
 		memory: dev.Memory(), jobs: dev.Sched(),
 		prepared: c.s.inspector.Prepared.Stats(), setups: dev.Memos(), frames: c.s.residents.Totals(),
-		recipes: c.s.recipes.Count(), tenants: c.s.tenantLabels(),
-		host: c.s.host, sessionBytes: c.s.lineScan.Bytes(),
+		tenants: c.s.tenantLabels(),
+		host:    c.s.host, sessionBytes: c.s.lineScan.Bytes(),
 		historyBytes: c.s.history.Waiting(),
 	}
+	st.recipes, st.unusable = c.s.recipes.Count()
 	for _, m := range stateMetrics {
 		m.collect(st, func(v float64, labels ...string) {
 			ch <- prometheus.MustNewConstMetric(m.desc, m.typ, v, labels...)

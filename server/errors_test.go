@@ -64,6 +64,8 @@ func TestStatusOf(t *testing.T) {
 		{&apierr.RecipeNotFound{Name: "board", Version: 3}, codes.NotFound, apierr.ReasonUnknownRecipe,
 			[]string{`"board"`, "3"}},
 		{&apierr.RecipeNotFound{Name: "board", Version: 0}, codes.NotFound, apierr.ReasonUnknownRecipe, []string{`"board"`}},
+		{&apierr.RecipeUnusable{Name: "board", Version: 3, Reason: "a bad limit"}, codes.FailedPrecondition,
+			apierr.ReasonRecipeUnusable, []string{`"board"`, "version 3", "a bad limit"}},
 		{&apierr.VersionConflict{Name: "board", Expected: 3, Latest: 5}, codes.Aborted, apierr.ReasonVersionConflict,
 			[]string{`"board"`, "3", "5"}},
 		{&apierr.VersionConflict{Name: "board", Expected: 3, Latest: 0}, codes.Aborted, apierr.ReasonVersionConflict,

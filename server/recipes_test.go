@@ -487,22 +487,12 @@ func TestDamagedRecipes(t *testing.T) {
 			}
 			return file
 		},
-		"unknown field": func(t *testing.T, dir, file string) string {
-			return edit(t, dir, file, "{", `{"colour": "red", `)
-		},
 		"renamed": func(t *testing.T, dir, file string) string {
 			other := recipeFile("board", "7")
 			if err := os.Rename(filepath.Join(dir, file), filepath.Join(dir, other)); err != nil {
 				t.Fatal(err)
 			}
 			return other
-		},
-		"bad limit": func(t *testing.T, dir, file string) string {
-			return edit(t, dir, file, `"regions":`,
-				`"regions": [{"rings": [{"xy": [0,0,1,0,1,1]}], "limits": ["nonsense"]}], "unused":`)
-		},
-		"bad geometry": func(t *testing.T, dir, file string) string {
-			return edit(t, dir, file, `"xy":`, `"xy": [1, 2], "other":`)
 		},
 		"another name": func(t *testing.T, dir, file string) string { return edit(t, dir, file, "board", "plank") },
 		"damaged last version": func(t *testing.T, dir, _ string) string {
@@ -535,6 +525,90 @@ func TestDamagedRecipes(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), filepath.Join(dir, blamed)) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q does not name %s in one line", err, blamed)
+			}
+		})
+	}
+}
+
+// A stored version that the server refuses, as an earlier or a later server took it, doesn't keep it from starting.
+// Nobody gets an older version in its place, all are told why, and a new version mends it.
+func TestUnusableRecipes(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, reason string }{
+		"limit":         {`"mean < 200"`, `"mean < 200 furlongs"`, "furlongs"},
+		"geometry":      {`"xy":`, `"xy": [1, 2], "xy_":`, "xy"},
+		"reduction":     {`"description":`, `"reductions": {"percentiles": [120]}, "description":`, "120"},
+		"unknown field": {"{", `{"colour": "red", `, "colour"},
+		"unknown value": {`"limits":`, `"fillRule": "FILL_RULE_ODD", "limits":`, "FILL_RULE_ODD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := start(t, Config{RecipeDir: dir})
+			region := rect("r", 0, 0, 1, 1)
+			region.Limits = []string{"mean < 200"}
+			s.put(t, "board", region)
+			s.put(t, "board", region)
+			s.stop(t)
+			edit(t, dir, recipeFile("board", "2"), c.old, c.new)
+
+			s = start(t, Config{RecipeDir: dir})
+			if log := s.logs.String(); !strings.Contains(log, c.reason) ||
+				!strings.Contains(log, filepath.Join(dir, recipeFile("board", "2"))) {
+				t.Errorf("the log does not name the file and %q: %s", c.reason, log)
+			}
+			metric := func(want int) {
+				t.Helper()
+				if n := gather(t, s.gatherer).sum(t, "polyscan_recipes_unusable"); n != float64(want) {
+					t.Errorf("the metrics count %v unusable recipes, want %d", n, want)
+				}
+			}
+			metric(1)
+			refused := func(err error) {
+				t.Helper()
+				d := detailsOf(t, err)
+				if d.status.Code() != codes.FailedPrecondition || d.info.GetReason() != apierr.ReasonRecipeUnusable {
+					t.Errorf("%v", err)
+				}
+				for _, want := range []string{`"board"`, "version 2", c.reason} {
+					if !strings.Contains(d.status.Message(), want) || strings.Contains(d.status.Message(), dir) {
+						t.Errorf("%q, want %s in it, and not the directory", d.status.Message(), want)
+					}
+				}
+			}
+			reduce := func(version uint64) (*pb.ReduceResponse, error) {
+				return s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Frame: smallFrame(1), Inspection: &pb.Inspection{
+					Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "board", Version: version}}}})
+			}
+			for _, version := range []uint64{0, 2} {
+				ref := &pb.RecipeRef{Name: "board", Version: version}
+				_, err := reduce(version)
+				refused(err)
+				_, err = s.recipe.GetRecipe(t.Context(), &pb.GetRecipeRequest{Recipe: ref})
+				refused(err)
+				_, err = s.inspection.Rasterize(t.Context(), &pb.RasterizeRequest{Width: 4, Height: 4,
+					Regions: &pb.RasterizeRequest_Recipe{Recipe: ref}})
+				refused(err)
+			}
+			if _, err := reduce(1); err != nil {
+				t.Errorf("the version before: %v", err)
+			}
+			res, err := s.recipe.ListRecipes(t.Context(), &pb.ListRecipesRequest{})
+			if err != nil || len(res.Recipes) != 1 || res.Recipes[0].Version != 2 ||
+				!strings.HasPrefix(res.Recipes[0].Description, "can't be used: ") ||
+				!strings.Contains(res.Recipes[0].Description, c.reason) {
+				t.Errorf("listed: %v, %v", res, err)
+			}
+
+			if m := s.put(t, "board", region); m.Version != 3 {
+				t.Errorf("version %d is put, want 3", m.Version)
+			}
+			if _, err := reduce(0); err != nil {
+				t.Errorf("the version that was put: %v", err)
+			}
+			s.remove(t, "board", 2)
+			metric(0)
+			all := s.listed(t, &pb.ListRecipesRequest{AllVersions: true})
+			if !slices.Equal(all, []string{"board@1", "board@3"}) {
+				t.Errorf("%v", all)
 			}
 		})
 	}

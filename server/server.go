@@ -188,7 +188,7 @@ func New(cfg Config) (_ *Server, err error) {
 	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
 	s.recipes, err = recipes.Open(host{s}, recipes.Config{
 		Dir: cfg.RecipeDir, MaxRecipes: cfg.MaxRecipes, MaxBytes: cfg.MaxRecipeBytes, Bounds: cfg.bounds(),
-		Memory: s.host, Work: s.work, Events: s.events, Auditor: s.history,
+		Memory: s.host, Work: s.work, Events: s.events, Auditor: s.history, Log: s.log,
 		Hold: func(tenant string) func() { return s.tenants.Hold(tenant, auth.Recipes, 1) },
 	})
 	if err != nil {

@@ -445,9 +445,10 @@ func (x *ListRecipesRequest) GetPageToken() string {
 }
 
 type RecipeSummary struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version     uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Of a version that this server refuses, "can't be used: " and why.
 	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	RegionCount uint32                 `protobuf:"varint,4,opt,name=region_count,json=regionCount,proto3" json:"region_count,omitempty"`
 	VertexCount uint64                 `protobuf:"varint,5,opt,name=vertex_count,json=vertexCount,proto3" json:"vertex_count,omitempty"`

@@ -35,7 +35,8 @@ const (
 //
 // Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
 // INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
-// PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+// PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant, FAILED_PRECONDITION (RECIPE_UNUSABLE)
+// for a stored version that this server refuses, as a server of another release took it: a new version mends that.
 //
 // All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
 // other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
@@ -107,7 +108,8 @@ func (c *recipeServiceClient) DeleteRecipe(ctx context.Context, in *DeleteRecipe
 //
 // Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
 // INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
-// PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+// PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant, FAILED_PRECONDITION (RECIPE_UNUSABLE)
+// for a stored version that this server refuses, as a server of another release took it: a new version mends that.
 //
 // All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
 // other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may

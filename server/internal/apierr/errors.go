@@ -37,6 +37,7 @@ const (
 	ReasonFrameOutOfOrder = "FRAME_BEFORE_OPEN" // StreamFrames
 	ReasonSecondOpen      = "SECOND_OPEN"       // StreamFrames
 	ReasonUnknownRecipe   = "UNKNOWN_RECIPE"    // ResourceInfo says which
+	ReasonRecipeUnusable  = "RECIPE_UNUSABLE"   // metadata: recipe, version
 	ReasonVersionConflict = "VERSION_CONFLICT"  // metadata: expected, latest
 	ReasonHostMemory      = "HOST_MEMORY"       // QuotaFailure
 	ReasonRecipesFull     = "RECIPE_STORE_FULL" // QuotaFailure
@@ -200,6 +201,18 @@ func (e *RecipeNotFound) Error() string {
 	return fmt.Sprintf("recipe %q: version %d is not stored", e.Name, e.Version)
 }
 
+// RecipeUnusable is the error for a stored version that this server refuses: one that an earlier or a later server
+// took.
+type RecipeUnusable struct {
+	Name    string
+	Version uint64
+	Reason  string
+}
+
+func (e *RecipeUnusable) Error() string {
+	return fmt.Sprintf("recipe %q: version %d can't be used: %s", e.Name, e.Version, e.Reason)
+}
+
 // RecipeOwned is the error of a change to a recipe that belongs to another tenant.
 type RecipeOwned struct{ Name, Owner string }
 
@@ -272,6 +285,7 @@ func StatusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		invalid  *kernels.InvalidError
 		capacity *kernels.CapacityError
 		missing  *RecipeNotFound
+		unusable *RecipeUnusable
 		frame    *FrameNotFound
 		conflict *VersionConflict
 		owned    *RecipeOwned
@@ -312,6 +326,9 @@ func StatusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		return WithDetails(codes.NotFound, missing.Error(), Info(ReasonUnknownRecipe),
 			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.Recipe", ResourceName: name,
 				Description: missing.Error()})
+	case errors.As(err, &unusable):
+		return WithDetails(codes.FailedPrecondition, unusable.Error(), Info(ReasonRecipeUnusable,
+			"recipe", unusable.Name, "version", strconv.FormatUint(unusable.Version, 10)))
 	case errors.As(err, &owned):
 		return WithDetails(codes.PermissionDenied, owned.Error(), Info(ReasonRecipeOwned, "owner", owned.Owner))
 	case errors.As(err, &frame):

@@ -68,8 +68,9 @@ type floor struct {
 
 var recipeFile = regexp.MustCompile(`^[a-z0-9._-]+-[0-9a-f]{32}\.(last|[1-9][0-9]*)\.json$`)
 
-// load reads all files and hands over what they hold. An error names the file.
-func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, last uint64),
+// load reads all files and hands over what they hold: of a recipe that has fields or values which this server doesn't
+// know the rest, and the error. An error that load returns names the file.
+func (d *dir) load(recipe func(m *pb.Recipe, unknown error), lastVersion func(name string, last uint64),
 	floor func(uint64)) error {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -98,7 +99,7 @@ func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, 
 	return nil
 }
 
-func (d *dir) loadFile(path string, recipe func(*pb.Recipe) error, lastVersion func(string, uint64),
+func (d *dir) loadFile(path string, recipe func(*pb.Recipe, error), lastVersion func(string, uint64),
 	setFloor func(uint64)) error {
 	name := filepath.Base(path)
 	match := recipeFile.FindStringSubmatch(name)
@@ -130,16 +131,18 @@ func (d *dir) loadFile(path string, recipe func(*pb.Recipe) error, lastVersion f
 		return nil
 	}
 	m := &pb.Recipe{}
-	if err := protojson.Unmarshal(data, m); err != nil {
-		return fmt.Errorf("the file is damaged: %s", strings.TrimSpace(strings.ReplaceAll(err.Error(), "\u00a0", " ")))
+	unknown := protojson.Unmarshal(data, m)
+	if unknown != nil {
+		unknown = errors.New(strings.TrimSpace(strings.ReplaceAll(unknown.Error(), "\u00a0", " ")))
+		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m) != nil {
+			return fmt.Errorf("the file is damaged: %w", unknown)
+		}
 	}
 	if want := versionFile(m.GetName(), m.GetVersion()); name != want {
 		return fmt.Errorf("the file is damaged: it holds version %d of %q, which is kept in %s", m.GetVersion(),
 			m.GetName(), want)
 	}
-	if err := recipe(m); err != nil {
-		return fmt.Errorf("the recipe can't be used: %w", err)
-	}
+	recipe(m, unknown)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +53,7 @@ type Config struct {
 	Work       *hostwork.Pool // where recipes of many vertices are compiled
 	Events     *events.Bus
 	Auditor    Auditor // nil: nobody keeps who changes what
+	Log        *slog.Logger
 	// Hold counts a stored version for the tenant that has it, until release.
 	Hold func(tenant string) (release func())
 }
@@ -59,7 +62,11 @@ type Config struct {
 func Open(h Host, cfg Config) (*Service, error) {
 	s := &Service{host: h, bounds: cfg.Bounds, work: cfg.Work, events: cfg.Events, auditor: cfg.Auditor}
 	var err error
-	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, cfg.Memory, s.loadRecipe, cfg.Hold)
+	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, cfg.Memory, s.loadRecipe, cfg.Hold,
+		func(r *apierr.RecipeUnusable) {
+			cfg.Log.Error("a stored recipe can't be used: put a new version of it, or delete this one", "recipe", r.Name,
+				"version", r.Version, "file", filepath.Join(cfg.Dir, versionFile(r.Name, r.Version)), "reason", r.Reason)
+		})
 	return s, err
 }
 
@@ -73,14 +80,14 @@ func (s *Service) Close() { s.recipes.close() }
 
 // Bytes is about how much memory they take.
 func (s *Service) Bytes() int64 {
-	_, bytes := s.recipes.size()
+	_, _, bytes := s.recipes.size()
 	return bytes
 }
 
-// Count is the number of versions stored.
-func (s *Service) Count() int {
-	n, _ := s.recipes.size()
-	return n
+// Count is the number of versions stored, and how many of them this server refuses.
+func (s *Service) Count() (stored, unusable int) {
+	stored, unusable, _ = s.recipes.size()
+	return stored, unusable
 }
 
 // compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request. It
@@ -160,15 +167,20 @@ func (s *Service) ListRecipes(_ context.Context, req *pb.ListRecipesRequest) (*p
 	page, more := s.recipes.list(req.GetNamePrefix(), req.GetAllVersions(), name, version, size)
 	res := &pb.ListRecipesResponse{Recipes: make([]*pb.RecipeSummary, len(page))}
 	for i, r := range page {
-		res.Recipes[i] = &pb.RecipeSummary{
+		m := &pb.RecipeSummary{
 			Name:        r.msg.GetName(),
 			Version:     r.msg.GetVersion(),
 			Description: r.msg.GetDescription(),
-			RegionCount: uint32(r.set.Len()),
-			VertexCount: uint64(r.set.Vertices()),
+			RegionCount: uint32(len(r.msg.GetRegionSet().GetRegions())),
 			CreatedAt:   r.msg.GetCreatedAt(),
 			Tenant:      r.msg.GetTenant(),
 		}
+		if r.unusable != nil {
+			m.Description = "can't be used: " + r.unusable.Reason
+		} else {
+			m.VertexCount = uint64(r.set.Vertices())
+		}
+		res.Recipes[i] = m
 	}
 	if more {
 		last := page[len(page)-1].msg
@@ -213,7 +225,9 @@ func (s *Service) DeleteRecipe(ctx context.Context, req *pb.DeleteRecipeRequest)
 	}, last.GetTenant())
 	s.events.RecipeChanged(req.GetRecipe().GetName(), req.GetRecipe().GetVersion(), true)
 	for _, r := range gone {
-		s.host.Forget(r.set)
+		if r.set != nil {
+			s.host.Forget(r.set)
+		}
 	}
 	return &pb.DeleteRecipeResponse{Deleted: uint32(len(gone))}, nil
 }
@@ -222,9 +236,6 @@ func (s *Service) DeleteRecipe(ctx context.Context, req *pb.DeleteRecipeRequest)
 func (s *Service) loadRecipe(m *pb.Recipe) (*polygon.Set, error) {
 	if err := s.host.Validate(context.Background(), m); err != nil {
 		return nil, err
-	}
-	if m.GetVersion() == 0 {
-		return nil, fmt.Errorf("version = 0: versions count from 1")
 	}
 	return s.compileRecipe(context.Background(), m, "", nil)
 }

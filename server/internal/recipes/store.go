@@ -22,10 +22,11 @@ import (
 
 // storedRecipe is one version of a recipe. It is immutable; msg must not be changed.
 type storedRecipe struct {
-	msg     *pb.Recipe
-	set     *polygon.Set
-	bytes   int64  // of memory
-	uncount func() // when it is deleted
+	msg      *pb.Recipe
+	set      *polygon.Set
+	unusable *apierr.RecipeUnusable // a version that was read from a file and is refused, which has no set
+	bytes    int64                  // of memory
+	uncount  func()                 // when it is deleted
 }
 
 // store holds recipes. The versions of a name count from 1, or from above the floor, never change, and are never used
@@ -42,6 +43,8 @@ type store struct {
 	floor uint64 // no version of a name that is not in names was above it
 	count int
 	bytes int64
+	// unusable is how many of the count are refused.
+	unusable int
 
 	// writing is held by put and delete, so that files change in the order of versions while mu is free for readers.
 	writing sync.Mutex
@@ -82,9 +85,11 @@ func (n *recipeName) find(version uint64) *storedRecipe {
 }
 
 // newStore reads what is in dir; "" is for memory only. compile checks a recipe and makes its set, and hold counts one
-// for its tenant.
+// for its tenant. A recipe that compile refuses keeps its number and stays the latest where it is that, so that nobody
+// gets an older one in its place; refused is called with each.
 func newStore(dir string, limit int, maxBytes int64, memory *budget.Budget,
-	compile func(*pb.Recipe) (*polygon.Set, error), hold func(tenant string) (release func())) (*store, error) {
+	compile func(*pb.Recipe) (*polygon.Set, error), hold func(tenant string) (release func()),
+	refused func(*apierr.RecipeUnusable)) (*store, error) {
 	s := &store{max: limit, maxBytes: maxBytes, memory: memory, hold: hold, names: map[string]*recipeName{}}
 	if dir == "" {
 		return s, nil
@@ -94,16 +99,22 @@ func newStore(dir string, limit int, maxBytes int64, memory *budget.Budget,
 		return nil, err
 	}
 	err = s.dir.load(
-		func(m *pb.Recipe) error {
-			set, err := compile(m)
-			if err != nil {
-				return err
+		func(m *pb.Recipe, err error) {
+			var set *polygon.Set
+			if err == nil {
+				set, err = compile(m)
 			}
 			n, size := s.name(m.GetName()), memoryOf(m, set)
 			s.memory.Count(budget.Recipes, size)
-			n.versions = append(n.versions, s.stored(m, set, size, s.hold(m.GetTenant())))
+			r := s.stored(m, set, size, s.hold(m.GetTenant()))
+			if err != nil {
+				r.unusable = &apierr.RecipeUnusable{Name: m.GetName(), Version: m.GetVersion(),
+					Reason: apierr.OneLine(err.Error())}
+				s.unusable++
+				refused(r.unusable)
+			}
+			n.versions = append(n.versions, r)
 			n.last = max(n.last, m.GetVersion())
-			return nil
 		},
 		func(name string, last uint64) {
 			n := s.name(name)
@@ -204,6 +215,9 @@ func (s *store) get(name string, version uint64) (*storedRecipe, error) {
 	}
 	if r == nil {
 		return nil, &apierr.RecipeNotFound{Name: name, Version: version}
+	}
+	if r.unusable != nil {
+		return nil, r.unusable
 	}
 	return r, nil
 }
@@ -339,6 +353,9 @@ func (s *store) delete(who auth.Caller, name string, version uint64) ([]*storedR
 	})
 	for _, r := range gone {
 		s.count--
+		if r.unusable != nil {
+			s.unusable--
+		}
 		s.bytes -= r.bytes
 		s.memory.Count(budget.Recipes, -r.bytes)
 		r.uncount()
@@ -380,9 +397,9 @@ func (s *store) list(prefix string, all bool, afterName string, afterVersion uin
 	return page, false
 }
 
-// size is the number of versions stored, and their bytes.
-func (s *store) size() (count int, bytes int64) {
+// size is the number of versions stored, how many of them are refused, and their bytes.
+func (s *store) size() (count, unusable int, bytes int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.count, s.bytes
+	return s.count, s.unusable, s.bytes
 }

@@ -18,7 +18,7 @@ import (
 func openStore(t *testing.T, path string) *store {
 	t.Helper()
 	s, err := newStore(path, 1000, 1<<20, budget.New(1<<30), func(*pb.Recipe) (*polygon.Set, error) { return nil, nil },
-		func(string) func() { return func() {} })
+		func(string) func() { return func() {} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestForgetsAtStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, floorFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newStore(path, 1, 1, budget.New(1<<30), nil, nil); err == nil ||
+	if _, err := newStore(path, 1, 1, budget.New(1<<30), nil, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), floorFile) {
 		t.Errorf("a damaged floor: %v", err)
 	}
@@ -162,7 +162,7 @@ func TestPutWithoutPlace(t *testing.T) {
 			stored {
 			t.Errorf("%q: %v, compared: %t, stored: %t", path, err, compared, stored)
 		}
-		if n, bytes := s.size(); n != 0 || bytes != 0 {
+		if n, _, bytes := s.size(); n != 0 || bytes != 0 {
 			t.Errorf("%q: %d versions of %d bytes", path, n, bytes)
 		}
 		if v, compared, stored, err := put(atOnce); v != 1 || !compared || !stored || err != nil {

@@ -9,7 +9,8 @@ class InspectionServiceStub(object):
     """InspectionService reduces frames over polygon masks.
 
     Errors: INVALID_ARGUMENT with google.rpc.BadRequest and the path of each bad field; NOT_FOUND with ResourceInfo
-    for an unknown recipe; RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
+    for an unknown recipe, FAILED_PRECONDITION (RECIPE_UNUSABLE) for a stored one that this server refuses;
+    RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
     waiting helps) or a request or its result is too large; DEADLINE_EXCEEDED and CANCELLED as the client asked;
     UNAUTHENTICATED without the server's token; UNAVAILABLE while the server shuts down, or where its device was
     lost; DATA_LOSS where the device returned numbers that contradict each other; UNIMPLEMENTED for what the backend
@@ -43,7 +44,8 @@ class InspectionServiceServicer(object):
     """InspectionService reduces frames over polygon masks.
 
     Errors: INVALID_ARGUMENT with google.rpc.BadRequest and the path of each bad field; NOT_FOUND with ResourceInfo
-    for an unknown recipe; RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
+    for an unknown recipe, FAILED_PRECONDITION (RECIPE_UNUSABLE) for a stored one that this server refuses;
+    RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
     waiting helps) or a request or its result is too large; DEADLINE_EXCEEDED and CANCELLED as the client asked;
     UNAUTHENTICATED without the server's token; UNAVAILABLE while the server shuts down, or where its device was
     lost; DATA_LOSS where the device returned numbers that contradict each other; UNIMPLEMENTED for what the backend
@@ -104,7 +106,8 @@ class InspectionService(object):
     """InspectionService reduces frames over polygon masks.
 
     Errors: INVALID_ARGUMENT with google.rpc.BadRequest and the path of each bad field; NOT_FOUND with ResourceInfo
-    for an unknown recipe; RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
+    for an unknown recipe, FAILED_PRECONDITION (RECIPE_UNUSABLE) for a stored one that this server refuses;
+    RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
     waiting helps) or a request or its result is too large; DEADLINE_EXCEEDED and CANCELLED as the client asked;
     UNAUTHENTICATED without the server's token; UNAVAILABLE while the server shuts down, or where its device was
     lost; DATA_LOSS where the device returned numbers that contradict each other; UNIMPLEMENTED for what the backend

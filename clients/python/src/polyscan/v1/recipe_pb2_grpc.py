@@ -10,7 +10,8 @@ class RecipeServiceStub(object):
 
     Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
     INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
-    PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+    PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant, FAILED_PRECONDITION (RECIPE_UNUSABLE)
+    for a stored version that this server refuses, as a server of another release took it: a new version mends that.
 
     All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
     other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
@@ -50,7 +51,8 @@ class RecipeServiceServicer(object):
 
     Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
     INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
-    PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+    PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant, FAILED_PRECONDITION (RECIPE_UNUSABLE)
+    for a stored version that this server refuses, as a server of another release took it: a new version mends that.
 
     All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
     other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
@@ -120,7 +122,8 @@ class RecipeService(object):
 
     Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
     INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
-    PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+    PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant, FAILED_PRECONDITION (RECIPE_UNUSABLE)
+    for a stored version that this server refuses, as a server of another release took it: a new version mends that.
 
     All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
     other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may

@@ -241,6 +241,8 @@ export type RecipeSummary = Message<"polyscan.v1.RecipeSummary"> & {
   version: bigint;
 
   /**
+   * Of a version that this server refuses, "can't be used: " and why.
+   *
    * @generated from field: string description = 3;
    */
   description: string;
@@ -342,7 +344,8 @@ export const DeleteRecipeResponseSchema: GenMessage<DeleteRecipeResponse> = /*@_
  *
  * Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
  * INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
- * PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+ * PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant, FAILED_PRECONDITION (RECIPE_UNUSABLE)
+ * for a stored version that this server refuses, as a server of another release took it: a new version mends that.
  *
  * All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put
  * other versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may
