@@ -21,7 +21,6 @@ import (
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 	"github.com/polyscan/polyscan/clients/internal/cli"
-	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -126,14 +125,13 @@ func (c *streamCmd) inspection(e *env, lay layout) (*polyscanv1.Inspection, erro
 		}
 		return clients.UseRecipe(ref.GetName(), ref.GetVersion()), nil
 	}
-	file, err := regionfile.Load(c.Regions, regionfile.Options{})
+	in, err := cli.LoadInspection(c.Regions, false, func(text string) {
+		fmt.Fprintf(e.stderr, "camera: warning: %s\n", cli.OneLine(text))
+	})
 	if err != nil {
 		return nil, usage("%v", err)
 	}
-	for _, w := range file.Warnings {
-		fmt.Fprintf(e.stderr, "camera: warning: %s\n", cli.OneLine(c.Regions+": "+w))
-	}
-	return clients.UseRegions(cli.Regions(file)...), nil
+	return in, nil
 }
 
 // stream is a command that runs.

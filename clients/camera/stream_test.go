@@ -404,6 +404,35 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// What a regions file says beside its regions holds, and what nobody would read of it is an error: a camera streams for
+// verdicts.
+func TestRegionsFileKeys(t *testing.T) {
+	s := startInspector(t, false)
+	addr := simulate(t, func(*simulator.Config) {}).Addr().String()
+	for _, x := range []struct {
+		keys, limits string
+		code         int
+		want         string
+	}{
+		{`"scale": {"mm_per_pixel": [0.5, 0.5]}`, `"limits": ["area in [25, 25] mm2"]`, exitOK, ""},
+		{`"reductions": ["meen"]`, `"limits": ["mean >= 0.1"]`, exitUsage, `did you mean "mean"?`},
+		{`"reductions": ["blobs(>= 128)"]`, `"limits": ["mean >= 0.1"]`, exitUsage, "blobs aren't found in line-scans"},
+		{`"frames": {"golden": "kept"}`, `"limits": ["mean >= 0.1"]`, exitUsage, "is spoken of by no limit"},
+		{`"name": "r"`, `"limit": ["mean >= 250"]`, exitUsage, `a key looks like a misspelt "limits"`},
+	} {
+		file := filepath.Join(t.TempDir(), "r.json")
+		text := fmt.Sprintf(`{%s, "regions": [{"name": "a", "rings": [[[1, 1], [11, 1], [11, 11], [1, 11]]], %s}]}`,
+			x.keys, x.limits)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, "stream", addr, "--addr", s.addr, "-r", file, "--count", "2")
+		if code := r.wait(); code != x.code || !strings.Contains(r.err.String(), x.want) {
+			t.Errorf("%s, %s: %d: %s\nwant %d: %s", x.keys, x.limits, code, r.err, x.code, x.want)
+		}
+	}
+}
+
 // A camera's Bayer frames have the colours of what it sees, in every format; of one that lost lines the rest comes, and
 // it is incomplete.
 func TestBayer(t *testing.T) {

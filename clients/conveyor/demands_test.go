@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,20 +241,52 @@ func TestOutputErrors(t *testing.T) {
 	}
 }
 
-// TestStrictRegions: warnings about regions are shown, and are errors with --strict.
+// TestStrictRegions: warnings about regions are shown, and are errors with --strict. Of keys on which a verdict hangs
+// they are errors anyway.
 func TestStrictRegions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
-	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean < 3"]}]`),
-		0o644); err != nil {
+	for _, x := range []struct {
+		key, want string
+		refused   bool
+	}{
+		{"limit", `the key "limit" is ignored; did you mean "limits"?`, true},
+		{"nam", `the key "nam" is ignored; did you mean "name"?`, false},
+	} {
+		text := fmt.Sprintf(`[{"rings":[[[1,1],[9,1],[9,9]]],%q:["mean < 3"]}]`, x.key)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		args := small(serveFake(t, nil), "--regions", file, "--quiet")
+		_, errs, code := conveyor(t, args...)
+		if !strings.Contains(errs, "warning: "+file) || !strings.Contains(errs, x.want) ||
+			(code == exitUsage) != x.refused {
+			t.Errorf("%s: exit %d, %q", x.key, code, errs)
+		}
+		_, errs, code = conveyor(t, append(args, "--strict")...)
+		if code != exitUsage || !strings.Contains(errs, x.want) {
+			t.Errorf("%s --strict: exit %d, %q", x.key, code, errs)
+		}
+	}
+}
+
+// TestRegionsFileKeys: conveyor asks for what a regions file asks for, in its scale and with its frames, and for what
+// it checks itself.
+func TestRegionsFileKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	if err := os.WriteFile(file, []byte(`{"scale": {"mm_per_pixel": [0.5, 0.5]}, "reductions": ["percentiles(99)"],
+		"frames": {"golden": "kept"}, "regions": [{"name": "a", "rings": [[[1,1],[9,1],[9,9]]],
+		"limits": ["area > 1 mm2"]}]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := small(serveFake(t, nil), "--regions", file, "--quiet")
-	const want = `the key "limit" is ignored; did you mean "limits"?`
-	if _, errs, _ := conveyor(t, args...); !strings.Contains(errs, "warning: "+file) || !strings.Contains(errs, want) {
-		t.Errorf("%q", errs)
+	s, err := (&sceneFlags{Regions: file}).scene(t.Context(), io.Discard, nil, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, errs, code := conveyor(t, append(args, "--strict")...); code != exitUsage || !strings.Contains(errs, want) {
-		t.Errorf("exit %d, %q", code, errs)
+	in := s.inspection
+	r := in.GetReductions()
+	if in.GetRegionSet().GetScale().GetX() != 0.5 || in.GetFrames()["golden"] != "kept" ||
+		!slices.Equal(r.GetPercentiles(), []float64{99}) || len(r.GetStatistics()) != 9 {
+		t.Errorf("%v", in)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
-	"github.com/polyscan/polyscan/clients/regionfile"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/internal/command"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -445,32 +445,22 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 		}
 		s.source = "recipe " + f.Recipe
 		s.inspection, s.regions = clients.UseRecipe(r.GetName(), r.GetVersion()), r.GetRegionSet().GetRegions()
+		s.inspection.Reductions = r.GetReductions()
 	case f.Regions != "":
-		file, err := regionfile.Load(f.Regions, regionfile.Options{})
+		s.inspection, err = cli.LoadInspection(f.Regions, f.Strict, func(text string) { warn(stderr, text) })
 		if err != nil {
 			return nil, usage("%v", err)
 		}
-		for _, w := range file.Warnings {
-			if f.Strict {
-				return nil, usage("%s: %s (--strict)", f.Regions, w)
-			}
-			warn(stderr, f.Regions+": "+w)
-		}
-		s.source, s.regions = f.Regions, cli.Regions(file)
-		s.inspection = clients.UseRegions(s.regions...)
+		s.source, s.regions = f.Regions, s.inspection.GetRegionSet().GetRegions()
 	default:
 		s.source, s.regions = "the parts that conveyor makes", f.synthetic().inspection()
 		s.inspection = clients.UseRegions(s.regions...)
 	}
-	// What the oracle checks, whatever a recipe asks for.
-	s.inspection.Reductions = &polyscanv1.Reductions{Statistics: []polyscanv1.Statistic{
-		polyscanv1.Statistic_STATISTIC_COUNT, polyscanv1.Statistic_STATISTIC_SUM,
-		polyscanv1.Statistic_STATISTIC_SUM_OF_SQUARES,
-		polyscanv1.Statistic_STATISTIC_MEAN, polyscanv1.Statistic_STATISTIC_VARIANCE,
-		polyscanv1.Statistic_STATISTIC_STDDEV,
-		polyscanv1.Statistic_STATISTIC_MIN, polyscanv1.Statistic_STATISTIC_MAX,
-	}}
-	return s, nil
+	// What the oracle checks, beside what a recipe or a file asks for: its verdict may hang on that.
+	if s.inspection.Reductions == nil {
+		s.inspection.Reductions = &polyscanv1.Reductions{}
+	}
+	return s, reductions.AddStatistic(s.inspection.Reductions, "basic")
 }
 
 // isUnix reports whether an address is of a socket in the file system.

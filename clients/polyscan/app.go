@@ -15,6 +15,7 @@ import (
 	"github.com/posener/complete"
 
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server/daemon"
 	"github.com/polyscan/polyscan/server/drivers"
@@ -129,9 +130,9 @@ func (e *env) run(k *kong.Context) int {
 
 // predictors complete the values of flags and arguments that carry their names.
 func predictors() map[string]complete.Predictor {
-	names := make([]string, 0, len(statistics)+2)
-	for _, s := range statistics {
-		names = append(names, s.name)
+	names := make([]string, 0, len(reductions.Statistics)+2)
+	for _, s := range reductions.Statistics {
+		names = append(names, s.Name)
 	}
 	pixel := make([]string, 0, len(formats))
 	for _, f := range formats {

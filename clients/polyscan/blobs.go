@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -85,7 +86,7 @@ func (c *blobsCmd) Run(e *env) (err error) {
 	var r *polyscanv1.Reductions
 	if c.Find != "" {
 		r = tableReductions()
-		if r.Blobs, err = parseBlobs(c.Find); err != nil {
+		if r.Blobs, err = reductions.ParseBlobs(c.Find); err != nil {
 			return usage("--find: %v", err)
 		}
 		r.Blobs.Contours = r.Blobs.Contours || c.Overlay != ""

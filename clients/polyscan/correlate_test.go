@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 )
 
 // The table has a row for each region, channel and pair; the JSON report has the same numbers, and
@@ -71,17 +73,17 @@ func TestCorrelations(t *testing.T) {
 func TestCorrelationRecipes(t *testing.T) {
 	for _, text := range []string{"autocorrelation(8,0)", "radial(32)", `ncc of "golden" at (-1,2)`,
 		"ncc of the frame before at (0,0)", "channels", "correlation(green)"} {
-		r, err := parseReductions([]string{"mean", text})
+		r, err := reductions.Parse([]string{"mean", text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := formatReductions(r); len(got) != 2 || got[1] != text {
+		if got := reductions.Format(r); len(got) != 2 || got[1] != text {
 			t.Errorf("%s comes back as %q", text, got)
 		}
 	}
 	for _, text := range []string{"autocorrelation(8)", "radial(33)", "ncc of golden", "channel",
 		"r.autocorrelation(1,0)"} {
-		if _, err := parseReductions([]string{text}); err == nil {
+		if _, err := reductions.Parse([]string{text}); err == nil {
 			t.Errorf("%s: no error", text)
 		}
 	}

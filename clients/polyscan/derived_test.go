@@ -4,23 +4,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 )
 
 // A recipe keeps which derivatives it has.
 func TestDerivedRecipes(t *testing.T) {
 	all := []string{"mean", "derivative(gradient, laplacian)"}
-	r, err := parseReductions(all)
+	r, err := reductions.Parse(all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := formatReductions(r); !slices.Equal(got, all) {
+	if got := reductions.Format(r); !slices.Equal(got, all) {
 		t.Errorf("%q comes back as %q", all, got)
 	}
 	for text, want := range map[string]string{
 		"derivative": "or derivative(gradient, laplacian)", "derivative(lab)": "or derivative(gradient, laplacian)",
 		"derivativ(gradient)": `did you mean "derivative"`,
 	} {
-		if _, err := parseReductions([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := reductions.Parse([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

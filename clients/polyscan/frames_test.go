@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,5 +106,37 @@ func TestFrames(t *testing.T) {
 		if code != x.code || !strings.Contains(stderr, x.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: exit %d, %swant %d, %s", x.args, code, stderr, x.code, x.want)
 		}
+	}
+}
+
+// The frames that a regions file names are those that its limits compare with, as in a recipe that is put of it.
+func TestFramesOfRegionsFile(t *testing.T) {
+	addr := startServer(t, server.Config{MemoryBytes: 64 << 20})
+	on := func(args ...string) []string { return append(args, "--addr", addr) }
+	image := frames + "metal.png"
+	name := strings.TrimSpace(succeed(t, on("frames", "put", image)...))
+	file := filepath.Join(t.TempDir(), "r.json")
+	text := fmt.Sprintf(`{"name": "metal", "reductions": ["mean", "ncc of \"extra\" at (0,0)"],
+		"frames": {"golden": %q, "extra": %q},
+		"regions": [{"name": "a", "rings": [[[9, 9], [50, 9], [50, 50]]], "limits": ["ncc of \"golden\" > 0.99"]}]}`,
+		name, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{}, {"--stats", "mean"}, {"--golden", image}} {
+		succeed(t, on(append([]string{"reduce", image, "-r", file, "--fail-on-reject"}, args...)...)...)
+	}
+	succeed(t, on("recipe", "put", "-r", file)...)
+	succeed(t, on("reduce", "--frame", name, "--recipe", "metal")...) // it is there still
+	for _, command := range []string{"try", "teach"} {
+		_, stderr, code := polyscan(t, on(command, image, "-r", file)...)
+		if code != exitUsage || !strings.Contains(stderr, "what it says of frames can't be used here: put it with") {
+			t.Errorf("%s: exit %d, %s", command, code, stderr)
+		}
+	}
+	// It warns that these are few.
+	got, _, _ := polyscan(t, on("teach", "--recipe", "metal", image, image, "-o", "-")...)
+	if !strings.Contains(got, fmt.Sprintf(`"frames": {"extra":%q,"golden":%[1]q}`, name)) {
+		t.Errorf("what was taught has lost its frames:\n%s", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -43,7 +44,7 @@ func FuzzReductions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		list := strings.Split(s, "|")
-		r, err := parseReductions(list)
+		r, err := reductions.Parse(list)
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q: error of several lines: %v", s, err)
@@ -55,9 +56,9 @@ func FuzzReductions(f *testing.F) {
 				t.Errorf("%q: percentile %v", s, p)
 			}
 		}
-		text := formatReductions(r)
-		back, err := parseReductions(text)
-		if err != nil || !reflect.DeepEqual(formatReductions(back), text) {
+		text := reductions.Format(r)
+		back, err := reductions.Parse(text)
+		if err != nil || !reflect.DeepEqual(reductions.Format(back), text) {
 			t.Errorf("%q is written as %q, which reads as %v, %v", s, text, back, err)
 		}
 	})

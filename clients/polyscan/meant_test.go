@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/clients/internal/reductions"
+
 	"google.golang.org/protobuf/proto"
 )
 
@@ -152,8 +154,8 @@ func TestReductionsComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Sort(want.Colors)
-		text := formatReductions(want)
-		got, err := parseReductions(text)
+		text := reductions.Format(want)
+		got, err := reductions.Parse(text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -164,7 +166,7 @@ func TestReductionsComeBack(t *testing.T) {
 	}
 	for text, want := range map[string]string{"color(gry)": "want color(gray,", "color": "want color(gray,",
 		"color_matrix(1, 2)": "of nine numbers", "colr(gray)": `did you mean "color"?`, "color(gray": "want color(gray,"} {
-		if _, err := parseReductions([]string{"mean", text}); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := reductions.Parse([]string{"mean", text}); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "reductions[1]: ") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -328,7 +328,7 @@ func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
 		{"version", r.GetVersion()},
 		{"created_at", r.GetCreatedAt().AsTime().UTC().Format(time.RFC3339Nano)},
 		{"description", r.GetDescription()},
-		{"reductions", formatReductions(r.GetReductions())},
+		{"reductions", reductions.Format(r.GetReductions())},
 	}
 	if len(r.GetFrames()) > 0 {
 		fields = append(fields, jsonField{"frames", r.GetFrames()})
@@ -373,236 +373,4 @@ func regionsJSON(fields []jsonField, regions []regionfile.Region) ([]byte, error
 	}
 	b.WriteString("]\n}\n")
 	return b.Bytes(), nil
-}
-
-// formatReductions writes reductions as a regions file has them: names of statistics, the percentiles and the bins in
-// brackets.
-func formatReductions(r *polyscanv1.Reductions) []string {
-	out := []string{}
-	for _, s := range r.GetStatistics() {
-		text := statisticName(s)
-		switch s {
-		case polyscanv1.Statistic_STATISTIC_PERCENTILES:
-			var args []string
-			for _, p := range r.GetPercentiles() {
-				args = append(args, number(p))
-			}
-			if r.GetPercentileMethod() == polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR {
-				args = append(args, "linear")
-			}
-			text += brackets(args)
-		case polyscanv1.Statistic_STATISTIC_HISTOGRAM:
-			if h := r.GetHistogram(); h.GetBins() != 0 {
-				args := []string{strconv.Itoa(int(h.GetBins()))}
-				if h.GetLower() != 0 || h.GetUpper() != 0 {
-					args = append(args, number(h.GetLower()), number(h.GetUpper()))
-				}
-				text += brackets(args)
-			}
-		}
-		out = append(out, text)
-	}
-	if c := r.GetCovered(); c != nil {
-		out = append(out, map[bool]string{false: covered, true: coveredHistogram}[c.GetHistogram()])
-	}
-	if c := r.GetCooccurrence(); c != nil {
-		var args []string
-		for _, o := range c.GetOffsets() {
-			args = append(args, fmt.Sprintf("%d,%d", o.GetDx(), o.GetDy()))
-		}
-		if n := c.GetLevels(); n != 0 {
-			args = append(args, fmt.Sprintf("%d levels", n))
-		}
-		if c.GetCounts() {
-			args = append(args, "counts")
-		}
-		text := "texture"
-		if len(args) > 0 {
-			text += "(" + strings.Join(args, "; ") + ")"
-		}
-		out = append(out, text)
-	}
-	if b := r.GetBlobs(); b != nil {
-		out = append(out, "blobs("+formatBlobs(b)+")")
-	}
-	for _, t := range r.GetCorrelations() {
-		out = append(out, formatTerm(t))
-	}
-	var spaces, matrix, near []string
-	for _, c := range colorSpaces {
-		if slices.Contains(r.GetColors(), c.space) {
-			spaces = append(spaces, c.name)
-		}
-	}
-	for i, name := range derivatives {
-		if slices.Contains(r.GetDerivatives(), polyscanv1.Derivative(i+1)) {
-			near = append(near, name)
-		}
-	}
-	for _, v := range r.GetColorMatrix() {
-		matrix = append(matrix, number(v))
-	}
-	if len(spaces) > 0 {
-		out = append(out, "color"+brackets(spaces))
-	}
-	if len(matrix) > 0 {
-		out = append(out, "color_matrix"+brackets(matrix))
-	}
-	if len(near) > 0 {
-		out = append(out, "derivative"+brackets(near))
-	}
-	return out
-}
-
-func brackets(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return "(" + strings.Join(args, ", ") + ")"
-}
-
-// parseReductions reads what formatReductions writes, and nil for none.
-func parseReductions(list []string) (*polyscanv1.Reductions, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	r := &polyscanv1.Reductions{}
-	for i, s := range list {
-		t, noTerm := parseTerm(s)
-		if noTerm == nil {
-			r.Correlations = append(r.Correlations, t)
-			continue
-		}
-		name, rest, bracketed := strings.Cut(s, "(")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if name == "color" || name == "color_matrix" || name == "derivative" {
-			inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
-			o := reductionFlags{ColorMatrix: inner}
-			switch name {
-			case "color":
-				o = reductionFlags{Color: strings.Split(inner, ",")}
-			case "derivative":
-				o = reductionFlags{Derivative: strings.Split(inner, ",")}
-			}
-			if err := o.derived(r); err != nil || !ok || inner == "" {
-				return nil, fmt.Errorf("reductions[%d]: %q: want color(gray, gray709, hsv, lab), color_matrix(M, M, …) of nine "+
-					"numbers, or derivative(gradient, laplacian)", i, s)
-			}
-			continue
-		}
-		if name == "texture" && !bracketed {
-			r.Cooccurrence = &polyscanv1.CooccurrenceSpec{}
-			continue
-		}
-		if err := addStatistic(r, name); err != nil && name != "texture" && name != "blobs" {
-			if word, _, _ := strings.Cut(name, " "); slices.Contains(correlationWords, word) {
-				return nil, fmt.Errorf("reductions[%d]: %v", i, noTerm)
-			}
-			return nil, fmt.Errorf("reductions[%d]: %q is none of the statistics%s", i, s, meantReduction(name))
-		}
-		if !bracketed && name == "blobs" {
-			return nil, fmt.Errorf("reductions[%d]: %q: %s", i, s, wantBlobs)
-		} else if !bracketed {
-			continue
-		}
-		inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
-		if !ok {
-			return nil, fmt.Errorf("reductions[%d]: %q: the bracket isn't closed", i, s)
-		}
-		if name == "texture" {
-			var err error
-			if r.Cooccurrence, err = textureArgs(strings.Split(inner, ";")); err != nil {
-				return nil, fmt.Errorf("reductions[%d]: %q: %v", i, s, err)
-			}
-			continue
-		}
-		if name == "blobs" {
-			var err error
-			if r.Blobs, err = parseBlobs(inner); err != nil {
-				return nil, fmt.Errorf("reductions[%d]: blobs: %v", i, err)
-			}
-			continue
-		}
-		args := strings.Split(inner, ",")
-		for i := range args {
-			args[i] = strings.TrimSpace(args[i])
-		}
-		switch name {
-		case "percentiles":
-			if err := percentileArgs(r, args); err != nil {
-				return nil, fmt.Errorf("reductions[%d]: %q: %v", i, s, err)
-			}
-		case "histogram":
-			if err := histogramArgs(r, args); err != nil {
-				return nil, fmt.Errorf("reductions[%d]: %q: %v", i, s, err)
-			}
-		default:
-			return nil, fmt.Errorf("reductions[%d]: %q: %s takes no arguments", i, s, name)
-		}
-	}
-	return r, nil
-}
-
-func percentileArgs(r *polyscanv1.Reductions, args []string) error {
-	if n := len(args); args[n-1] == "linear" {
-		r.PercentileMethod = polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR
-		args = args[:n-1]
-	}
-	r.Percentiles = nil
-	for _, a := range args {
-		p, err := strconv.ParseFloat(a, 64)
-		if err != nil || !(p >= 0 && p <= 100) {
-			return fmt.Errorf("percentile %q: want a number from 0 to 100", a)
-		}
-		r.Percentiles = append(r.Percentiles, p)
-	}
-	return nil
-}
-
-// textureArgs reads offsets, "N levels" and "counts".
-func textureArgs(args []string) (*polyscanv1.CooccurrenceSpec, error) {
-	c := &polyscanv1.CooccurrenceSpec{}
-	for _, a := range args {
-		a = strings.TrimSpace(a)
-		if n, ok := strings.CutSuffix(a, "levels"); ok {
-			v, err := strconv.ParseUint(strings.TrimSpace(n), 10, 32)
-			if err != nil || v < 2 || v > 256 {
-				return nil, fmt.Errorf("%q: want 2 to 256 levels", a)
-			}
-			c.Levels = uint32(v)
-			continue
-		}
-		if a == "counts" {
-			c.Counts = true
-			continue
-		}
-		offset, err := parseOffset(a)
-		if err != nil {
-			return nil, err
-		}
-		c.Offsets = append(c.Offsets, offset)
-	}
-	return c, nil
-}
-
-func histogramArgs(r *polyscanv1.Reductions, args []string) error {
-	if len(args) != 1 && len(args) != 3 {
-		return fmt.Errorf("want (BINS) or (BINS, LOWER, UPPER)")
-	}
-	bins, err := strconv.ParseUint(args[0], 10, 32)
-	if err != nil || bins == 0 {
-		return fmt.Errorf("bins %q: want a whole number from 1", args[0])
-	}
-	r.Histogram = &polyscanv1.HistogramSpec{Bins: uint32(bins)}
-	if len(args) == 3 {
-		for i, v := range []*float64{&r.Histogram.Lower, &r.Histogram.Upper} {
-			if *v, err = strconv.ParseFloat(args[i+1], 64); err != nil {
-				return fmt.Errorf("%q is no number", args[i+1])
-			}
-		}
-		if !(r.Histogram.Lower < r.Histogram.Upper) {
-			return fmt.Errorf("the lower end must be less than the upper")
-		}
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -192,7 +193,7 @@ func (c *reduceCmd) reductions(t *target) (*polyscanv1.Reductions, error) {
 		r.Cooccurrence.Counts = true
 	case c.Plot != "" && len(c.Correlate) > 0:
 	case c.Plot != "":
-		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
+		reductions.Add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
 	}
 	return r, nil
 }

@@ -5,11 +5,10 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/polyscan/polyscan/internal/spelling"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -52,49 +51,8 @@ type reductionFlags struct {
 	Derivative []string `placeholder:"NAME" predictor:"derivatives" group:"numbers"`
 }
 
-var statistics = []struct {
-	name string
-	stat polyscanv1.Statistic
-}{
-	{"count", polyscanv1.Statistic_STATISTIC_COUNT},
-	{"sum", polyscanv1.Statistic_STATISTIC_SUM},
-	{"sum_sq", polyscanv1.Statistic_STATISTIC_SUM_OF_SQUARES},
-	{"mean", polyscanv1.Statistic_STATISTIC_MEAN},
-	{"variance", polyscanv1.Statistic_STATISTIC_VARIANCE},
-	{"stddev", polyscanv1.Statistic_STATISTIC_STDDEV},
-	{"min", polyscanv1.Statistic_STATISTIC_MIN},
-	{"max", polyscanv1.Statistic_STATISTIC_MAX},
-	{"histogram", polyscanv1.Statistic_STATISTIC_HISTOGRAM},
-	{"percentiles", polyscanv1.Statistic_STATISTIC_PERCENTILES},
-	{"median", polyscanv1.Statistic_STATISTIC_MEDIAN},
-	{"mode", polyscanv1.Statistic_STATISTIC_MODE},
-	{"distinct", polyscanv1.Statistic_STATISTIC_DISTINCT},
-	{"centroid", polyscanv1.Statistic_STATISTIC_CENTROID},
-	{"skewness", polyscanv1.Statistic_STATISTIC_SKEWNESS},
-	{"kurtosis", polyscanv1.Statistic_STATISTIC_KURTOSIS},
-	{"entropy", polyscanv1.Statistic_STATISTIC_ENTROPY},
-	{"mad", polyscanv1.Statistic_STATISTIC_MEAN_ABSOLUTE_DEVIATION},
-	{"iqr", polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE},
-	{"cumulative", polyscanv1.Statistic_STATISTIC_CUMULATIVE},
-	{"distances", polyscanv1.Statistic_STATISTIC_DISTANCES},
-	{"plane", polyscanv1.Statistic_STATISTIC_PLANE},
-}
-
-// What is asked for beside the statistics, by names like theirs.
-const covered, coveredHistogram = "covered", "covered_histogram"
-
-// basicStatistics is how many of the first statistics "basic" stands for, the protocol's default, and jsonStatistics
-// how many the JSON report has where nobody says otherwise.
-const basicStatistics, jsonStatistics = 8, 14
-
-func statisticName(s polyscanv1.Statistic) string {
-	for _, k := range statistics {
-		if k.stat == s {
-			return k.name
-		}
-	}
-	return "unknown"
-}
+// jsonStatistics is how many of the first statistics the JSON report has where nobody says otherwise.
+const jsonStatistics = 14
 
 // set reports whether any flag asks for particular numbers.
 func (o *reductionFlags) set() bool {
@@ -115,7 +73,7 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 		return nil, err
 	}
 	for _, text := range o.Correlate {
-		t, err := parseTerm(text)
+		t, err := reductions.ParseTerm(text)
 		if err != nil {
 			return nil, usage("--correlate: %v", err)
 		}
@@ -126,15 +84,15 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 	}
 	if o.Blobs != "" {
 		var err error
-		if r.Blobs, err = parseBlobs(o.Blobs); err != nil {
+		if r.Blobs, err = reductions.ParseBlobs(o.Blobs); err != nil {
 			return nil, usage("--blobs: %v", err)
 		}
 	}
 	if len(o.Stats) > 0 {
 		r.Statistics, r.Percentiles = nil, nil
 		for _, name := range o.Stats {
-			if err := addStatistic(r, name); err != nil {
-				return nil, err
+			if err := reductions.AddStatistic(r, name); err != nil {
+				return nil, usage("--stats %v", err)
 			}
 		}
 	}
@@ -148,7 +106,7 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 			}
 		}
 		r.Percentiles = o.Percentiles
-		add(r, polyscanv1.Statistic_STATISTIC_PERCENTILES)
+		reductions.Add(r, polyscanv1.Statistic_STATISTIC_PERCENTILES)
 	}
 	if o.Bins != 0 {
 		r.Histogram = &polyscanv1.HistogramSpec{Bins: o.Bins}
@@ -159,7 +117,7 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 			}
 			r.Histogram.Lower, r.Histogram.Upper = lower, upper
 		}
-		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
+		reductions.Add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
 	}
 	if o.PercentileMethod == "linear" && !has(r, polyscanv1.Statistic_STATISTIC_PERCENTILES) &&
 		!has(r, polyscanv1.Statistic_STATISTIC_INTERQUARTILE_RANGE) {
@@ -181,7 +139,7 @@ func (o *reductionFlags) textures(r *polyscanv1.Reductions) error {
 		return nil
 	}
 	for _, text := range o.Texture {
-		offset, err := parseOffset(text)
+		offset, err := reductions.ParseOffset(text)
 		switch {
 		case err != nil:
 			return usage("--texture: %v", err)
@@ -193,71 +151,25 @@ func (o *reductionFlags) textures(r *polyscanv1.Reductions) error {
 	return nil
 }
 
-var colorSpaces = []struct {
-	name  string
-	space polyscanv1.ColorSpace
-}{
-	{"gray", polyscanv1.ColorSpace_COLOR_SPACE_GRAY}, {"gray709", polyscanv1.ColorSpace_COLOR_SPACE_GRAY_709},
-	{"hsv", polyscanv1.ColorSpace_COLOR_SPACE_HSV}, {"lab", polyscanv1.ColorSpace_COLOR_SPACE_LAB},
-}
-
-var derivatives = []string{"gradient", "laplacian"} // in the order of the protocol
-
 // derived puts what is to be derived into a message.
 func (o *reductionFlags) derived(r *polyscanv1.Reductions) error {
-	for _, name := range o.Derivative {
-		at := slices.Index(derivatives, strings.ToLower(strings.TrimSpace(name)))
-		if at < 0 {
-			return usage("--derivative %q: want gradient or laplacian", name)
-		}
-		if d := polyscanv1.Derivative(at + 1); !slices.Contains(r.Derivatives, d) {
-			r.Derivatives = append(r.Derivatives, d)
-		}
+	if err := reductions.AddDerivatives(r, o.Derivative); err != nil {
+		return usage("--derivative %v", err)
 	}
-	for _, name := range o.Color {
-		at := slices.IndexFunc(colorSpaces, func(c struct {
-			name  string
-			space polyscanv1.ColorSpace
-		}) bool {
-			return strings.EqualFold(c.name, strings.TrimSpace(name))
-		})
-		if at < 0 {
-			return usage("--color %q: want gray, gray709, hsv or lab", name)
-		}
-		if space := colorSpaces[at].space; !slices.Contains(r.Colors, space) {
-			r.Colors = append(r.Colors, space)
-		}
+	if err := reductions.AddColors(r, o.Color); err != nil {
+		return usage("--color %v", err)
 	}
 	if o.ColorMatrix == "" {
 		return nil
 	}
-	r.Colors = append(r.Colors, polyscanv1.ColorSpace_COLOR_SPACE_MATRIX)
-	for text := range strings.SplitSeq(o.ColorMatrix, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil {
-			return usage("--color-matrix: %q is no number", text)
-		}
-		r.ColorMatrix = append(r.ColorMatrix, v)
-	}
-	if n := len(r.ColorMatrix); n != 9 {
-		return usage("--color-matrix: %d numbers: want nine", n)
+	if err := reductions.AddColorMatrix(r, strings.Split(o.ColorMatrix, ",")); err != nil {
+		return usage("--color-matrix: %v", err)
 	}
 	return nil
 }
 
 // neighbours stands for the offsets that the server takes where nobody says which.
 const neighbours = "neighbours"
-
-// parseOffset reads DX,DY.
-func parseOffset(s string) (*polyscanv1.PixelOffset, error) {
-	a, b, ok := strings.Cut(s, ",")
-	dx, errX := strconv.ParseInt(strings.TrimSpace(a), 10, 32)
-	dy, errY := strconv.ParseInt(strings.TrimSpace(b), 10, 32)
-	if !ok || errX != nil || errY != nil {
-		return nil, fmt.Errorf("%q: want DX,DY, such as 1,0", s)
-	}
-	return &polyscanv1.PixelOffset{Dx: int32(dx), Dy: int32(dy)}, nil
-}
 
 // parseRange reads LOWER,UPPER.
 func parseRange(s string) (lower, upper float64, err error) {
@@ -279,82 +191,6 @@ func parseRange(s string) (lower, upper float64, err error) {
 		return 0, 0, fmt.Errorf("%q: LOWER must be less than UPPER", s)
 	}
 	return lower, upper, nil
-}
-
-func addStatistic(r *polyscanv1.Reductions, name string) error {
-	low := strings.ToLower(strings.TrimSpace(name))
-	switch low {
-	case "all":
-		for _, k := range statistics {
-			add(r, k.stat)
-		}
-		return nil
-	case "basic":
-		for _, k := range statistics[:basicStatistics] {
-			add(r, k.stat)
-		}
-		return nil
-	case "std":
-		low = "stddev"
-	case "sum_of_squares":
-		low = "sum_sq"
-	}
-	switch low {
-	case covered:
-		if r.Covered == nil {
-			r.Covered = &polyscanv1.CoveredSpec{}
-		}
-		return nil
-	case coveredHistogram:
-		r.Covered = &polyscanv1.CoveredSpec{Histogram: true}
-		return nil
-	}
-	for _, k := range statistics {
-		if k.name == low {
-			add(r, k.stat)
-			return nil
-		}
-	}
-	return usage("--stats %q: want %s, basic or all", name, strings.Join(statisticNames(), ", "))
-}
-
-func statisticNames() []string {
-	names := make([]string, len(statistics))
-	for i, k := range statistics {
-		names[i] = k.name
-	}
-	return names
-}
-
-// What else reductions of a regions file begin with.
-var (
-	correlationWords = []string{"autocorrelation", "autocovariance", "radial", "correlation", "covariance", "ncc"}
-	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all", "color",
-		"color_matrix", "derivative"}, correlationWords...)
-)
-
-// meantReduction asks whether somebody who wrote one word meant another.
-func meantReduction(word string) string {
-	near := spelling.Nearest(strings.TrimSpace(word), append(statisticNames(), reductionWords...))
-	if p, ok := strings.CutPrefix(word, "p"); ok { // as limits have it
-		if _, err := strconv.ParseFloat(p, 64); err == nil {
-			near = "percentiles(" + p + ")"
-		}
-	}
-	if near == "" {
-		return ": want " + strings.Join(statisticNames(), ", ") + ", basic or all"
-	}
-	return fmt.Sprintf(": did you mean %q?", near)
-}
-
-// add asks for one more statistic.
-func add(r *polyscanv1.Reductions, s polyscanv1.Statistic) {
-	for _, have := range r.Statistics {
-		if have == s {
-			return
-		}
-	}
-	r.Statistics = append(r.Statistics, s)
 }
 
 // has reports whether a statistic is asked for.
@@ -388,8 +224,8 @@ var defaultPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99}
 // jsonReductions is what the JSON report has when nobody says otherwise.
 func jsonReductions() *polyscanv1.Reductions {
 	r := &polyscanv1.Reductions{Percentiles: defaultPercentiles}
-	for _, k := range statistics[:jsonStatistics] {
-		add(r, k.stat)
+	for _, k := range reductions.Statistics[:jsonStatistics] {
+		reductions.Add(r, k.Statistic)
 	}
 	return r
 }

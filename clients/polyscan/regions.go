@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -105,7 +107,8 @@ func (c *regionsCmd) Run(e *env) error {
 	for i, g := range f.Regions {
 		for j, limit := range g.Limits {
 			if _, err := polygon.ParseLimit(limit); err != nil {
-				return bad(r.name, "regions[%d] %q: limits[%d] = %q: %s", i, g.Name, j, limit, limitReason(err))
+				return bad(r.name, "regions[%d] %q: limits[%d] = %q: %s", i, g.Name, j, limit,
+					reductions.LimitReason(err))
 			}
 		}
 	}
@@ -193,7 +196,7 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 			return nil, err
 		}
 	}
-	if r.reductions, err = parseReductions(file.Reductions); err != nil {
+	if r.reductions, err = reductions.Parse(file.Reductions); err != nil {
 		return nil, bad(name, "%v", err)
 	}
 	if o.Scale != "" {
@@ -488,23 +491,13 @@ func (r *regions) evenOdd(g regionfile.Region) bool {
 
 // set is the regions as the server takes them, with their scale.
 func (r *regions) set() *polyscanv1.RegionSet {
-	m := &polyscanv1.RegionSet{Regions: r.message()}
-	if s := r.file.Scale; s != nil {
-		m.Scale = &polyscanv1.Scale{X: s.MMPerPixel[0], Y: s.MMPerPixel[1],
-			Origin: &polyscanv1.Point{X: s.Origin[0], Y: s.Origin[1]}}
-	}
-	return m
-}
-
-// message is the regions without their scale.
-func (r *regions) message() []*polyscanv1.Region {
-	out := cli.Regions(r.file)
+	m := cli.RegionSet(r.file)
 	for i, g := range r.file.Regions {
 		if r.evenOdd(g) {
-			out[i].FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
+			m.Regions[i].FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
 		}
 	}
-	return out
+	return m
 }
 
 // fromRecipe is the regions of a stored recipe, to draw them.
@@ -616,18 +609,48 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	return t, nil
 }
 
-// checkKeys refuses limits, references and the like that nobody would read: of keys that look like misspelt ones, and
-// of what was skipped.
+// checkKeys is [cli.CheckRead].
 func (r *regions) checkKeys() error {
-	if keys := r.file.Misspelt; len(keys) > 0 {
-		return bad(r.name, "a key looks like a misspelt %q, which nobody would read: correct it (the warning above says "+
-			"where)", keys[0])
-	}
-	if lost := r.file.Lost; len(lost) > 0 {
-		return bad(r.name, "%s has limits and is skipped, so that nobody would read them: correct it (the warning above "+
-			"says why)", lost[0])
+	if err := cli.CheckRead(r.file); err != nil {
+		return bad(r.name, "%v", err)
 	}
 	return nil
+}
+
+// checkAlone refuses what of a file decides about a verdict beside its regions, for calls that take regions alone.
+func (r *regions) checkAlone() error {
+	what, m := "", r.reductions
+	switch {
+	case len(r.file.Frames) > 0:
+		what = "frames"
+	case m.GetBlobs() != nil:
+		what = "blobs"
+	case m.GetCooccurrence() != nil:
+		what = "textures"
+	}
+	if what == "" {
+		return nil
+	}
+	return bad(r.name, "what it says of %s can't be used here: put it with polyscan recipe put, and name it with "+
+		"--recipe", what)
+}
+
+// frames are those that the file names for its limits and for the correlations that are asked for: flags may ask for
+// others than the file, and the server refuses a frame that nothing speaks of.
+func (r *regions) frames(asked *polyscanv1.Reductions) map[string]string {
+	frames := maps.Clone(r.file.Frames)
+	maps.DeleteFunc(frames, func(name, _ string) bool {
+		spoken := func(m *polyscanv1.Reductions) bool {
+			return slices.ContainsFunc(m.GetCorrelations(), func(t *polyscanv1.CorrelationTerm) bool {
+				return t.GetFrame() == name
+			})
+		}
+		limited := slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool {
+			return slices.ContainsFunc(g.Limits, func(l string) bool { return strings.Contains(l, strconv.Quote(name)) })
+		})
+		return spoken(r.reductions) && !spoken(asked) && !limited
+	})
+	return frames
 }
 
 // known is the regions of a target; of a recipe those on the server, of the version that is used from then on.
@@ -678,7 +701,8 @@ func (t *target) inspection(r *polyscanv1.Reductions) *polyscanv1.Inspection {
 	if t.recipe != nil {
 		in = clients.UseRecipe(t.recipe.GetName(), t.recipe.GetVersion())
 	} else {
-		in = &polyscanv1.Inspection{Regions: &polyscanv1.Inspection_RegionSet{RegionSet: t.regions.set()}}
+		in = &polyscanv1.Inspection{Regions: &polyscanv1.Inspection_RegionSet{RegionSet: t.regions.set()},
+			Frames: t.regions.frames(r)}
 	}
 	in.Reductions, in.Method = r, t.method
 	return in

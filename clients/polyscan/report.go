@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/internal/exact"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -311,8 +312,8 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 		out.Textures = append(out.Textures, textureOf(t))
 	}
 	for _, v := range c.GetCorrelations() {
-		out.Correlations = append(out.Correlations, correlationReport{formatTerm(v.GetOf()), v.GetPairs(), v.Product,
-			v.Covariance, v.Correlation})
+		out.Correlations = append(out.Correlations, correlationReport{reductions.FormatTerm(v.GetOf()), v.GetPairs(),
+			v.Product, v.Covariance, v.Correlation})
 	}
 	if c.GetStep() != 0 {
 		out.Step, out.Zero = &c.Step, &c.Zero

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -230,7 +231,7 @@ func writeCorrelations(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	titles := []string{"CORRELATION", "OF", "PRODUCT", "COVARIANCE", "CORREL."}
 	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {
 		for _, v := range c.GetCorrelations() {
-			rows = append(rows, pairRow{cli.Printable(formatTerm(v.GetOf())), v.GetPairs(),
+			rows = append(rows, pairRow{cli.Printable(reductions.FormatTerm(v.GetOf())), v.GetPairs(),
 				[]*float64{v.Product, v.Covariance, v.Correlation}})
 		}
 		return rows

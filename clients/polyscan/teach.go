@@ -12,6 +12,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -174,6 +175,9 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TeachOpen_Recipe{Recipe: t.recipe}
 	} else {
+		if err := t.regions.checkAlone(); err != nil {
+			return err
+		}
 		open.Regions = &polyscanv1.TeachOpen_RegionSet{RegionSet: t.regions.set()}
 	}
 	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
@@ -207,8 +211,11 @@ func (c *teachCmd) Run(e *env) (err error) {
 		return err
 	}
 	fields := []jsonField{{"name", res.GetRecipe().GetName()}, {"description", res.GetRecipe().GetDescription()}}
-	if r := formatReductions(res.GetRecipe().GetReductions()); len(r) > 0 {
+	if r := reductions.Format(res.GetRecipe().GetReductions()); len(r) > 0 {
 		fields = append(fields, jsonField{"reductions", r})
+	}
+	if frames := res.GetRecipe().GetFrames(); len(frames) > 0 {
+		fields = append(fields, jsonField{"frames", frames})
 	}
 	learned := fromRecipe(res.GetRecipe()).file
 	text, err := regionsJSON(append(fields, scaleField(learned)...), learned.Regions)

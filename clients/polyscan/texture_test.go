@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 )
 
 // The table has a row for each region, channel and offset, at 80 columns; the JSON report has the counts where they are
@@ -79,16 +81,16 @@ func TestTextures(t *testing.T) {
 // A recipe keeps what its textures are of.
 func TestTextureRecipes(t *testing.T) {
 	for _, text := range []string{"texture", "texture(1,0; 0,1; 32 levels; counts)", "texture(-3,2)", "texture(8 levels)"} {
-		r, err := parseReductions([]string{"mean", text})
+		r, err := reductions.Parse([]string{"mean", text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := formatReductions(r); len(got) != 2 || got[1] != text {
+		if got := reductions.Format(r); len(got) != 2 || got[1] != text {
 			t.Errorf("%s comes back as %q", text, got)
 		}
 	}
 	for _, text := range []string{"texture(", "texture()", "texture(1)", "texture(1 levels)", "texture(257 levels)", "textures"} {
-		if _, err := parseReductions([]string{text}); err == nil {
+		if _, err := reductions.Parse([]string{text}); err == nil {
 			t.Errorf("%s: no error", text)
 		}
 	}

@@ -83,6 +83,9 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TryOpen_Recipe{Recipe: t.recipe}
 	} else {
+		if err := t.regions.checkAlone(); err != nil {
+			return err
+		}
 		open.Regions = &polyscanv1.TryOpen_RegionSet{RegionSet: t.regions.set()}
 	}
 	if c.Beside != "" {

@@ -1,12 +1,64 @@
 package cli
 
+// Regions files as the server takes them.
+
 import (
+	"fmt"
+
+	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// Regions are the regions of a file as the server takes them.
-func Regions(file *regionfile.File) []*polyscanv1.Region {
+// LoadInspection reads a regions file for verdicts: its regions and their scale, its reductions and its frames. warn
+// gets what may not be what was meant; strict makes errors of that. All errors name the file.
+func LoadInspection(path string, strict bool, warn func(string)) (*polyscanv1.Inspection, error) {
+	file, err := regionfile.Load(path, regionfile.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range file.Warnings {
+		if strict {
+			return nil, fmt.Errorf("%s: %s (--strict)", path, w)
+		}
+		warn(path + ": " + w)
+	}
+	if err := CheckRead(file); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r, err := reductions.Parse(file.Reductions)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &polyscanv1.Inspection{Regions: &polyscanv1.Inspection_RegionSet{RegionSet: RegionSet(file)}, Reductions: r,
+		Frames: file.Frames}, nil
+}
+
+// CheckRead refuses limits, references and the like that nobody would read: of keys that look like misspelt ones, and
+// of what was skipped. There is a warning of each.
+func CheckRead(file *regionfile.File) error {
+	if len(file.Misspelt) > 0 {
+		return fmt.Errorf("a key looks like a misspelt %q, which nobody would read: correct it (the warning above says "+
+			"where)", file.Misspelt[0])
+	}
+	if len(file.Lost) > 0 {
+		return fmt.Errorf("%s has limits and is skipped, so that nobody would read them: correct it (the warning above "+
+			"says why)", file.Lost[0])
+	}
+	return nil
+}
+
+// RegionSet is the regions of a file and their scale.
+func RegionSet(file *regionfile.File) *polyscanv1.RegionSet {
+	m := &polyscanv1.RegionSet{Regions: regionsOf(file)}
+	if s := file.Scale; s != nil {
+		m.Scale = &polyscanv1.Scale{X: s.MMPerPixel[0], Y: s.MMPerPixel[1],
+			Origin: &polyscanv1.Point{X: s.Origin[0], Y: s.Origin[1]}}
+	}
+	return m
+}
+
+func regionsOf(file *regionfile.File) []*polyscanv1.Region {
 	out := make([]*polyscanv1.Region, len(file.Regions))
 	for i, g := range file.Regions {
 		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Shape: g.Shape,

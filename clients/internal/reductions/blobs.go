@@ -1,4 +1,4 @@
-package main
+package reductions
 
 // What blobs are, as text: of --find and --blobs, and of the reductions of regions files.
 
@@ -35,8 +35,8 @@ const wantBlobs = `want a range such as ">= 128", "<= 40", "40 to 90", ">= 99 %"
 	`(deviations from the mean), and then any of "strong RANGE", "channel r", "open 3x3", "close disc 2", "erode …", ` +
 	`"dilate …", "min area N", "most N", "by area", "4-connected" and "contours", with commas between them`
 
-// parseBlobs reads what formatBlobs writes.
-func parseBlobs(text string) (*polyscanv1.BlobSpec, error) {
+// ParseBlobs reads what FormatBlobs writes.
+func ParseBlobs(text string) (*polyscanv1.BlobSpec, error) {
 	b := &polyscanv1.BlobSpec{}
 	for part := range strings.SplitSeq(text, ",") {
 		if err := blobPart(b, strings.Fields(strings.ToLower(part))); err != nil {
@@ -186,8 +186,8 @@ func blobRange(b *polyscanv1.BlobSpec, text string, lower, upper **float64) erro
 	return nil
 }
 
-// formatBlobs writes a message as text.
-func formatBlobs(b *polyscanv1.BlobSpec) string {
+// FormatBlobs writes a message as text.
+func FormatBlobs(b *polyscanv1.BlobSpec) string {
 	unit := ""
 	for _, u := range blobUnits {
 		if u.threshold == b.GetThreshold() && u.text != "" {
@@ -241,4 +241,9 @@ func formatBlobs(b *polyscanv1.BlobSpec) string {
 		parts = append(parts, "contours")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// channelName is how the channel of a frame is spelled.
+func channelName(c polyscanv1.Channel) string {
+	return strings.ToLower(strings.TrimPrefix(c.String(), "CHANNEL_"))
 }
