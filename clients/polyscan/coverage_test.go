@@ -85,6 +85,11 @@ func TestNoPixels(t *testing.T) {
 	beside, wrote := write(t, "beside.json", `[`+in+`,`+void+`]`), filepath.Join(t.TempDir(), "y.png")
 	warning := "warning: " + beside + `: region "void" holds no pixel of 960x640`
 	for _, command := range []string{"fill", "background"} {
+		shape := write(t, "shape.json", `[`+in+`,{"name":"s","shape":"rect(9.6,2.6,9.9,2.9)"}]`)
+		if _, stderr, _ := polyscan(t, command, frame, "-r", shape, "-o", wrote); !strings.Contains(stderr,
+			shape+`: region "s" holds no pixel of 960x640`) {
+			t.Errorf("%s of a shape: %q", command, stderr)
+		}
 		args := []string{command, frame, "-r", beside, "-o"}
 		if _, stderr, code := polyscan(t, append(args, wrote)...); code != exitOK || !strings.Contains(stderr, warning) {
 			t.Errorf("%s: exit %d, %q", command, code, stderr)

@@ -68,7 +68,7 @@ func (c *fillCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
-	if err := f.checkFilled(e, conn, res.GetReport().GetFilledPixels()); err != nil {
+	if err := f.checkFilled(e, res.GetReport().GetFilledPixels()); err != nil {
 		return err
 	}
 	return c.finish(e, e.stdout, res.GetPicture().GetData(),
@@ -117,7 +117,7 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
-	if err := f.checkFilled(e, conn, res.GetReport().GetFilledPixels()); err != nil {
+	if err := f.checkFilled(e, res.GetReport().GetFilledPixels()); err != nil {
 		return err
 	}
 	report := e.stdout
@@ -206,10 +206,10 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 
 // checkFilled refuses what has no hole: regions or a mask of another picture, as a rule. The picture would be the one
 // that came, and whoever goes on with it would take it for a filled one.
-func (f *holed) checkFilled(e *env, conn *connection, pixels uint64) error {
+func (f *holed) checkFilled(e *env, pixels uint64) error {
 	switch {
 	case pixels > 0 && f.regions != nil:
-		return f.checkPixels(e, conn)
+		return f.checkPixels(e)
 	case pixels > 0:
 		return nil
 	case f.regions != nil:
@@ -222,20 +222,23 @@ func (f *holed) checkFilled(e *env, conn *connection, pixels uint64) error {
 }
 
 // checkPixels warns of regions that hold no pixel of the picture beside others that do.
-func (f *holed) checkPixels(e *env, conn *connection) error {
+func (f *holed) checkPixels(e *env) error {
 	w, h, err := f.frame.size()
 	if err != nil {
 		return err
 	}
-	res, err := conn.Rasterize(conn.ctx, &polyscanv1.RasterizeRequest{
-		Regions: &polyscanv1.RasterizeRequest_RegionSet{RegionSet: f.regions.set()},
-		Width:   uint32(w), Height: uint32(h), Method: f.method, Encoding: polyscanv1.Encoding_ENCODING_PNG,
-	})
+	masks, err := f.regions.masks()
 	if err != nil {
-		return conn.fail(err, "", f.regions)
+		return err
+	}
+	counts := make([]uint64, len(masks))
+	for i := range counts {
+		if counts[i], _, err = f.regions.pixels(i, masks, w, h); err != nil {
+			return err
+		}
 	}
 	t := target{regions: f.regions}
-	if _, text := t.noPixels(res.GetCounts(), w, h); text != "" {
+	if _, text := t.noPixels(counts, w, h); text != "" {
 		return f.regions.warn(e, "%s", text)
 	}
 	return nil

@@ -245,9 +245,7 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 		return nil, err
 	}
 	for i := range out {
-		for _, u := range set.Pixels(i) {
-			out[i] = append(out[i], regionfile.Run{u.Y, u.X0, u.X1})
-		}
+		out[i] = runsOf(set.Pixels(i))
 	}
 	return out, nil
 }
@@ -390,7 +388,14 @@ func (r *regions) checkInside(e *env, w, h int) error {
 	if err != nil {
 		return err
 	}
+	masks, err := r.masks()
+	if err != nil {
+		return err
+	}
 	for k := range r.file.Regions {
+		if len(outlines[k]) == 0 {
+			continue // a shape that comes to no pixel, which lies nowhere
+		}
 		touches, within := true, true
 		for i, size := range []int{w, h} {
 			least, most := math.Inf(1), math.Inf(-1)
@@ -412,16 +417,17 @@ func (r *regions) checkInside(e *env, w, h int) error {
 	worst, most := 0, 0.0
 	partly := 0
 	for _, k := range crossing {
-		share, err := r.shareOutside(k, w, h)
+		in, all, err := r.pixels(k, masks, w, h)
 		switch {
 		case err != nil:
 			return err
-		case share == 1:
+		case in == 0 && all > 0:
 			outside = append(outside, k)
-		case share > 0:
-			if partly++; share > most {
+		case in < all:
+			if share := float64(all-in) / float64(all); share > most {
 				worst, most = k, share
 			}
+			partly++
 		}
 	}
 	more := func(n int, verb string) string {
@@ -445,34 +451,34 @@ func (r *regions) checkInside(e *env, w, h int) error {
 		r.file.Regions[worst].Name, w, h, more(partly-1, " lie there in part"))
 }
 
-// shareOutside is the share of a region's pixels that lie outside a picture of a size; 0 where it has no pixels.
-func (r *regions) shareOutside(k, w, h int) (float64, error) {
-	// The pixels of rings are those of a shape that is nothing but they, by a name that every shape can spell.
-	only := &regions{name: r.name, fill: r.fill, file: &regionfile.File{Regions: slices.Clone(r.file.Regions[k : k+1])}}
-	g := &only.file.Regions[0]
-	if g.Shape != "" {
-		all, err := r.masks()
+// pixels is how many pixels of a picture of a size a region holds, and how many at all. masks are those of all regions.
+func (r *regions) pixels(k int, masks [][]regionfile.Run, w, h int) (in, all uint64, err error) {
+	runs := masks[k]
+	if g := r.file.Regions[k]; g.Shape == "" && g.Mask == nil {
+		// The pixels of rings are those of a shape that is nothing but they, by a name that every shape can spell.
+		only := &regions{name: r.name, fill: r.fill, file: &regionfile.File{Regions: []regionfile.Region{g}}}
+		only.file.Regions[0].Name = "r"
+		set, err := only.build(polygon.Region{Name: "pixels", Shape: `"r"`})
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		g.Shape, g.Mask = "", all[k]
+		runs = runsOf(set.Pixels(1))
 	}
-	g.Name = "r"
-	set, err := only.build(polygon.Region{Name: "pixels", Shape: `"r"`})
-	if err != nil {
-		return 0, err
-	}
-	in, all := 0, 0
-	for _, u := range set.Pixels(1) {
-		all += int(u.X1 - u.X0)
-		if u.Y >= 0 && int(u.Y) < h {
-			in += max(0, min(int(u.X1), w)-max(int(u.X0), 0))
+	for _, u := range runs {
+		all += uint64(u[2] - u[1])
+		if u[0] >= 0 && int(u[0]) < h {
+			in += uint64(max(0, min(int(u[2]), w)-max(int(u[1]), 0)))
 		}
 	}
-	if all == 0 {
-		return 0, nil
+	return in, all, nil
+}
+
+// runsOf are pixels as regions files have them.
+func runsOf(pixels []polygon.Run) (out []regionfile.Run) {
+	for _, u := range pixels {
+		out = append(out, regionfile.Run{u.Y, u.X0, u.X1})
 	}
-	return float64(all-in) / float64(all), nil
+	return out
 }
 
 // hasLimits reports whether the regions can have a verdict.
