@@ -320,9 +320,28 @@ func TestRecipeImports(t *testing.T) {
 		`<svg xmlns="http://www.w3.org/2000/svg"><text>no shape</text></svg>`:                        `no shape with an area`,
 		`<html xmlns="http://www.w3.org/1999/xhtml"/>`:                                               `no regions file`,
 		`{"annotations": [{"image_id": 1, "segmentation": {"size": [5, 4], "counts": [6, 2, 99]}}]}`: `no regions file`,
+		`{"shapes": [{"label": "cut", "shape_type": "line", "points": [[1, 1], [5, 5]],
+			"flags": {"mean < 3": true}}]}`: `
+			cut (line) was left out: it has no area. It has limits`,
+		`{"images": [{"id": 1, "file_name": "board.png"}], "annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3]},
+			{"id": 7, "image_id": 9, "bbox": [1, 1, 3, 3], "attributes": {"limits": "max < 9"}}]}`: `
+			region#7 was left out: the file has no image of the id 9. It has limits`,
+		`{"type": "Feature", "properties": {"name": "dot", "limits": ["mean < 3"]},
+			"geometry": {"type": "GeometryCollection", "geometries": []}}`: `
+			dot (GeometryCollection) was left out: it is empty. It has limits`,
+		`{"type": "Feature", "geometry": {"type": "GeometryCollection", "geometries": []}}`: `
+			The file has no regions. A shape (GeometryCollection) was left out`,
+		`{"images": [{"id": 1, "width": 6, "height": 4}],
+			"annotations": [{"image_id": 1, "segmentation": {"size": [4, 5], "counts": [6, 14]}}]}`: `
+			The mask of region#0 has 5 × 4 pixels, its image 6 × 4`,
+		`[{"rings": [[[1, 1], [9, 1], [9, 9]]], "limit": ["mean < 3"]}]`: `
+			“limit” looks like a misspelt “limits”`,
+		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "limits": ["mean < 3"]}]}`: `
+			limits where nobody reads them`,
+		`{"type": "FeatureCollection", "features": []}`: `The file has no regions.`,
 	} {
 		e.files("#import", written(t, "bad.svg", content))
-		e.has(".message.error", says)
+		e.has(".message.error", strings.TrimSpace(says))
 	}
 }
 

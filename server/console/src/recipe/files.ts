@@ -4,6 +4,7 @@ import { text } from "../text";
 import { cocoRuns, labelImage, labelMePng, labelPng, outline, outside, pngMask, runLengths, union as unionOf } from "./mask";
 import { rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
 import { simple } from "./outline";
+import { nearest } from "./spelling";
 import { squares } from "./stage";
 import { readSvg, round } from "./svg";
 
@@ -43,7 +44,7 @@ interface Attributes {
 }
 
 interface Coco {
-  images?: { id: number | string; file_name?: string }[];
+  images?: { id: number | string; file_name?: string; width?: number; height?: number }[];
   categories?: { id: number | string; name?: string }[];
   annotations: {
     id?: number | string;
@@ -75,6 +76,43 @@ function unique(shapes: Shape[]): Shape[] {
     if (n > 1) s.name = `${s.name}#${n}`;
   });
   return shapes;
+}
+
+// The keys of polyscan's own formats, and those that say the same elsewhere.
+const regionKeys = ["name", "rings", "mask", "shape", "fill", "limits", "reference"];
+const recipeKeys = ["name", "description", "fill", "scale", "regions", "reductions", "frames"];
+const otherNames: Record<string, string> = { fill_rule: "fill", fillrule: "fill", "fill-rule": "fill", holes: "rings", statistics: "reductions" };
+
+/** Notes are what a reader finds beside regions. */
+class Notes {
+  readonly warnings: string[] = [];
+  private readonly own = new Set<unknown>();
+
+  /** leave warns of something that gives no region. With limits that is an error: nobody would hold parts to them. */
+  leave(why: string, limits: string[]): void {
+    if (limits.length) throw new Error(text.recipe.lostLimits(why));
+    this.warnings.push(why);
+  }
+
+  /** limited is an object whose limits are read. A key that looks like a misspelt one of those that are known is an
+   * error, but for names, on which no verdict hangs. */
+  limited(o: object | null | undefined, known: string[]): void {
+    if (!o) return;
+    this.own.add(o);
+    for (const key of Object.keys(o)) {
+      if (known.includes(key)) continue;
+      const other = otherNames[key.toLowerCase()] ?? "";
+      const near = known.includes(other) ? other : nearest(key, known);
+      if (near && near !== "name" && near !== "description") throw new Error(text.recipe.misspelt(key, near));
+    }
+  }
+
+  /** check refuses limits where nobody reads them. */
+  check(o: unknown): void {
+    if (typeof o !== "object" || o === null) return;
+    if (!Array.isArray(o) && "limits" in o && !this.own.has(o)) throw new Error(text.recipe.misplacedLimits);
+    for (const v of Object.values(o)) this.check(v);
+  }
 }
 
 const unreadable = (): Error => new Error(text.recipe.unreadable);
@@ -111,7 +149,7 @@ export async function readFile(file: File, frame = ""): Promise<Regions> {
   return { name: "", shapes };
 }
 
-/** read makes regions of a file. frame is the name of the one at hand, for files that describe several. */
+/** read makes regions of a file, at least one. frame is the name of the one at hand, for files that describe several. */
 export async function read(content: string, frame = ""): Promise<Regions> {
   content = content.trimStart(); // and a byte order mark is white space
   if (content.startsWith("<")) {
@@ -125,14 +163,26 @@ export async function read(content: string, frame = ""): Promise<Regions> {
   } catch {
     throw unreadable();
   }
-  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
+  const notes = new Notes();
+  const found = await regionsOf(top, frame, notes);
+  notes.check(top);
+  if (!found.shapes.length) throw new Error([text.recipe.emptyFile, ...notes.warnings.slice(0, 1)].join(" "));
+  return { ...found, shapes: unique(found.shapes), warnings: notes.warnings };
+}
+
+async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Regions> {
+  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; reductions?: string[] | null; frames?: object | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
   if (Array.isArray(whole.regions)) {
+    notes.limited(whole, recipeKeys);
+    for (const r of whole.regions) notes.limited(r, regionKeys);
+    if (whole.reductions?.length) notes.warnings.push(text.recipe.notRead("reductions"));
+    if (Object.keys(whole.frames ?? {}).length) notes.warnings.push(text.recipe.notRead("frames"));
     const s = whole.scale;
     const [x, y] = [s?.mm_per_pixel ?? 0].flat();
     return {
       name: whole.name ?? "",
       scale: s ? { x: x!, y: y ?? x!, origin: s.origin && { x: s.origin[0], y: s.origin[1] } } : undefined,
-      shapes: unique(whole.regions.map((r) => ({
+      shapes: whole.regions.map((r) => ({
         name: r.name ?? "",
         rings: (r.rings ?? []).map((g) => g.flat()),
         mask: r.mask?.flat(),
@@ -140,17 +190,16 @@ export async function read(content: string, frame = ""): Promise<Regions> {
         evenOdd: evenOdd(r.fill || whole.fill),
         limits: r.limits ?? [],
         reference: r.reference,
-      }))),
+      })),
     };
   }
-  const warnings: string[] = [];
-  if (Array.isArray(whole.shapes)) return { name: "", shapes: unique(await labelMe(whole.shapes, warnings)), warnings };
-  if (Array.isArray(whole.annotations)) return { name: "", shapes: unique(coco(whole as unknown as Coco, frame, warnings)), warnings };
-  if (typeof whole.type === "string") return { name: whole.name ?? "", shapes: unique(geoJson(whole as Geo, warnings)), warnings };
+  if (Array.isArray(whole.shapes)) return { name: "", shapes: await labelMe(whole.shapes, notes) };
+  if (Array.isArray(whole.annotations)) return { name: "", shapes: coco(whole as unknown as Coco, frame, notes) };
+  if (typeof whole.type === "string") return { name: whole.name ?? "", shapes: geoJson(whole as Geo, notes) };
   throw unreadable();
 }
 
-async function labelMe(all: LabelMe[], warnings: string[]): Promise<Shape[]> {
+async function labelMe(all: LabelMe[], notes: Notes): Promise<Shape[]> {
   const shapes: Shape[] = [];
   const groups = new Map<string, Shape>();
   for (const s of all) {
@@ -163,12 +212,12 @@ async function labelMe(all: LabelMe[], warnings: string[]): Promise<Shape[]> {
     else if (kind === "circle" && a && b) rings = [round(a[0], a[1], Math.hypot(b[0] - a[0], b[1] - a[1]))];
     else if (kind === "mask" && a && s.mask) mask = await pngMask(s.mask, a);
     else if (["rectangle", "circle", "mask"].includes(kind)) throw unreadable();
+    const limits = Object.entries(s.flags ?? {}).filter(([k, on]) => on && /[<>=[(≤≥]/.test(k)).map(([k]) => k);
     if (!rings.length && !mask?.length) {
       // a line, a point, or a mask without pixels
-      warnings.push(text.recipe.noArea(s.label ?? "", kind));
+      notes.leave(text.recipe.noArea(s.label ?? "", kind), limits);
       continue;
     }
-    const limits = Object.entries(s.flags ?? {}).filter(([k, on]) => on && /[<>=[(≤≥]/.test(k)).map(([k]) => k);
     const key = JSON.stringify([s.label, s.group_id]);
     const one = typeof s.group_id === "number" ? groups.get(key) : undefined;
     if (one) {
@@ -189,22 +238,38 @@ async function labelMe(all: LabelMe[], warnings: string[]): Promise<Shape[]> {
   return shapes;
 }
 
-function coco(c: Coco, frame: string, warnings: string[]): Shape[] {
+function coco(c: Coco, frame: string, notes: Notes): Shape[] {
   const base = (s: string): string => s.replace(/^.*[\\/]/, "");
   const used = new Set(c.annotations.map((a) => String(a.image_id)));
   let images = [...used];
   if (used.size > 1) images = (c.images ?? []).filter((m) => used.has(String(m.id)) && base(m.file_name ?? "") === base(frame)).map((m) => String(m.id));
+  if (!used.size) return [];
   if (images.length !== 1) throw new Error(text.recipe.manyImages);
+  const known = new Set(c.images?.map((m) => String(m.id)));
+  const image = c.images?.find((m) => String(m.id) === images[0]);
   const names = new Map(c.categories?.map((k) => [String(k.id), k.name]));
-  return c.annotations.map((a, i) => ({ a, i })).filter(({ a }) => String(a.image_id) === images[0]).flatMap(({ a, i }): Shape[] => {
+  return c.annotations.flatMap((a, i): Shape[] => {
+    notes.limited(a.attributes, ["limits"]);
+    const id = String(a.image_id);
+    const dangling = id !== images[0] && known.size > 0 && !known.has(id);
+    if (id !== images[0] && !dangling) return [];
     const category = names.get(String(a.category_id)) || String(a.category_id ?? "region");
-    const shape = (rings: number[][]): Shape => ({ name: `${category}#${a.id ?? i}`, rings, evenOdd: false, limits: limitsOf(a.attributes) });
+    const name = `${category}#${a.id ?? i}`;
+    const limits = limitsOf(a.attributes);
+    if (dangling) {
+      notes.leave(text.recipe.unknownImage(name, id), limits);
+      return [];
+    }
+    const shape = (rings: number[][]): Shape => ({ name, rings, evenOdd: false, limits });
     let rings: number[][] = [];
     if (Array.isArray(a.segmentation)) rings = a.segmentation;
     else if (a.segmentation) {
       const mask = runLengths(a.segmentation.size, a.segmentation.counts);
+      // One that is larger holds a region that reaches beyond its image.
+      const [h, w] = a.segmentation.size as [number, number];
+      if (image?.width && image.height && (w < image.width || h < image.height)) throw new Error(text.recipe.maskSize(name, w, h, image.width, image.height));
       if (mask.length) return [{ ...shape([]), mask }];
-      warnings.push(text.recipe.noArea(category, "mask"));
+      notes.leave(text.recipe.noArea(category, "mask"), limits);
       return [];
     }
     if (!rings.length && a.bbox) rings = [rectangle(a.bbox[0], a.bbox[1], a.bbox[0] + a.bbox[2], a.bbox[1] + a.bbox[3])];
@@ -214,22 +279,44 @@ function coco(c: Coco, frame: string, warnings: string[]): Shape[] {
   });
 }
 
-function geoJson(g: Geo, warnings: string[], of?: Geo): Shape[] {
-  if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f, warnings));
-  if (g.type === "Feature" && g.geometry) return geoJson(g.geometry, warnings, g);
-  if (g.type === "GeometryCollection") return (g.geometries ?? []).flatMap((x) => geoJson(x, warnings, of));
+function geoJson(g: Geo, notes: Notes): Shape[] {
+  if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f, notes));
+  if (g.type !== "Feature") return geometryShapes(g, notes);
+  notes.limited(g.properties, ["limits"]);
+  const shapes = g.geometry ? geometryShapes(g.geometry, notes, g) : [];
+  if (!g.geometry) notes.warnings.push(text.recipe.noArea(featureName(g), g.type));
+  // Of a collection some members may have no area.
+  if (!shapes.length) notes.leave(notes.warnings.pop()!, limitsOf(g.properties));
+  return shapes;
+}
+
+const featureName = (of?: Geo): string => {
+  const p = of?.properties;
+  return String([p?.name, p?.label, p?.id, of?.id].find((v) => v !== undefined && v !== null && v !== "") ?? "");
+};
+
+/** geometryShapes are the regions of a geometry; there is a warning where it gives none. */
+function geometryShapes(g: Geo, notes: Notes, of?: Geo): Shape[] {
+  const name = featureName(of);
+  if (g.type === "GeometryCollection") {
+    if (!g.geometries?.length) notes.warnings.push(text.recipe.noMembers(name, g.type));
+    return (g.geometries ?? []).flatMap((x) => geometryShapes(x, notes, of));
+  }
   // The last position of a ring is the first again.
   const ring = (at: [number, number][]): number[] => {
     const xy = at.flatMap(([x, y]) => [x, y]);
     return xy.length > 2 && xy[0] === xy.at(-2) && xy[1] === xy.at(-1) ? xy.slice(0, -2) : xy;
   };
-  const p = of?.properties;
-  const name = String([p?.name, p?.label, p?.id, of?.id].find((v) => v !== undefined && v !== null && v !== "") ?? "");
-  const shape = (rings: number[][], evenOdd: boolean): Shape[] => (rings.length ? [{ name, rings, evenOdd, limits: limitsOf(p) }] : []);
+  const shape = (rings: number[][], evenOdd: boolean): Shape[] => {
+    if (rings.length) return [{ name, rings, evenOdd, limits: limitsOf(of?.properties) }];
+    notes.warnings.push(text.recipe.noMembers(name, g.type));
+    return [];
+  };
   const polygon = (all: [number, number][][]): Shape[] => shape(all.map(ring), true);
   if (g.type === "Polygon") return polygon(g.coordinates as [number, number][][]);
   if (g.type !== "MultiPolygon") {
-    warnings.push(text.recipe.noArea(name, g.type));
+    if (!["Point", "MultiPoint", "LineString", "MultiLineString"].includes(g.type)) throw unreadable();
+    notes.warnings.push(text.recipe.noArea(name, g.type));
     return [];
   }
   const members = (g.coordinates as [number, number][][][]).filter((m) => m.length);
