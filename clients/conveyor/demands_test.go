@@ -252,7 +252,7 @@ func TestStrictRegions(t *testing.T) {
 		{"limit", `the key "limit" is ignored; did you mean "limits"?`, true},
 		{"nam", `the key "nam" is ignored; did you mean "name"?`, false},
 	} {
-		text := fmt.Sprintf(`[{"rings":[[[1,1],[9,1],[9,9]]],%q:["mean < 3"]}]`, x.key)
+		text := fmt.Sprintf(`[{"rings":[[[1,1],[9,1],[9,9]]],%q:["mean below 3"]}]`, x.key)
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 // TestSaysWhatIsMissing: what was asked for and can't be done, or was given and is of no use, is an error before
 // anything is computed, one for the whole call, in the words of the command line.
 func TestSaysWhatIsMissing(t *testing.T) {
-	misspelt := write(t, "misspelt.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["max < 9"]}]`)
+	misspelt := write(t, "misspelt.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["max below 9"]}]`)
 	with := func(more, ofRegion string) []string {
 		return []string{"-r", write(t, "keys.json", `{"name":"r","regions":[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],`+
 			`"limits":["max < 9"]`+ofRegion+`}]`+more+`}`)}

@@ -188,7 +188,7 @@ func TestStreamComplete(t *testing.T) {
 func TestNoLimits(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "r.json")
-	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean < 3"]}]`),
+	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean below 3"]}]`),
 		0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (b *builder) json(data []byte) *Error {
 		return b.regions(c, "regions", FillDefault)
 	}
 	top, e := c.members("regions", "shapes", "annotations", "images", "categories",
-		"type", "features", "geometry", "geometries", "coordinates",
+		"type", "features", "geometry", "geometries", "coordinates", "properties",
 		"name", "description", "fill", "scale", "reductions", "frames", "flags", "imagePath", "imageWidth",
 		"imageHeight")
 	if e != nil {
@@ -420,16 +420,20 @@ func (c *cursor) members(wanted ...string) (*members, *Error) {
 		if len(m.names) <= maxListed {
 			m.names = append(m.names, k)
 		}
-		if k == limitsKey && !slices.Contains(wanted, k) {
-			return nil, misplacedLimits()
-		}
-		if slices.Contains(wanted, k) {
+		switch {
+		case slices.Contains(wanted, k):
 			if _, twice := m.at[k]; twice {
 				return nil, twiceError(k)
 			}
 			m.at[k] = c.pos
+			c.skip()
+		case k == limitsKey:
+			return nil, misplacedLimits()
+		default:
+			if e := c.skipUnread(k); e != nil {
+				return nil, e.within("%s", k)
+			}
 		}
-		c.skip()
 	}
 	return m, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/polyscan/polyscan/internal/spelling"
 	"github.com/polyscan/polyscan/polygon"
 )
 
@@ -15,8 +16,8 @@ const limitsKey = "limits"
 
 // misplacedLimits is the error of limits where nobody reads them.
 func misplacedLimits() *Error {
-	return fail(ErrInvalid, "limits are not read here: they belong to a region, a flag of a LabelMe shape, the attributes "+
-		"of a COCO annotation or the properties of a GeoJSON feature")
+	return fail(ErrInvalid, "limits are not read here: they belong to the key \"limits\" of a region, of the attributes of "+
+		"a COCO annotation or of the properties of a GeoJSON feature, or to the flags of a LabelMe shape")
 }
 
 // flags reads the limits among the flags of a LabelMe shape: those that are set and hold a comparison or an interval,
@@ -83,8 +84,10 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 	seen := false
 	for more := c.enter(); more; more = c.next() {
 		if key := c.key(); key != limitsKey {
-			b.strange(key, []string{limitsKey}, where)
-			c.skip()
+			b.strange(key, spelling.Nearest(key, []string{limitsKey}), where)
+			if e := c.skipUnread(key); e != nil {
+				return nil, e.within("%s", key)
+			}
 			continue
 		}
 		if seen {

@@ -81,6 +81,22 @@ func TestMisplacedLimits(t *testing.T) {
 			`regions[0] "a": children: `},
 		{`[{"name":"a","meta":{"x":[{` + limits + `}]},"rings":` + triangle + `}]`, `regions[0] "a": meta: `},
 		{`{"regions":[{"name":"a","rings":` + triangle + `}],"groups":{"pads":{"limits" : []}}}`, `groups: `},
+		{`[{"name":"a","rings":` + triangle + `,"requirements":["mean \u003c 3"]}]`, `regions[0] "a": requirements: "mean < 3": `},
+		{`[{"name":"a","rings":` + triangle + `,"limit":"p99 < 200; mean < 3"}]`, `regions[0] "a": limit: "p99 < 200; mean < 3": `},
+		{`[{"name":"a","rings":` + triangle + `,"mean":["> 7","< 90"]}]`, `regions[0] "a": mean: "> 7": `},
+		{`[{"name":"a","rings":` + triangle + `,"x":{"y":[1,{"r.mean":"in [9, 90]"}]}}]`, `regions[0] "a": x: "in [9, 90]": `},
+		{`{"regions":[{"name":"a","rings":` + triangle + `}],"rules":["\"a\".mean - \"b\".mean < 3"]}`, `rules: `},
+		{`{"regions":[{"name":"a","rings":` + triangle + `}],"scale":{"mm_per_pixel":1,"tolerances":["area > 3 mm2"]}}`,
+			`scale: tolerances: "area > 3 mm2": `},
+		{`[{"name":"a","rings":` + triangle + `,"flags":{"mean < 3":true}}]`, `regions[0] "a": flags: "mean < 3": `},
+		{shape + `,"description":"mean in [90, 140]"}]}`, `shapes[0] "U7": description: `},
+		{shape + `}],"other":{"limits":["mean < 3"]}}`, `other: `},
+		{shape + `,"attributes":{"spec":"mean < 3"}}]}`, `shapes[0] "U7": attributes: `},
+		{annotation + `,"attributes":{"criteria":"mean < 3"}}]}`, `annotations[0] (id 1): attributes: criteria: `},
+		{annotation + `,"rules":["mean < 3"]}]}`, `annotations[0] (id 1): rules: `},
+		{`{"type":"Feature","properties":{"spec":"mean < 3"},"geometry":{` + polygon + `}}`, "the feature: properties: spec: "},
+		{`<svg xmlns="http://www.w3.org/2000/svg"><rect data-rules="mean &lt; 3" width="9" height="9"/></svg>`,
+			`line 1: <rect>: `},
 		{shape + `,` + limits + `}]}`, `shapes[0] "U7": `},
 		{shape + `}],` + limits + `}`, ""},
 		{shape + `,"attributes":{` + limits + `}}]}`, `shapes[0] "U7": attributes: `},
@@ -105,6 +121,14 @@ func TestMisplacedLimits(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), c.where) ||
 			!strings.Contains(err.Error(), "limits are not read here") {
 			t.Errorf("%s:\n%v, want %q", c.file, err, c.where)
+		}
+	}
+	// Notes and data may hold signs of comparison, and whole limits in a sentence or a name.
+	for _, note := range []string{`"mean < 90 was too tight"`, `"version >= 3"`, `"a=b<c"`, `"see (7, 9]"`, `"` +
+		strings.Repeat("<", 2*maxNote) + `"`, `["mean", "<", 90]`} {
+		f, err := Parse("", []byte(`[{"name":"mean < 3","note":`+note+`,"rings":`+triangle+`}]`), Options{})
+		if err != nil || len(f.Warnings) > 0 {
+			t.Errorf("%s: %v, %v", note, f, err)
 		}
 	}
 	// Other flags of an image are somebody else's.

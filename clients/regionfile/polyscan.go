@@ -11,8 +11,7 @@ package regionfile
 // region is made of.
 //
 // Other keys are ignored, with a warning where one is close to a known one or holds regions; limits in them are an
-// error. A recipe's fill holds for the regions that
-// don't have their own.
+// error. A recipe's fill holds for the regions that don't have their own.
 
 import (
 	"encoding/json"
@@ -203,8 +202,7 @@ func (b *builder) scale(c *cursor) (*Scale, *Error) {
 			twice, seen.origin = seen.origin, true
 			s.Origin, e = c.pair()
 		default:
-			b.strange(key, []string{"mm_per_pixel", "origin"}, func() string { return "scale" })
-			c.skip()
+			e = b.unread(c, key, []string{"mm_per_pixel", "origin"}, func() string { return "scale" })
 		}
 		if e != nil {
 			return nil, e.within("%s", key)

@@ -345,7 +345,8 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 	a := &attributes{element: t.Name.Local, own: make(map[string]string, len(t.Attr))}
 	for _, attr := range t.Attr {
 		switch {
-		case strings.EqualFold(strings.TrimPrefix(attr.Name.Local, "data-"), limitsKey):
+		case strings.EqualFold(strings.TrimPrefix(attr.Name.Local, "data-"), limitsKey),
+			attr.Name.Local != "id" && attr.Name.Local != "label" && isLimit(attr.Value):
 			return a, misplacedLimits().within("%s", a.place())
 		case attr.Name.Space == "":
 			if _, twice := a.own[attr.Name.Local]; twice {
