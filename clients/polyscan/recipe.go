@@ -125,15 +125,24 @@ func (c *recipePutCmd) Run(e *env) error {
 		r.Description = rs.file.Description
 	}
 	r.Frames = rs.file.Frames
+	given := map[string]bool{}
 	for _, text := range c.Golden {
 		name, resident, ok := strings.Cut(text, "=")
 		if !ok || name == "" || resident == "" {
 			return usage("--golden %s: want NAME=RESIDENT", cli.Printable(text))
 		}
+		if given[name] {
+			return usage("--golden %s: each frame needs a name of its own", cli.Printable(text))
+		}
+		if own, ok := r.Frames[name]; ok && own != resident {
+			if err := rs.warn(e, "--golden %s takes the place of the file's own frame, %s", text, own); err != nil {
+				return err
+			}
+		}
 		if r.Frames == nil {
 			r.Frames = map[string]string{}
 		}
-		r.Frames[name] = resident
+		r.Frames[name], given[name] = resident, true
 	}
 	if c.reductionFlags.set() {
 		if r.Reductions, err = c.reductionFlags.message(nil); err != nil {

@@ -200,8 +200,14 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 		return nil, bad(name, "%v", err)
 	}
 	if o.Scale != "" {
+		own := file.Scale
 		if file.Scale, err = parseScale(o.Scale); err != nil {
 			return nil, err
+		}
+		if own != nil && *own != *file.Scale {
+			if err := r.warn(e, "--scale %s takes the place of the file's own scale, %s", o.Scale, formatScale(own)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := r.addShapes(o.Shape); err != nil {
@@ -321,6 +327,12 @@ func parseScale(text string) (*regionfile.Scale, error) {
 		}
 	}
 	return s, nil
+}
+
+// formatScale writes what parseScale reads.
+func formatScale(s *regionfile.Scale) string {
+	return fmt.Sprintf("%s,%s@%s,%s", number(s.MMPerPixel[0]), number(s.MMPerPixel[1]), number(s.Origin[0]),
+		number(s.Origin[1]))
 }
 
 // scaleField is the scale as a regions file has it.

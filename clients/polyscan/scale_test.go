@@ -45,6 +45,19 @@ func TestScale(t *testing.T) {
 			}
 		}
 	}
+	// A flag that says something else than the file wins, and says so.
+	base := []string{"reduce", raw, "--raw", "8x4:gray8", "--json", "-r", recipe, "--scale"}
+	const won = `recipe.json: --scale 0.2 takes the place of the file's own scale, 0.1,0.25@2,1`
+	if out, stderr, code := polyscan(t, append(base, "0.2")...); code != exitOK || !strings.Contains(stderr, won) ||
+		!strings.Contains(out, `"area_mm2":0.32`) {
+		t.Errorf("another scale: %d, %s, %s", code, stderr, out)
+	}
+	if _, stderr, code := polyscan(t, append(base, "0.2", "--strict")...); code != exitUsage || !strings.Contains(stderr, won) {
+		t.Errorf("another scale, strictly: %d, %s", code, stderr)
+	}
+	if _, stderr, code := polyscan(t, append(base, "0.1,0.25@2,1")...); code != exitOK || stderr != "" {
+		t.Errorf("the same scale: %d, %s", code, stderr)
+	}
 	refused := func(want string, args ...string) {
 		t.Helper()
 		if _, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, want) {
