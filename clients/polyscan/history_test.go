@@ -67,6 +67,9 @@ func TestHistory(t *testing.T) {
 		"FAIL") != 2 {
 		t.Errorf("rejects:\n%s", out)
 	}
+	if out := ask("list", "--name", "camera-*", "--name", "desk", "--limit", "0"); strings.Count(out, "\n") != 14 {
+		t.Errorf("of both names:\n%s", out)
+	}
 	if out := ask("list", "--to", "2020-01-01"); out != "no parts\n" {
 		t.Errorf("before there were any: %s", out)
 	}
@@ -119,7 +122,15 @@ func TestHistory(t *testing.T) {
 		`--name desc: no part in the history has it: did you mean "desk"?`:     {"list", "--name", "desc", "--addr", addr},
 		"--name cam-*: no part in the history has it: there is camera-3, desk": {"pareto", "--name", "cam-*", "--addr", addr},
 		"--name x: no part in the history has it":                              {"count", "--name", "x", "--json", "--addr", addr},
-		`--recipe line@7: no part in the history has it`:                       {"list", "--recipe", "line@7", "--addr", addr},
+		`--name desc: no part in the history has it: did you mean "desk"?` + "\n": {"list", "--name", "camera-3", "--name",
+			"desc", "--addr", addr},
+		`--name dusk: no part in the history has it: did you mean "desk"?` + "\n": {"count", "--name", "dusk,camera-*",
+			"--addr", addr},
+		`--name des: no part in the history has it`: {"pareto", "--name", "camera-3,des", "--addr", addr},
+		`--name dsk: no part in the history has it`: {"series", "bracket hole 3", "mean", "--name", "desk", "--name", "dsk",
+			"--addr", addr},
+		`--recipe lime: no part in the history has it`:   {"list", "--recipe", "lime", "--recipe", "line", "--addr", addr},
+		`--recipe line@7: no part in the history has it`: {"list", "--recipe", "line@7", "--addr", addr},
 		`REGION Bracket hole 33: no region of the newest 13 parts is called so: did you mean "bracket hole 3"?`: {"series",
 			"Bracket hole 33", "mean", "--addr", addr},
 		`--failed-region hole 3: no region of the newest 12 parts is called so: there is belt above, `: {"list",
