@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -115,6 +116,34 @@ func list(e *env, files []labelled, names []string, label polyscanv1.FrameLabel,
 	return files, nil
 }
 
+// checkOnce refuses a file or frame that is given twice, such as alone and in its folder, or as good and bad: it would
+// count as two parts.
+func checkOnce(files []labelled, resident []string) error {
+	first := map[string]string{}
+	for _, l := range files {
+		at := l.file
+		if whole, err := filepath.Abs(at); at != "-" && err == nil {
+			at = whole
+			if target, err := filepath.EvalSymlinks(whole); err == nil {
+				at = target
+			}
+		}
+		switch other, again := first[at]; {
+		case again && other == l.file:
+			return usage("%s is given twice, and would count as two parts", cli.Printable(other))
+		case again:
+			return usage("%s and %s are one file, and would count as two parts", cli.Printable(other), cli.Printable(l.file))
+		}
+		first[at] = l.file
+	}
+	for i, name := range resident {
+		if slices.Contains(resident[:i], name) {
+			return usage("--frame %s is given twice, and would count as two parts", cli.Printable(name))
+		}
+	}
+	return nil
+}
+
 // read reads files one after the other, behind frames that the server has.
 func (o *frameFlags) read(e *env, resident []string, files []labelled) iter.Seq2[clients.Labeled, error] {
 	return func(yield func(clients.Labeled, error) bool) {
@@ -161,6 +190,9 @@ func (c *teachCmd) Run(e *env) (err error) {
 		return err
 	}
 	if files, err = list(e, files, c.Bad, polyscanv1.FrameLabel_FRAME_LABEL_BAD, c.Raw.set()); err != nil {
+		return err
+	}
+	if err := checkOnce(files, c.Resident); err != nil {
 		return err
 	}
 	first := ""

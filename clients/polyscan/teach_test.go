@@ -154,6 +154,33 @@ func TestTeachUsage(t *testing.T) {
 	}
 }
 
+// TestCountedOnce: a frame that is given twice would count as two parts, by whatever name and as whatever it is given.
+func TestCountedOnce(t *testing.T) {
+	good, bad := belt(t)
+	regions := []string{"-r", frames + "conveyor/regions.json"}
+	link, one := filepath.Join(t.TempDir(), "link.png"), filepath.Join(good, "frame_000.png")
+	if err := os.Symlink(one, link); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"teach", good, good}, "frame_000.png is given twice, and would count as two parts"},
+		{[]string{"teach", good, "--bad", good}, "frame_000.png is given twice"},
+		{[]string{"teach", good, "--bad", link}, "frame_000.png and " + link + " are one file, and would count as two parts"},
+		{[]string{"try", "--good", good, "--bad", bad, one}, "frame_000.png is given twice"},
+		{[]string{"try", good + "/../good/frame_000.png", "--good", one}, "are one file"},
+		{[]string{"try", "-", "--good", "-"}, "- is given twice"},
+		{[]string{"try", "--frame", "a", "--frame", "b", "--frame", "a", "--addr", "127.0.0.1:1"}, "--frame a is given twice"},
+	} {
+		_, stderr, code := polyscan(t, append(c.args, regions...)...)
+		if code != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: exit %d, %s", c.args, code, stderr)
+		}
+	}
+}
+
 // Frames that a server keeps in its history are taken where they are: those that passed to teach, all to try.
 func TestTeachKept(t *testing.T) {
 	addr := startServer(t, server.Config{HistoryDir: t.TempDir(), HistoryGood: 1})

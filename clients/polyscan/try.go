@@ -66,6 +66,9 @@ func (c *tryCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
+	if err := checkOnce(files, c.Resident); err != nil {
+		return err
+	}
 	first := ""
 	if len(files) > 0 {
 		first = files[0].file
