@@ -269,6 +269,7 @@ func (p *plan) planBlobs(bad *kernels.InvalidError, s *BlobSpec) {
 		}
 	}
 	s.checkSpans(bad, p.frame.Format.Levels()-1, p.frame.Format.String())
+	s.checkReach(bad, p.set)
 	for _, m := range s.Steps {
 		half := m.halves()
 		for _, erode := range map[MorphKind][]bool{Erode: {true}, Dilate: {false}, Open: {true, false},

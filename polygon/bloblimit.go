@@ -208,6 +208,8 @@ func (s *Set) CheckLimits(r *Reductions) error {
 	bad := newInvalid()
 	if r.Blobs == nil {
 		s.addBlobLimits(bad, noBlobs)
+	} else {
+		r.Blobs.checkReach(bad, s)
 	}
 	s.checkToothless(bad, reducing(math.MaxUint16, r), anyFormat)
 	return bad.Err()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -565,5 +566,37 @@ func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, most int, format string
 		if s.Strong.From > s.Range.To || s.Strong.To < s.Range.From {
 			bad.Add(at.Join("strong_lower"), s.Strong.String(), "has nothing of lower to upper, which is %v", s.Range)
 		}
+	}
+}
+
+// checkReach says of each span of deviations that it takes all pixels, or none, of every region of a set: of n samples
+// none is more than sqrt(n-1) standard deviations from their mean (Samuelson's inequality).
+func (s *BlobSpec) checkReach(bad *kernels.InvalidError, set *Set) {
+	if s.Threshold != ThresholdDeviations || set.Len() == 0 {
+		return
+	}
+	most := int64(1)
+	for i := range set.boxes {
+		most = max(most, set.mostPixels(i))
+	}
+	// Ends of spans are rounded, and so are the samples that they stand for.
+	reach := math.Sqrt(float64(most-1)) * (1 + 1e-9)
+	check := func(name string, v Span) {
+		if math.IsInf(v.From, -1) {
+			name = strings.Replace(name, "lower", "upper", 1)
+		}
+		takes := "every pixel"
+		switch {
+		case v.From > reach || v.To < -reach:
+			takes = "no pixel, unless all are the same"
+		case v.From > -reach || v.To < reach:
+			return
+		}
+		bad.Add(path{"reductions", "blobs", name}, v.String(), "takes %s: of %d pixels, which the regions have at most, none "+
+			"is more than %.6g standard deviations from the mean", takes, most, reach)
+	}
+	check("lower", s.Range)
+	if s.Strong != nil {
+		check("strong_lower", *s.Strong)
 	}
 }

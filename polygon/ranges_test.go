@@ -2,6 +2,7 @@ package polygon
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -157,6 +158,14 @@ func TestBlobsOfAllOrNothing(t *testing.T) {
 		{BlobSpec{Range: Span{inf.From, -1}}, 8, "takes no pixel of any frame"},
 		{BlobSpec{Threshold: ThresholdPercentiles, Range: Span{0, inf.To}}, 8, "takes every pixel"},
 		{BlobSpec{Threshold: ThresholdPercentiles, Range: Span{1, inf.To}}, 8, ""},
+		// Of 200 pixels, one that differs from the others is sqrt(199), 14.1067, deviations from the mean.
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{14.11, inf.To}}, 8, "lower = 14.11 to +Inf: takes no pixel"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, -300}}, 8, "upper = -Inf to -300: takes no pixel"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 15}}, 8, "takes every pixel: of 200 pixels"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, 15}}, 8, "takes every pixel"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{3, inf.To}, Strong: &Span{20, inf.To}}, 8, "strong_lower = 20"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{math.Sqrt(199), inf.To}}, 8, ""},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 14}}, 8, ""},
 		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{300, inf.To}}, 8, "strong_lower = 300 to +Inf: takes no pixel"},
 		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 99}}, 8, "has nothing of lower to upper"},
 		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 100}}, 8, ""},
@@ -169,6 +178,26 @@ func TestBlobsOfAllOrNothing(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(err.Error(), "reductions.blobs.")) {
 			t.Errorf("%+v: %v, want %q", c.spec, err, c.want)
+		}
+		if put := s.CheckLimits(&Reductions{Blobs: &c.spec}); c.spec.Threshold == ThresholdDeviations &&
+			(put == nil) != (c.want == "") {
+			t.Errorf("%+v: before there is a frame: %v, want %q", c.spec, put, c.want)
+		}
+	}
+}
+
+// TestReachOfDeviations: the one pixel that differs from others is as far from the mean as checkReach says.
+func TestReachOfDeviations(t *testing.T) {
+	for _, n := range []uint64{2, 3, 200, 1 << 20} {
+		for _, v := range []uint64{1, 255, 65535} {
+			m := driver.MaskStats{Count: n, Sum: v, SumSq: v * v}
+			k := math.Sqrt(float64(n - 1))
+			if s := deviations(Span{k * (1 - 1e-12), k * (1 + 1e-9)}, &m); s.From > float64(v) || s.To < float64(v) {
+				t.Errorf("%d pixels, one of %d: %v deviations are samples of %v", n, v, k, s)
+			}
+			if s := deviations(Span{k * (1 + 1e-9), math.Inf(1)}, &m); s.From <= float64(v) {
+				t.Errorf("%d pixels, one of %d: %v deviations and more are samples of %v", n, v, k, s)
+			}
 		}
 	}
 }
