@@ -52,10 +52,10 @@ func ParseBlobs(text string) (*polyscanv1.BlobSpec, error) {
 // blobPart reads one of the parts.
 func blobPart(b *polyscanv1.BlobSpec, words []string) error {
 	line := strings.Join(words, " ")
-	whole := func(prefix string, most uint64) (uint32, error) {
+	whole := func(prefix string, most uint64) (uint32, error) { // 0 is what the server takes as not said
 		n, err := strconv.ParseUint(strings.TrimPrefix(line, prefix), 10, 32)
-		if err != nil || n > most {
-			return 0, fmt.Errorf("want %s and a whole number up to %d", strings.TrimSpace(prefix), most)
+		if err != nil || n == 0 || n > most {
+			return 0, fmt.Errorf("want %s and a whole number from 1 to %d", strings.TrimSpace(prefix), most)
 		}
 		return uint32(n), nil
 	}
@@ -69,14 +69,13 @@ func blobPart(b *polyscanv1.BlobSpec, words []string) error {
 		b.Contours = true
 	case line == "by area":
 		b.Order = polyscanv1.BlobOrder_BLOB_ORDER_AREA
-	case strings.HasPrefix(line, "min area ") && b.MinArea > 0 || strings.HasPrefix(line, "most ") && b.MaxBlobs > 0:
+	case strings.HasPrefix(line, "min area ") && b.MinArea > 0, strings.HasPrefix(line, "most ") && b.MaxBlobs > 0,
+		strings.HasPrefix(line, "channel ") && b.Channel != 0:
 		return fmt.Errorf("is said twice")
 	case strings.HasPrefix(line, "min area "):
 		b.MinArea, err = whole("min area ", 1<<29)
 	case strings.HasPrefix(line, "most "):
-		if b.MaxBlobs, err = whole("most ", 1<<16); err == nil && b.MaxBlobs == 0 { // which the server takes as not said
-			err = errors.New("want most and a whole number from 1")
-		}
+		b.MaxBlobs, err = whole("most ", 1<<16)
 	case strings.HasPrefix(line, "channel "):
 		for c := polyscanv1.Channel_CHANNEL_GRAY; c <= polyscanv1.Channel_CHANNEL_ALPHA; c++ {
 			if name := channelName(c); words[1] == name || c != polyscanv1.Channel_CHANNEL_GRAY &&

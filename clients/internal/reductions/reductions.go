@@ -296,6 +296,7 @@ func Parse(list []string) (*polyscanv1.Reductions, error) {
 		return nil, nil
 	}
 	r := &polyscanv1.Reductions{}
+	first := map[string]int{}
 	for i, s := range list {
 		t, noTerm := ParseTerm(s)
 		if noTerm == nil {
@@ -304,6 +305,13 @@ func Parse(list []string) (*polyscanv1.Reductions, error) {
 		}
 		name, rest, bracketed := strings.Cut(s, "(")
 		name = strings.ToLower(strings.TrimSpace(name))
+		switch at, again := first[name]; name {
+		case "percentiles", "histogram", "texture", "blobs", "color_matrix": // of which there is one
+			if again {
+				return nil, fmt.Errorf("reductions[%d]: %q comes a second time, first as %q: write one of them", i, s, list[at])
+			}
+			first[name] = i
+		}
 		if name == "color" || name == "color_matrix" || name == "derivative" {
 			inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
 			read := map[string]func(*polyscanv1.Reductions, []string) error{"color": AddColors,
