@@ -80,7 +80,7 @@ type recipePutCmd struct {
 	// - is standard input.
 	Regions string `short:"r" placeholder:"FILE" predictor:"file"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
-	Fill string `enum:"nonzero,evenodd" default:"nonzero"`
+	Fill string `enum:"nonzero,evenodd" default:"nonzero" needs:"regions"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
 	Strict bool
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.

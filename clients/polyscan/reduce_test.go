@@ -615,6 +615,44 @@ func sameReport(a, b report) bool {
 	return bytes.Equal(x, y)
 }
 
+// TestFlagsOfFormats: a flag that changes nothing of a file of its format is refused.
+func TestFlagsOfFormats(t *testing.T) {
+	const ring = `[[[1,1],[9,1],[9,9]]]`
+	own := write(t, "own.json", `{"name":"r","regions":[{"name":"a","fill":"nonzero","rings":`+ring+`},{"name":"b","mask":[[1,1,2]]}]}`)
+	geo := write(t, "geo.json", `{"type":"Polygon","coordinates":[[[1,1],[9,1],[9,9],[1,1]]]}`)
+	labelMe := write(t, "me.json", `{"shapes":[{"label":"a","shape_type":"circle","points":[[5,5],[9,5]]}]}`)
+	svg := write(t, "r.svg", `<svg xmlns="http://www.w3.org/2000/svg"><rect id="a" width="9" height="9"/></svg>`)
+	for _, c := range []struct {
+		file, flag, value, want string
+	}{
+		{own, "--tolerance", "0.5", "--tolerance has no effect on " + own + " (polyscan recipe): only SVG and LabelMe"},
+		{geo, "--tolerance", "0.5", "--tolerance has no effect on " + geo + " (GeoJSON)"},
+		{labelMe, "--tolerance", "0.5", ""},
+		{svg, "--tolerance", "0.5", ""},
+		{own, "--ignore-viewbox", "", "--ignore-viewbox has no effect on " + own + " (polyscan recipe): only SVG files"},
+		{labelMe, "--ignore-viewbox", "", "--ignore-viewbox has no effect on " + labelMe + " (LabelMe)"},
+		{svg, "--ignore-viewbox", "", ""},
+		{own, "--fill", "evenodd", "--fill has no effect on " + own + " (polyscan recipe): no region with rings"},
+		{svg, "--fill", "evenodd", "--fill has no effect on " + svg + " (SVG)"},
+		{labelMe, "--fill", "evenodd", ""},
+	} {
+		flags := []string{c.flag}
+		if c.value != "" {
+			flags = append(flags, c.value)
+		}
+		for _, args := range [][]string{{"reduce", frames + "board.png", "-r", c.file}, {"regions", c.file},
+			{"recipe", "put", "r", "--recipes", t.TempDir(), "-r", c.file}} {
+			if args[0] == "regions" && c.flag == "--fill" || args[0] == "recipe" && c.flag != "--fill" {
+				continue // it has no such flag
+			}
+			_, stderr, code := polyscan(t, append(args, flags...)...)
+			if c.want == "" && code != exitOK || c.want != "" && (code != exitUsage || !strings.Contains(stderr, c.want)) {
+				t.Errorf("%q %q: exit %d, %s", args, flags, code, stderr)
+			}
+		}
+	}
+}
+
 func TestReduceFill(t *testing.T) {
 	// Two squares of one direction, one in the other; the second region says its own rule.
 	rings := `"rings":[[[0,0],[4,0],[4,4],[0,4]],[[1,1],[3,1],[3,3],[1,3]]]`

@@ -189,6 +189,9 @@ func (o *regionFlags) checkFile() error {
 
 // complete adds what the flags say to a file.
 func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*regions, error) {
+	if err := o.checkEffect(name, file); err != nil {
+		return nil, err
+	}
 	var err error
 	r := &regions{name: name, file: file, fill: o.Fill, strict: o.Strict}
 	for _, w := range file.Warnings {
@@ -214,6 +217,23 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 		return nil, err
 	}
 	return r, r.addLimits(o.Limit)
+}
+
+// checkEffect refuses flags that change nothing of a file of its format.
+func (o *regionFlags) checkEffect(name string, file *regionfile.File) error {
+	f := file.Format
+	switch {
+	case o.Tolerance != 0 && o.Tolerance != regionfile.DefaultTolerance && f != regionfile.FormatSVG &&
+		f != regionfile.FormatLabelMe:
+		return usage("--tolerance has no effect on %s (%s): only SVG and LabelMe files have curves", name, f)
+	case o.NoViewBox && f != regionfile.FormatSVG:
+		return usage("--ignore-viewbox has no effect on %s (%s): only SVG files have a viewBox", name, f)
+	case o.Fill == regionfile.FillEvenOdd && !slices.ContainsFunc(file.Regions, func(g regionfile.Region) bool {
+		return g.Rings != nil && g.Fill == regionfile.FillDefault
+	}):
+		return usage("--fill has no effect on %s (%s): no region with rings leaves its fill rule open", name, f)
+	}
+	return nil
 }
 
 // addShapes adds the regions that --shape says.
