@@ -62,8 +62,8 @@ type Flags struct {
 
 // Validate is called by kong. It finds the mistakes that don't depend on the machine.
 func (f *Flags) Validate(ctx *kong.Context) error {
-	if err := checkEnvironment(ctx, os.Environ()); err != nil {
-		return err
+	if texts := command.Misspelt(ctx, os.Environ()); len(texts) > 0 {
+		return errors.New(texts[0])
 	}
 	var bound *setting.BoundError
 	if errors.As(setting.Check(&f.Config), &bound) {

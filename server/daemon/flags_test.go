@@ -118,9 +118,10 @@ func TestValidate(t *testing.T) {
 // TestEnvironment: a variable that is almost a setting is refused; those of other programs are not looked at.
 func TestEnvironment(t *testing.T) {
 	for name, want := range map[string]string{
-		"POLYSCAN_TOKEN_FIEL": "environment POLYSCAN_TOKEN_FIEL: there is no such setting; did you mean POLYSCAN_TOKEN_FILE?",
-		"POLYSCAN_MAX_MESAGE": "did you mean POLYSCAN_MAX_MESSAGE?",
-		"POLYSCAN_ADDR":       "", "POLYSCAN_TOKEN": "", "POLYSCAN_PORT_7465_TCP": "", "POLYSCAN_SERVICE_HOST": "",
+		"POLYSCAN_TOKEN_FIEL":  "environment POLYSCAN_TOKEN_FIEL: there is no such setting; did you mean POLYSCAN_TOKEN_FILE?",
+		"POLYSCAN_MAX_MESAGE":  "did you mean POLYSCAN_MAX_MESSAGE?",
+		"POLYSCAN_max_message": "did you mean POLYSCAN_MAX_MESSAGE?",
+		"POLYSCAN_ADDR":        "", "POLYSCAN_TOKEN": "", "POLYSCAN_PORT_7465_TCP": "", "POLYSCAN_SERVICE_HOST": "",
 		"POLYSCAN_SEED": "", "POLYSCAN_SHARED": "", "POLYSKAN_TOKEN_FILE": "",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/polyscan/polyscan/internal/command"
-	"github.com/polyscan/polyscan/internal/spelling"
 	"github.com/polyscan/polyscan/server"
 )
 
@@ -63,32 +62,10 @@ func Options(name string, sources ...fs.FS) []kong.Option {
 }
 
 func envName(flag string) string {
-	return "POLYSCAN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return command.EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 func setEnv(f *kong.Flag, names ...string) { f.Envs, f.Tag.Envs = names, names }
-
-// checkEnvironment refuses variables whose names are almost those of settings: their values would be read by nobody.
-// Others are a matter of other programs.
-func checkEnvironment(ctx *kong.Context, environ []string) error {
-	var known []string
-	for _, p := range ctx.Path {
-		for _, f := range p.Flags {
-			known = append(known, strings.ReplaceAll(f.Name, "-", "_"))
-		}
-	}
-	for _, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
-		setting, ours := strings.CutPrefix(name, "POLYSCAN_")
-		if setting = strings.ToLower(setting); !ours || slices.Contains(known, setting) {
-			continue
-		}
-		if near := spelling.Nearest(setting, known); near != "" {
-			return fmt.Errorf("environment %s: there is no such setting; did you mean %s?", name, envName(near))
-		}
-	}
-	return nil
-}
 
 // settings are the flags that a file may set.
 func settings(flags []*kong.Flag) []*kong.Flag {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 func TestPrintable(t *testing.T) {
@@ -56,6 +59,41 @@ func TestCredentials(t *testing.T) {
 			to.Token != (c.flags.TokenFile != "") {
 			t.Errorf("%+v: secure %v, %d options, %+v", c.flags, c.flags.Secure(), len(c.flags.Options()), to)
 		}
+	}
+}
+
+// A variable that is almost a setting of the command gives a warning that names both; others are not looked at.
+func TestMisspeltEnvironment(t *testing.T) {
+	type connected struct {
+		Addr string `env:"POLYSCAN_ADDR"`
+		Credentials
+	}
+	var grammar struct {
+		Ask  connected `cmd:""`
+		Help struct{}  `cmd:""`
+	}
+	for name, want := range map[string]string{
+		"POLYSCAN_ADR":        "prog: warning: environment POLYSCAN_ADR: there is no such setting; did you mean POLYSCAN_ADDR?\n",
+		"POLYSCAN_addr":       "prog: warning: environment POLYSCAN_addr: there is no such setting; did you mean POLYSCAN_ADDR?\n",
+		"POLYSCAN_TOKENFILE":  "did you mean POLYSCAN_TOKEN_FILE?",
+		"POLYSCAN_ADDR":       "",
+		"POLYSCAN_LISTEN":     "", // of the server
+		"POLYSCAN_FRAME_IDLE": "",
+		"POLYSCAN_SEED":       "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "x:1")
+			for _, arg := range []string{"ask", "help"} {
+				var said bytes.Buffer
+				ran := false
+				code := Command{Name: "prog", Sources: Sources, Usage: 2}.Run(&grammar, []string{arg}, io.Discard, &said, nil,
+					func(*kong.Context, io.Writer) int { ran = true; return 0 })
+				if code != 0 || !ran || arg == "ask" && (said.Len() > 0) != (want != "") ||
+					arg == "ask" && !strings.Contains(said.String(), want) || arg == "help" && said.Len() > 0 {
+					t.Errorf("%s: %d, %q, want %q", arg, code, &said, want)
+				}
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -30,6 +31,9 @@ func (c Command) Run(
 	return WithOutput(c.Name, stdout, stderr, c.Usage, func(out io.Writer) int {
 		return command.Run(grammar, args, out, stderr, prepare, func(k *kong.Context, err error) int {
 			if err == nil {
+				for _, text := range command.Misspelt(k, os.Environ()) {
+					fmt.Fprintf(stderr, "%s: warning: %s\n", c.Name, OneLine(text))
+				}
 				return run(k, out)
 			}
 			if errors.As(err, new(*command.OutputError)) {
