@@ -123,7 +123,7 @@ type Config struct {
 	// Most host memory for copies. Default: as much as --frame-memory.
 	//
 	// Frames that find no room there are lost with the device.
-	FrameCopyBytes int64 `name:"frame-copy-memory" type:"size" group:"Resident frames"`
+	FrameCopyBytes int64 `name:"frame-copy-memory" type:"size" group:"Resident frames" without:"device=cpu"`
 
 	// Most line-scan sessions, those between two connections included.
 	ScanSessions int `default:"256" max:"1048576" group:"Line-scan"`
@@ -253,6 +253,21 @@ func (c *Config) bounds() polygon.Bounds {
 // messageBytes is what large messages may take that are received or under way: half of what there is, and room for two
 // of the largest.
 func (c *Config) messageBytes() int64 { return max(c.HostBytes/2, 2*c.MaxMessageBytes) }
+
+// checkParts finds a part of the device's memory that is larger than the whole.
+func (c *Config) checkParts(whole int64) error {
+	for _, part := range []struct {
+		path, name string
+		bytes      int64
+	}{{"FrameBytes", "frame-memory", c.FrameBytes}, {"PreparedBytes", "prepared-memory", c.PreparedBytes},
+		{"SetupBytes", "setup-memory", c.SetupBytes}} {
+		if part.bytes > whole {
+			return fmt.Errorf("server: %w", &setting.BoundError{Path: part.path, Name: part.name,
+				Value: setting.FormatSize(part.bytes), Min: "0", Max: setting.FormatSize(whole) + ", the memory of the device"})
+		}
+	}
+	return nil
+}
 
 // uploadStall is how long an upload of a frame may bring no pixels, and one of points no points.
 const uploadStall = time.Minute

@@ -226,6 +226,12 @@ func New(cfg Config) (_ *Server, err error) {
 	} else if err != nil {
 		return nil, err
 	}
+	if err := cfg.checkParts(max(cfg.MemoryBytes, s.dev.Info().MemoryBytes)); err != nil {
+		if cfg.MemoryBytes > 0 || d.Name() == "cpu" {
+			return nil, errors.Join(&configError{err}, s.dev.Close())
+		}
+		s.log.Warn("a setting asks for more than the memory of the device", "error", err) // as another process has some of it
+	}
 	s.residents = residents.NewStore(cfg.frameLimits(s.dev.Info()))
 	if s.shared, err = sharedmemory.Open(sharedmemory.Config{
 		Listener: cfg.SharedMemoryListener, Bytes: cfg.SharedMemoryBytes, UIDs: cfg.SharedMemoryUIDs, Log: s.log,

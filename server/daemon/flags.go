@@ -14,7 +14,9 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -82,6 +84,14 @@ func (f *Flags) Validate(ctx *kong.Context) error {
 	case len(f.Listen) == 0 && f.HTTP == "":
 		return errors.New("--listen and --http are empty: nobody could reach the server")
 	}
+	if f.SocketMode != socketMode && !slices.ContainsFunc(append(slices.Clip(f.Listen), f.HTTP), func(a string) bool {
+		return strings.HasPrefix(a, "unix:") && !strings.HasPrefix(a, "unix:@") // an abstract one has no file
+	}) {
+		return errors.New("--socket-mode has no effect without a unix socket, such as --listen unix:/path")
+	}
+	if f.NoFrameCopies && f.FrameCopyBytes != 0 {
+		return errors.New("--frame-copy-memory has no effect with --no-frame-copies")
+	}
 	for _, a := range f.Listen {
 		if err := checkAddress(a); err != nil {
 			return fmt.Errorf("--listen: %w", err)
@@ -124,6 +134,9 @@ func newLogger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(w, o))
 }
+
+// socketMode is the default of --socket-mode.
+const socketMode = 0o660
 
 // fileMode is who may do what with a file, in octal digits.
 type fileMode fs.FileMode

@@ -39,7 +39,7 @@ func TestUserIDs(t *testing.T) {
 
 func TestSocketMode(t *testing.T) {
 	for text, want := range map[string]fileMode{"0660": 0o660, "600": 0o600, "0o666": 0, "-1": 0, "1777": 0, "rw": 0} {
-		f, printed, _, err := parse(t, "--socket-mode="+text, "--print-config")
+		f, printed, _, err := parse(t, "--socket-mode="+text, "--listen", "unix:s", "--print-config")
 		if want == 0 {
 			if err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
 				t.Errorf("%s: %v, want an error that names it", text, err)
@@ -58,6 +58,9 @@ func TestWordsOfServer(t *testing.T) {
 	for args, want := range map[string]string{
 		"--frame-idle 48h":                        "--frame-idle = 48h0m0s: must be 0s to 24h0m0s, max-frame-idle",
 		"--recipe-memory 9GiB --host-memory 4GiB": "--recipe-memory = 9GiB: must be 0 to 2GiB, half of host-memory",
+		"--frame-memory 65MiB --memory 64MiB":     "--frame-memory = 65MiB: must be 0 to 64MiB, the memory of the device",
+		"--prepared-memory 3GiB --device cpu":     "--prepared-memory = 3GiB: must be 0 to 1GiB, the memory of the device",
+		"--setup-memory 2GiB --memory 64MiB":      "--setup-memory = 2GiB: must be 0 to 64MiB, the memory of the device",
 		"--memory 900000GiB":                      "memory = 900000GiB: more than this machine gives: out of device memory",
 	} {
 		f, _, _, err := parse(t, strings.Fields(args+" --listen 127.0.0.1:0")...)
@@ -74,31 +77,35 @@ func TestWordsOfServer(t *testing.T) {
 // What no machine could make right is found before anything is opened.
 func TestValidate(t *testing.T) {
 	for args, want := range map[string]string{
-		"--memory 5":                     "--memory = 5: must be at least 1MiB, or 0 for the default",
-		"--memory 1048575":               "--memory = 1048575: must be at least 1MiB",
-		"--threads=-1":                   "--threads = -1: must be 0 to 65536",
-		"--scan-drain 2h":                "--scan-drain = 2h0m0s: must be 0s to 1h0m0s",
-		"--stream-idle=-1s":              "--stream-idle = -1s: must be at least 0s",
-		"--max-message 2GiB":             "--max-message = 2GiB: must be 0 to 2147483647",
-		"--max-pixels 999999999999":      "--max-pixels = 999999999999: must be 0 to 536870912",
-		"--listen foo":                   `--listen: "foo" is not an address: want host:port or unix:/path`,
-		"--listen localhost:x":           `--listen: "localhost:x" is not an address`,
-		"--listen unix://":               "the path is missing",
-		"--history-good 5":               "--history-good has no effect without --history",
-		"--history-age 5h":               "--history-age has no effect without --history",
-		"--history-bytes 20GiB":          "--history-bytes has no effect without --history",
-		"--history h --history-bytes 20": "--history-bytes = 20: must be at least 16MiB, or 0 for the default",
-		"--http 7466":                    `--http: "7466" is not an address`,
-		"--history-memory 1GiB":          "--history-memory has no effect without --history",
-		"--shm-memory 2GiB":              "--shm-memory has no effect without --shm-socket",
-		"--shm-allow-uid 5":              "--shm-allow-uid has no effect without --shm-socket",
-		"--tls-cert c":                   "--tls-cert has no effect without --tls-key",
-		"--tls-key k":                    "--tls-key has no effect without --tls-cert",
-		"--tls-client-ca c":              "--tls-client-ca has no effect without --tls-cert",
-		"--ordinal 1 --device cpu":       "--ordinal has no effect with --device cpu",
-		"--threads 1 --device cuda":      "--threads has no effect with --device cuda",
-		"--shutdown-timeout=-5s":         "--shutdown-timeout -5s: must not be negative",
-		"--listen=":                      "--listen and --http are empty: nobody could reach the server",
+		"--memory 5":                                 "--memory = 5: must be at least 1MiB, or 0 for the default",
+		"--memory 1048575":                           "--memory = 1048575: must be at least 1MiB",
+		"--threads=-1":                               "--threads = -1: must be 0 to 65536",
+		"--scan-drain 2h":                            "--scan-drain = 2h0m0s: must be 0s to 1h0m0s",
+		"--stream-idle=-1s":                          "--stream-idle = -1s: must be at least 0s",
+		"--max-message 2GiB":                         "--max-message = 2GiB: must be 0 to 2147483647",
+		"--max-pixels 999999999999":                  "--max-pixels = 999999999999: must be 0 to 536870912",
+		"--listen foo":                               `--listen: "foo" is not an address: want host:port or unix:/path`,
+		"--listen localhost:x":                       `--listen: "localhost:x" is not an address`,
+		"--listen unix://":                           "the path is missing",
+		"--history-good 5":                           "--history-good has no effect without --history",
+		"--history-age 5h":                           "--history-age has no effect without --history",
+		"--history-bytes 20GiB":                      "--history-bytes has no effect without --history",
+		"--history h --history-bytes 20":             "--history-bytes = 20: must be at least 16MiB, or 0 for the default",
+		"--http 7466":                                `--http: "7466" is not an address`,
+		"--history-memory 1GiB":                      "--history-memory has no effect without --history",
+		"--shm-memory 2GiB":                          "--shm-memory has no effect without --shm-socket",
+		"--shm-allow-uid 5":                          "--shm-allow-uid has no effect without --shm-socket",
+		"--tls-cert c":                               "--tls-cert has no effect without --tls-key",
+		"--tls-key k":                                "--tls-key has no effect without --tls-cert",
+		"--tls-client-ca c":                          "--tls-client-ca has no effect without --tls-cert",
+		"--ordinal 1 --device cpu":                   "--ordinal has no effect with --device cpu",
+		"--threads 1 --device cuda":                  "--threads has no effect with --device cuda",
+		"--socket-mode 0600":                         "--socket-mode has no effect without a unix socket, such as --listen unix:/path",
+		"--socket-mode 0600 --listen unix:@name":     "--socket-mode has no effect without a unix socket",
+		"--frame-copy-memory 1GiB --device cpu":      "--frame-copy-memory has no effect with --device cpu",
+		"--no-frame-copies --frame-copy-memory 1GiB": "--frame-copy-memory has no effect with --no-frame-copies",
+		"--shutdown-timeout=-5s":                     "--shutdown-timeout -5s: must not be negative",
+		"--listen=":                                  "--listen and --http are empty: nobody could reach the server",
 	} {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
@@ -108,7 +115,8 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s --print-config: exit code %d, %v", args, exit, err)
 		}
 	}
-	for _, args := range []string{"--memory 1MiB", "--memory 0", "--listen [::1]:0", "--history-memory 256MiB", "--max-points 268435456"} {
+	for _, args := range []string{"--memory 1MiB", "--memory 0", "--listen [::1]:0", "--history-memory 256MiB", "--socket-mode 0660",
+		"--socket-mode 0600 --listen unix:/s", "--socket-mode 0600 --http unix:s", "--max-points 268435456"} {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
