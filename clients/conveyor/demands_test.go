@@ -290,6 +290,22 @@ func TestRegionsFileKeys(t *testing.T) {
 	}
 }
 
+// TestOutputsReplaceNoRegions: the file of the regions is not written.
+func TestOutputsReplaceNoRegions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	const regions = `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]]}]`
+	if err := os.WriteFile(file, []byte(regions), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := conveyor(t, small(serveFake(t, nil), "--regions", file, "--quiet", "--json", file)...)
+	if code != exitUsage || !strings.Contains(errs, "r.json would replace "+file+", which is read") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	if left, err := os.ReadFile(file); string(left) != regions {
+		t.Errorf("the file is %q: %v", left, err)
+	}
+}
+
 // partOf is a result whose latency is the server's own account.
 func partOf(latency time.Duration, late bool) *polyscanv1.PartResult {
 	return &polyscanv1.PartResult{Late: late, Times: &polyscanv1.PartTimes{Latency: durationpb.New(latency)}}

@@ -233,7 +233,7 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 	if ext := filepath.Ext(c.JSON); c.JSON != "" && c.JSON != "-" && !strings.EqualFold(ext, ".json") {
 		return usage("--json %s: want a name that ends in .json", c.JSON)
 	}
-	if err := c.checkOutputs(); err != nil {
+	if err := c.checkOutputs(sf.Regions); err != nil {
 		return err
 	}
 	if err := sf.check(); err != nil {
@@ -331,11 +331,14 @@ func writeFile(name string, data []byte) error {
 	return nil
 }
 
-// checkOutputs refuses files whose folder isn't there, before anything is played.
-func (c *outputFlags) checkOutputs() error {
+// checkOutputs refuses files whose folder isn't there, and that of the regions, before anything is played.
+func (c *outputFlags) checkOutputs(regions string) error {
 	for _, name := range []string{c.JSON, c.Plot} {
 		if name == "" || name == "-" {
 			continue
+		}
+		if regions != "" && cli.Replaces(name, regions) {
+			return usage("%s would replace %s, which is read: name another file", cli.Printable(name), cli.Printable(regions))
 		}
 		if st, err := os.Stat(filepath.Dir(name)); err != nil {
 			return usage("%s: its folder: %v", cli.Printable(name), err)

@@ -49,7 +49,7 @@ func checkOutputs(read inputs, outputs ...output) error {
 			continue
 		}
 		for _, in := range read {
-			if in != "" && in != "-" && b.name != "-" && replaces(b.name, in) {
+			if in != "" && in != "-" && b.name != "-" && cli.Replaces(b.name, in) {
 				return usage("%s %s would replace %s, which is read: name another file", b.flag, cli.Printable(b.name),
 					cli.Printable(in))
 			}
@@ -60,7 +60,7 @@ func checkOutputs(read inputs, outputs ...output) error {
 				return usage("%s and %s are both -: standard output holds one of them", a.flag, b.flag)
 			case a.name == b.name:
 				return usage("%s and %s are both %s: a file holds one of them", a.flag, b.flag, cli.Printable(b.name))
-			case a.name != "" && a.name != "-" && b.name != "-" && sameFile(a.name, b.name):
+			case a.name != "" && a.name != "-" && b.name != "-" && cli.OneFile(a.name, b.name):
 				return usage("%s %s and %s %s are one file, which holds one of them", a.flag, cli.Printable(a.name), b.flag,
 					cli.Printable(b.name))
 			}
@@ -72,44 +72,6 @@ func checkOutputs(read inputs, outputs ...output) error {
 		}
 	}
 	return nil
-}
-
-// replaces reports whether an output is put in the place of an input, which may be a link to it, or into the folder
-// that is read.
-func replaces(out, in string) bool {
-	if sameFile(out, in) {
-		return true
-	}
-	x, errX := os.Stat(out)
-	y, errY := os.Stat(in)
-	if errX != nil || errY != nil || !os.SameFile(x, y) {
-		return false
-	}
-	link, err := os.Lstat(out)
-	return x.IsDir() || err == nil && link.Mode().IsRegular()
-}
-
-// sameFile reports whether writeFile makes the same file of two names: in one folder, however that is called. Links to
-// files are files of their own, as they are replaced.
-func sameFile(a, b string) bool {
-	a, b = filepath.Clean(a), filepath.Clean(b)
-	if a == b {
-		return true
-	}
-	same := func(a, b string, stat func(string) (os.FileInfo, error)) bool {
-		x, err := stat(a)
-		if err != nil {
-			return false
-		}
-		y, err := stat(b)
-		return err == nil && os.SameFile(x, y)
-	}
-	if !same(filepath.Dir(a), filepath.Dir(b), os.Stat) {
-		return false
-	}
-	// Where capitals make no difference to the system the file tells, if it is there.
-	x, y := filepath.Base(a), filepath.Base(b)
-	return x == y || strings.EqualFold(x, y) && same(a, b, os.Lstat)
 }
 
 // checkFolder refuses an output whose folder isn't there.

@@ -55,7 +55,7 @@ func TestOutputsReplaceNoInput(t *testing.T) {
 		in, out string
 		refused bool
 	}{
-		{"a.png", "a.png", true}, {"a.png", "./a.png", true}, {"l.png", "a.png", true}, {"a.png", "l.png", false},
+		{"a.png", "a.png", true}, {"a.png", "./a.png", true}, {"l.png", "a.png", true}, {"a.png", "l.png", true},
 		{"a.png", "b.png", false}, {"-", "-", false}, {"", "a.png", false}, {"a.png", "", false}, {"a.png", "-", false},
 	} {
 		if !linked && (x.in == "l.png" || x.out == "l.png") {

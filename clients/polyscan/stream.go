@@ -133,7 +133,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 	case c.Window < 1 || c.Window > 1024:
 		return usage("--window %d: must be 1 to 1024", c.Window)
 	}
-	if err := checkOutputs(inputs{c.Regions}, output{"--csv", c.CSV, ".csv"}); err != nil {
+	if err := checkOutputs(append(c.goldenFlags.files(), c.Regions), output{"--csv", c.CSV, ".csv"}); err != nil {
 		return err
 	}
 	if err := c.frameFlags.check(); err != nil {
