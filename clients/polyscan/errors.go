@@ -99,7 +99,7 @@ func (e *serverError) Error() string {
 		}
 		return place + rest
 	}
-	s := place + ": " + v[0].Description
+	s := strings.TrimSuffix(place, ":") + ": " + v[0].Description
 	if len(v) > 1 {
 		s += fmt.Sprintf(" (and %d more)", len(v)-1)
 	}
@@ -157,12 +157,15 @@ func (e *serverError) place(field string) string {
 	for _, prefix := range []string{"inspection.", "open.", "recipe.", "request."} {
 		field = strings.TrimPrefix(field, prefix)
 	}
+	if strings.HasPrefix(field, "reductions.") && e.regions != nil && e.regions.asked {
+		return e.regions.name + ": " + field
+	}
 	if flag, ok := flagOf[field]; ok {
 		return flag
 	}
 	for prefix, flag := range map[string]string{"reductions.cooccurrence.levels": "--texture-levels",
 		"reductions.cooccurrence.offsets": "--texture", "reductions.color_matrix": "--color-matrix",
-		"quantities": "--quantity"} {
+		"reductions.colors": "--color", "reductions.derivatives": "--derivative", "quantities": "--quantity"} {
 		if strings.HasPrefix(field, prefix) {
 			return flag
 		}
@@ -194,15 +197,7 @@ func (e *serverError) place(field string) string {
 		return e.regions.name
 	}
 	if rest, ok := strings.CutPrefix(field, "region_set."); ok && e.regions != nil {
-		head, tail, _ := strings.Cut(rest, ".")
-		place := e.regions.name + ": " + head
-		if i, ok := index(head); ok && i < len(e.regions.file.Regions) {
-			place += " " + strconv.Quote(e.regions.file.Regions[i].Name)
-		}
-		if tail != "" {
-			place += ": " + tail
-		}
-		return place
+		return e.regions.place(rest)
 	}
 	return field
 }

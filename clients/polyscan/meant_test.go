@@ -182,3 +182,47 @@ func TestReductionsComeBack(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsNameTheirSource: an error of a flag names the flag, and one of the regions file the file.
+func TestErrorsNameTheirSource(t *testing.T) {
+	board, metal, dir := frames+"board.png", frames+"metal.png", t.TempDir()
+	file := func(name, limit, reduction string) string {
+		return write(t, name, `{"name":"r","regions":[{"name":"pad1","rings":[[[1,1],[90,1],[90,90]]],"limits":["`+limit+
+			`"]},{"name":"pad2","rings":[[[1,1],[9,1],[9,9]]]}],"reductions":["`+reduction+`"]}`)
+	}
+	plain, never := file("plain.json", "mean < 200", "mean"), file("never.json", "mean < 999", "mean")
+	blobs, texture := file("b.json", "mean < 9", "blobs(>= 9)"), file("t.json", "mean < 9", "texture(9000,0)")
+	judged := file("j.json", "blobs < 9", "blobs(>= 9)")
+	recipes := []string{"recipe", "put", "--recipes", filepath.Join(dir, "recipes"), "-r"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"reduce", metal, "-r", never}, `never.json: regions[0] "pad1": limits[0] = "mean < 999": can't fail`},
+		{[]string{"reduce", metal, "-r", plain, "--limit", "pad1: mean < 999"}, `polyscan: --limit pad1: "mean < 999": can't`},
+		{[]string{"reduce", metal, "-r", never, "--limit", "pad1: mean < 1"}, `never.json: regions[0] "pad1": limits[0] = `},
+		{[]string{"reduce", metal, "-r", plain, "--limit", "pad2: mean <"}, `polyscan: --limit pad2: "mean <": column 7`},
+		{[]string{"reduce", metal, "-r", plain, "--limit", "pad*: count <= 90"},
+			`polyscan: --limit pad*: of "pad2": "count <= 90": can't fail`},
+		{append(recipes, plain, "--limit", "pad1: mean >= 0"), `polyscan: --limit pad1: "mean >= 0": can't fail`},
+		{append(recipes, texture), `t.json: reductions.cooccurrence.offsets[0].dx = 9000: must be`},
+		{[]string{"regions", plain, "--limit", "pad1: mean <"}, `polyscan: --limit pad1: "mean <": column 7`},
+		{[]string{"teach", metal, "-r", plain, "--limit", "pad1: max < 999"}, `polyscan: --limit pad1: "max < 999": can't fail`},
+		{[]string{"try", metal, "-r", judged}, `j.json: regions[0] "pad1": limits[0] = "blobs < 9": is about blobs, and ` +
+			`--regions, unlike --recipe, does not say`},
+		{[]string{"reduce", metal, "-r", texture}, `t.json: reductions.cooccurrence.offsets[0].dx = 9000: must be`},
+		{[]string{"reduce", metal, "-r", plain, "--texture", "9000,0"}, "polyscan: --texture 9000: must be"},
+		{[]string{"reduce", board, "-r", blobs}, "b.json: reductions.blobs.channel = gray: the frame (RGB8) has no such"},
+		{[]string{"reduce", board, "-r", texture, "--blobs", ">= 9"}, "polyscan: --blobs: channel gray: the frame (rgb8)"},
+		{[]string{"reduce", metal, "-r", plain, "--color", "hsv"}, "polyscan: --color gray8: needs a frame with red, green"},
+		{[]string{"reduce", metal, "-r", plain, "--scale", "1e300"}, "polyscan: --scale 1e+300: must be 1e-09 to"},
+		{[]string{"reduce", metal, "-r", plain, "--shape", "s: disc(1,2"}, `polyscan: --shape s: "disc(1,2": column`},
+		{[]string{"mask", metal, "-r", plain, "--shape", "s: disc(1,2", "-o", filepath.Join(dir, "m.png")},
+			`polyscan: --shape s: "disc(1,2": column`},
+		{[]string{"regions", plain, "--shape", "s: disc(1,2", "--pixels"}, `polyscan: --shape s: "disc(1,2": column`},
+	} {
+		if _, stderr, code := polyscan(t, c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: exit %d, %s, want %s", c.args, code, stderr, c.want)
+		}
+	}
+}

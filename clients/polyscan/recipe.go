@@ -149,7 +149,7 @@ func (c *recipePutCmd) Run(e *env) error {
 			return err
 		}
 	} else {
-		r.Reductions = rs.reductions
+		r.Reductions, rs.asked = rs.reductions, true
 	}
 	if err := rs.checkKeys(); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -107,7 +108,7 @@ func (c *regionsCmd) Run(e *env) error {
 	for i, g := range f.Regions {
 		for j, limit := range g.Limits {
 			if _, err := polygon.ParseLimit(limit); err != nil {
-				return bad(r.name, "regions[%d] %q: limits[%d] = %q: %s", i, g.Name, j, limit,
+				return r.refused(fmt.Sprintf("regions[%d].limits[%d]", i, j), strconv.Quote(limit),
 					reductions.LimitReason(err))
 			}
 		}
@@ -149,6 +150,47 @@ type regions struct {
 	strict bool // warnings are errors
 
 	reductions *polyscanv1.Reductions // that the file asks for; nil where it asks for none
+
+	// What comes from flags, for errors to blame these.
+	limits map[[2]int]string // names that --limit says, by the indices of the region and of its limit
+	shapes int               // how many of the last regions are of --shape
+	scaled bool              // the scale is --scale's
+	asked  bool              // the reductions are those of the file, and no flag's
+}
+
+// place says where something of the regions comes from, by its path in a set: a flag, with a colon where a name is
+// behind it, or the file and the element.
+func (r *regions) place(path string) string {
+	head, tail, _ := strings.Cut(path, ".")
+	place := r.name + ": " + head
+	if i, ok := index(head); ok && i < len(r.file.Regions) {
+		name := r.file.Regions[i].Name
+		k, limit := index(tail)
+		switch of, given := r.limits[[2]int{i, k}]; {
+		case limit && strings.HasPrefix(tail, "limits[") && given && of == name:
+			return "--limit " + cli.Printable(of) + ":"
+		case limit && strings.HasPrefix(tail, "limits[") && given:
+			return fmt.Sprintf("--limit %s: of %q:", cli.Printable(of), name)
+		case i >= len(r.file.Regions)-r.shapes:
+			return "--shape " + cli.Printable(name) + ":"
+		}
+		place += " " + strconv.Quote(name)
+	} else if head == "scale" && r.scaled {
+		return "--scale"
+	}
+	if tail != "" {
+		place += ": " + tail
+	}
+	return place
+}
+
+// refused is an error of a value of the regions.
+func (r *regions) refused(path, value, why string) error {
+	place := r.place(path)
+	if value != "" && !strings.HasPrefix(place, "--") {
+		place += " ="
+	}
+	return usage("%s: %s", strings.TrimSuffix(strings.TrimSpace(place+" "+value), ":"), why)
 }
 
 // load reads the file of --regions. hint is the name of the frame, for files that describe several.
@@ -204,6 +246,7 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 	}
 	if o.Scale != "" {
 		own := file.Scale
+		r.scaled = true
 		if file.Scale, err = parseScale(o.Scale); err != nil {
 			return nil, err
 		}
@@ -248,6 +291,7 @@ func (r *regions) addShapes(shapes []string) error {
 			return usage("--shape %q: there is a region of that name already", text)
 		}
 		r.file.Regions = append(r.file.Regions, regionfile.Region{Name: name, Shape: shape})
+		r.shapes++
 	}
 	return nil
 }
@@ -301,7 +345,12 @@ func (r *regions) build(more ...polygon.Region) (*polygon.Set, error) {
 			Origin: polygon.Point{X: f.Origin[0], Y: f.Origin[1]}}
 	}
 	set, err := polygon.NewSetInPieces(append(list, more...), scale, polygon.Bounds{}, nil)
-	if err != nil {
+	var invalid *kernels.InvalidError
+	switch {
+	case errors.As(err, &invalid) && len(invalid.Violations) > 0:
+		v := invalid.Violations[0]
+		return nil, r.refused(v.Path.String(), v.Value, v.Reason)
+	case err != nil:
 		return nil, bad(r.name, "%v", err)
 	}
 	return set, nil
@@ -381,6 +430,10 @@ func (r *regions) addLimits(limits []string) error {
 			own, renamed := r.file.Renamed[g.Name]
 			if pattern.MatchString(g.Name) || renamed && pattern.MatchString(own) {
 				found = true
+				if r.limits == nil {
+					r.limits = map[[2]int]string{}
+				}
+				r.limits[[2]int{i, len(g.Limits)}] = name
 				g.Limits = append(slices.Clip(g.Limits), limit)
 			}
 		}
@@ -728,6 +781,7 @@ func (t *target) reductions(o *reductionFlags, fallback *polyscanv1.Reductions) 
 	case t.recipe != nil:
 		return nil, nil
 	case t.regions.reductions != nil:
+		t.regions.asked = true
 		return t.regions.reductions, nil
 	}
 	return o.message(fallback)

@@ -92,6 +92,9 @@ func (m *marginSpec) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// fileBlobs is how errors of try and teach say that the reductions of a file, and so what blobs are, play no part there.
+const fileBlobs = "--regions, unlike --recipe,"
+
 // labelled is a file with what is known of it.
 type labelled struct {
 	file  string
@@ -217,6 +220,7 @@ func (c *teachCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
+	conn.blobs = fileBlobs
 	kept, err := c.find(conn, polyscanv1.Verdict_VERDICT_PASS)
 	if err != nil {
 		return err

@@ -139,7 +139,7 @@ func TestTeachUsage(t *testing.T) {
 		"want NAME: LIMIT":                       {"regions", regions, "--limit", "mean < 3"},
 		"a recipe has the limits": {"reduce", good + "/frame_000.png", "--recipe", "x", "--limit",
 			"a: mean < 3"},
-		`regions[0] "washer ring": limits[0]`: {"reduce", good + "/frame_000.png", "-r", regions, "--limit",
+		`--limit w*ring: of "washer ring": "maen < 3": column 1`: {"reduce", good + "/frame_000.png", "-r", regions, "--limit",
 			"w*ring: maen < 3"},
 	} {
 		if out, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, want) ||
