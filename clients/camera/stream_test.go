@@ -418,7 +418,7 @@ func TestRegionsFileKeys(t *testing.T) {
 		{`"reductions": ["meen"]`, `"limits": ["mean >= 0.1"]`, exitUsage, `did you mean "mean"?`},
 		{`"reductions": ["blobs(>= 128)"]`, `"limits": ["mean >= 0.1"]`, exitUsage, "blobs aren't found in line-scans"},
 		{`"frames": {"golden": "kept"}`, `"limits": ["mean >= 0.1"]`, exitUsage, "is spoken of by no limit"},
-		{`"name": "r"`, `"limit": ["mean >= 250"]`, exitUsage, `a key looks like a misspelt "limits"`},
+		{`"name": "r"`, `"limit": ["mean above 250"]`, exitUsage, `a key looks like a misspelt "limits"`},
 	} {
 		file := filepath.Join(t.TempDir(), "r.json")
 		text := fmt.Sprintf(`{%s, "regions": [{"name": "a", "rings": [[[1, 1], [11, 1], [11, 11], [1, 11]]], %s}]}`,

@@ -122,12 +122,8 @@ func (f *filterFlags) filter() (m *polyscanv1.PartFilter, err error) {
 // checkKnown refuses names and recipes that no part of the history has, and a region that the newest of their parts
 // don't have: where nothing is found, whoever asked has misspelt them.
 func (f *filterFlags) checkKnown(conn *connection, flag, region string) error {
-	known := func(only *filterFlags, group polyscanv1.CountGroup) (all []string, err error) {
-		filter, err := only.filter()
-		if err != nil {
-			return nil, err
-		}
-		res, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Filter: filter, Group: group})
+	known := func(group polyscanv1.CountGroup) (all []string, err error) {
+		res, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Group: group})
 		for _, g := range res.GetGroups() {
 			if all = append(all, g.GetName()); g.GetRecipeVersion() != 0 {
 				all = append(all, fmt.Sprintf("%s@%d", g.GetName(), g.GetRecipeVersion()))
@@ -138,28 +134,23 @@ func (f *filterFlags) checkKnown(conn *connection, flag, region string) error {
 	for _, ask := range []struct {
 		flag  string
 		words []string
-		only  filterFlags
 		group polyscanv1.CountGroup
-	}{{"--name", f.Name, filterFlags{Name: f.Name}, polyscanv1.CountGroup_COUNT_GROUP_NAME},
-		{"--recipe", f.Recipe, filterFlags{Recipe: f.Recipe}, polyscanv1.CountGroup_COUNT_GROUP_RECIPE}} {
+	}{{"--name", f.Name, polyscanv1.CountGroup_COUNT_GROUP_NAME},
+		{"--recipe", f.Recipe, polyscanv1.CountGroup_COUNT_GROUP_RECIPE}} {
 		if len(ask.words) == 0 {
 			continue
 		}
-		found, err := known(&ask.only, ask.group)
+		all, err := known(ask.group)
 		if err != nil {
 			return err
 		}
 		for _, word := range ask.words {
 			start, open := strings.CutSuffix(word, "*")
 			is := func(k string) bool { return k == word || open && strings.HasPrefix(k, start) }
-			if slices.ContainsFunc(found, is) {
-				continue
+			if !slices.ContainsFunc(all, is) {
+				return usage("%s %s: no part in the history has it%s", ask.flag, cli.Printable(word),
+					meantOf(word, all))
 			}
-			all, err := known(&filterFlags{}, ask.group)
-			if err != nil {
-				return err
-			}
-			return usage("%s %s: no part in the history has it%s", ask.flag, cli.Printable(word), meantOf(word, all))
 		}
 	}
 	if region == "" {
@@ -194,15 +185,6 @@ func (f *filterFlags) checkKnown(conn *connection, flag, region string) error {
 	}
 	return usage("%s %s: no region of the newest %s is called so%s", flag, cli.Printable(region),
 		plural(parts, "part", "parts"), meantOf(region, regions))
-}
-
-// checkEach is checkKnown of names and recipes, where there are several of a kind: those that are known would hide that
-// another is not.
-func (f *filterFlags) checkEach(conn *connection) error {
-	if len(f.Name) < 2 && len(f.Recipe) < 2 {
-		return nil
-	}
-	return f.checkKnown(conn, "", "")
 }
 
 // meantOf asks whether somebody who wrote a word meant a known one, or says which there are.
@@ -242,6 +224,19 @@ func askHistory(e *env, s *serverFlags, f func(conn *connection) error) (err err
 	return conn.fail(f(conn), "", nil)
 }
 
+// ask is askHistory, once names and recipes are checked where there are several of a kind: those that are known would
+// hide that another is not.
+func (f *filterFlags) ask(e *env, s *serverFlags, do func(conn *connection) error) error {
+	return askHistory(e, s, func(conn *connection) error {
+		if len(f.Name) > 1 || len(f.Recipe) > 1 {
+			if err := f.checkKnown(conn, "", ""); err != nil {
+				return err
+			}
+		}
+		return do(conn)
+	})
+}
+
 // printMessage prints a message as the schemas have it, on one line.
 func printMessage(e *env, m proto.Message) error {
 	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
@@ -270,10 +265,7 @@ func (c *historyListCmd) Run(e *env) error {
 	if c.Limit < 0 {
 		return usage("--limit %d: must not be negative", c.Limit)
 	}
-	return askHistory(e, &c.serverFlags, func(conn *connection) error {
-		if err := c.checkEach(conn); err != nil {
-			return err
-		}
+	return c.ask(e, &c.serverFlags, func(conn *connection) error {
 		req := &polyscanv1.ListPartsRequest{Filter: filter, OldestFirst: c.OldestFirst}
 		if c.Limit > 0 {
 			req.PageSize = uint32(min(c.Limit, 1000))
@@ -370,10 +362,7 @@ func (c *historyCountCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return askHistory(e, &c.serverFlags, func(conn *connection) error {
-		if err := c.checkEach(conn); err != nil {
-			return err
-		}
+	return c.ask(e, &c.serverFlags, func(conn *connection) error {
 		req := &polyscanv1.CountPartsRequest{Filter: filter}
 		if c.By != "" {
 			req.Group = polyscanv1.CountGroup(polyscanv1.CountGroup_value["COUNT_GROUP_"+strings.ToUpper(c.By)])
@@ -443,10 +432,7 @@ func (c *historyParetoCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return askHistory(e, &c.serverFlags, func(conn *connection) error {
-		if err := c.checkEach(conn); err != nil {
-			return err
-		}
+	return c.ask(e, &c.serverFlags, func(conn *connection) error {
 		res, err := conn.Pareto(conn.ctx, &polyscanv1.GetParetoRequest{Filter: filter, Limit: c.Limit})
 		if err != nil {
 			return err
@@ -527,10 +513,7 @@ func (c *historySeriesCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return askHistory(e, &c.serverFlags, func(conn *connection) error {
-		if err := c.checkEach(conn); err != nil {
-			return err
-		}
+	return c.ask(e, &c.serverFlags, func(conn *connection) error {
 		req := &polyscanv1.GetSeriesRequest{Filter: filter, Region: c.Of, Quantity: c.Quantity, Limit: c.Limit,
 			LowerSpec: c.Lower, UpperSpec: c.Upper}
 		if c.Subgroup > 0 {

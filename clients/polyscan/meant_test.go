@@ -192,7 +192,6 @@ func TestErrorsNameTheirSource(t *testing.T) {
 	}
 	plain, never := file("plain.json", "mean < 200", "mean"), file("never.json", "mean < 999", "mean")
 	blobs, texture := file("b.json", "mean < 9", "blobs(>= 9)"), file("t.json", "mean < 9", "texture(9000,0)")
-	judged := file("j.json", "blobs < 9", "blobs(>= 9)")
 	recipes := []string{"recipe", "put", "--recipes", filepath.Join(dir, "recipes"), "-r"}
 	for _, c := range []struct {
 		args []string
@@ -208,8 +207,6 @@ func TestErrorsNameTheirSource(t *testing.T) {
 		{append(recipes, texture), `t.json: reductions.cooccurrence.offsets[0].dx = 9000: must be`},
 		{[]string{"regions", plain, "--limit", "pad1: mean <"}, `polyscan: --limit pad1: "mean <": column 7`},
 		{[]string{"teach", metal, "-r", plain, "--limit", "pad1: max < 999"}, `polyscan: --limit pad1: "max < 999": can't fail`},
-		{[]string{"try", metal, "-r", judged}, `j.json: regions[0] "pad1": limits[0] = "blobs < 9": is about blobs, and ` +
-			`--regions, unlike --recipe, does not say`},
 		{[]string{"reduce", metal, "-r", texture}, `t.json: reductions.cooccurrence.offsets[0].dx = 9000: must be`},
 		{[]string{"reduce", metal, "-r", plain, "--texture", "9000,0"}, "polyscan: --texture 9000: must be"},
 		{[]string{"reduce", board, "-r", blobs}, "b.json: reductions.blobs.channel = gray: the frame (RGB8) has no such"},

@@ -165,11 +165,11 @@ func (r *regions) place(path string) string {
 	place := r.name + ": " + head
 	if i, ok := index(head); ok && i < len(r.file.Regions) {
 		name := r.file.Regions[i].Name
-		k, limit := index(tail)
+		k, _ := index(tail)
 		switch of, given := r.limits[[2]int{i, k}]; {
-		case limit && strings.HasPrefix(tail, "limits[") && given && of == name:
+		case strings.HasPrefix(tail, "limits[") && given && of == name:
 			return "--limit " + cli.Printable(of) + ":"
-		case limit && strings.HasPrefix(tail, "limits[") && given:
+		case strings.HasPrefix(tail, "limits[") && given:
 			return fmt.Sprintf("--limit %s: of %q:", cli.Printable(of), name)
 		case i >= len(r.file.Regions)-r.shapes:
 			return "--shape " + cli.Printable(name) + ":"
@@ -235,7 +235,7 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 		return nil, err
 	}
 	var err error
-	r := &regions{name: name, file: file, fill: o.Fill, strict: o.Strict}
+	r := &regions{name: name, file: file, fill: o.Fill, strict: o.Strict, limits: map[[2]int]string{}}
 	for _, w := range file.Warnings {
 		if err := r.warn(e, "%s", w); err != nil {
 			return nil, err
@@ -430,9 +430,6 @@ func (r *regions) addLimits(limits []string) error {
 			own, renamed := r.file.Renamed[g.Name]
 			if pattern.MatchString(g.Name) || renamed && pattern.MatchString(own) {
 				found = true
-				if r.limits == nil {
-					r.limits = map[[2]int]string{}
-				}
 				r.limits[[2]int{i, len(g.Limits)}] = name
 				g.Limits = append(slices.Clip(g.Limits), limit)
 			}

@@ -92,9 +92,6 @@ func (m *marginSpec) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// fileBlobs is how errors of try and teach say that the reductions of a file, and so what blobs are, play no part there.
-const fileBlobs = "--regions, unlike --recipe,"
-
 // labelled is a file with what is known of it.
 type labelled struct {
 	file  string
@@ -131,10 +128,7 @@ func checkOnce(files []labelled, resident []string) error {
 				at = target
 			}
 		}
-		switch other, again := first[at]; {
-		case again && other == l.file:
-			return usage("%s is given twice, and would count as two parts", cli.Printable(other))
-		case again:
+		if other, again := first[at]; again {
 			return usage("%s and %s are one file, and would count as two parts", cli.Printable(other), cli.Printable(l.file))
 		}
 		first[at] = l.file
@@ -220,7 +214,6 @@ func (c *teachCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	conn.blobs = fileBlobs
 	kept, err := c.find(conn, polyscanv1.Verdict_VERDICT_PASS)
 	if err != nil {
 		return err

@@ -166,12 +166,12 @@ func TestCountedOnce(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"teach", good, good}, "frame_000.png is given twice, and would count as two parts"},
-		{[]string{"teach", good, "--bad", good}, "frame_000.png is given twice"},
+		{[]string{"teach", good, good}, "good/frame_000.png are one file, and would count as two parts"},
+		{[]string{"teach", good, "--bad", good}, "good/frame_000.png are one file"},
 		{[]string{"teach", good, "--bad", link}, "frame_000.png and " + link + " are one file, and would count as two parts"},
-		{[]string{"try", "--good", good, "--bad", bad, one}, "frame_000.png is given twice"},
+		{[]string{"try", "--good", good, "--bad", bad, one}, "good/frame_000.png are one file"},
 		{[]string{"try", good + "/../good/frame_000.png", "--good", one}, "are one file"},
-		{[]string{"try", "-", "--good", "-"}, "- is given twice"},
+		{[]string{"try", "-", "--good", "-"}, "- and - are one file"},
 		{[]string{"try", "--frame", "a", "--frame", "b", "--frame", "a", "--addr", "127.0.0.1:1"}, "--frame a is given twice"},
 	} {
 		_, stderr, code := polyscan(t, append(c.args, regions...)...)

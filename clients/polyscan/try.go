@@ -104,7 +104,6 @@ func (c *tryCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	conn.blobs = fileBlobs
 	if open.Beside != nil { // the console compares with versions without limits, too
 		if r, err := (&target{recipe: open.Beside}).known(conn); err != nil {
 			return err
