@@ -31,6 +31,7 @@ const (
 type finding struct {
 	Problem string     `json:"problem,omitempty"`
 	Slow    bool       `json:"slow,omitempty"`
+	Mild    bool       `json:"mild,omitempty"`
 	Code    codes.Code `json:"code,omitempty"`
 	Times   int        `json:"times,omitempty"`
 }
@@ -83,7 +84,7 @@ func (a *attempt) attack(ctx context.Context, c attack) {
 		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
 			a.problem("the attacker says %q: %v", lines.Text(), err)
 		} else if f.Problem != "" {
-			a.note(problem{text: f.Problem, slow: f.Slow})
+			a.note(problem{f.Problem, f.Slow, f.Mild})
 		} else {
 			a.mu.Lock()
 			a.answers[f.Code] += f.Times
@@ -128,7 +129,7 @@ func TestAttacker(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.problems {
-		findings.Encode(finding{Problem: p.text, Slow: p.slow})
+		findings.Encode(finding{Problem: p.text, Slow: p.slow, Mild: p.mild})
 	}
 	for code, n := range a.answers {
 		findings.Encode(finding{Code: code, Times: n})

@@ -184,7 +184,6 @@ func refusedSolve(ctx context.Context, a *attempt) {
 			break
 		}
 	}
-	if took := time.Since(begun); took > time.Duration(max(n, 1))*30*time.Millisecond {
-		a.tooSlow("%d solves of %d bytes were refused after %v each", n, len(m), took/time.Duration(max(n, 1)))
-	}
+	each := time.Since(begun) / time.Duration(max(n, 1))
+	a.felt(each, 30*time.Millisecond, "%d solves of %d bytes were refused after %v each", n, len(m), each)
 }

@@ -79,9 +79,9 @@ func silentConnections(ctx context.Context, a *attempt) {
 	begun := time.Now()
 	if err := fetchLease(ctx, p, a); err != nil {
 		a.problem("beside %d silent connections: %v", len(conns), err)
-	} else if took := time.Since(begun); took > time.Second {
-		a.tooSlow("beside %d silent connections a lease takes %v", len(conns), took)
 	}
+	took := time.Since(begun)
+	a.felt(took, time.Second, "beside %d silent connections a lease takes %v", len(conns), took)
 }
 
 // fetchLease leases memory and fetches its descriptor.

@@ -130,11 +130,11 @@ func sendOnce(ctx context.Context, a *attempt, data []byte, chunk int) {
 	c.data(ctx, req[len(req)-1:], 0, true)
 	code, err := c.wait(ctx)
 	took := time.Since(begun)
-	if limit := 100*time.Millisecond + time.Duration(len(data))*20*time.Nanosecond; err != nil {
+	if err != nil {
 		a.problem("a file of %d bytes: %v, %v, after %v", len(data), code, err, took)
-	} else if took > limit {
-		a.tooSlow("a file of %d bytes: %v after %v", len(data), code, took)
 	}
+	a.felt(took, 100*time.Millisecond+time.Duration(len(data))*20*time.Nanosecond, "a file of %d bytes: %v after %v",
+		len(data), code, took)
 }
 
 // tallPNG sends pictures one pixel wide that are as high as their size allows, and higher than any device takes.
@@ -176,9 +176,9 @@ func tallPNG(ctx context.Context, a *attempt) {
 	begun := time.Now()
 	c.send(ctx, file(out))
 	code, err := c.wait(ctx)
-	if took := time.Since(begun); code != codes.InvalidArgument || err != nil {
+	took := time.Since(begun)
+	if code != codes.InvalidArgument || err != nil {
 		a.problem("a PNG of 1 × %d pixels in %d bytes: %v, %v, after %v", height, len(out), code, err, took)
-	} else if took > 150*time.Millisecond {
-		a.tooSlow("a PNG of 1 × %d pixels in %d bytes is refused after %v", height, len(out), took)
 	}
+	a.felt(took, 150*time.Millisecond, "a PNG of 1 × %d pixels in %d bytes is refused after %v", height, len(out), took)
 }
