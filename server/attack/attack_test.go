@@ -142,7 +142,7 @@ func TestAttacks(t *testing.T) {
 				if all == 0 || !mild(problems) || len(tried) == 0 {
 					problems = tried
 				}
-				if len(problems) == 0 || mild(problems) && n >= mildAttempts {
+				if len(problems) == 0 || mild(problems) && all+1 >= mildAttempts {
 					break
 				}
 				t.Logf("not as expected: %q", tried)
