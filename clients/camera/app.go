@@ -116,7 +116,15 @@ func (e *env) run(k *kong.Context) int {
 		fmt.Fprintln(e.stderr, "camera: interrupted")
 		return exitCanceled
 	}
-	fmt.Fprintf(e.stderr, "camera: %s\n", cli.OneLine(said(err)))
+	text := said(err)
+	if c, ok := k.Selected().Target.Addr().Interface().(*streamCmd); ok && strings.HasPrefix(text, "regions[") {
+		if _, limit, found := strings.Cut(text, "] = "); len(c.Limit) > 0 && found { // of the one region, the part
+			text = "--limit " + limit
+		} else if c.Regions != "" {
+			text = c.Regions + ": " + text
+		}
+	}
+	fmt.Fprintf(e.stderr, "camera: %s\n", cli.OneLine(text))
 	if s := clients.AsError(err); errors.As(err, &in) || s != nil && s.Code == codes.InvalidArgument {
 		return exitUsage
 	}

@@ -367,9 +367,9 @@ func TestRefused(t *testing.T) {
 		{[]string{"stream", free, "--addr", s.addr}, exitUsage,
 			"one of --regions FILE, --recipe NAME and --limit LIMIT"},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "meen in [1, 2]"}, exitUsage,
-			`camera: regions[0].limits[0] = "meen in [1, 2]": `},
+			`camera: --limit "meen in [1, 2]": `},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "blobs < 3"}, exitUsage,
-			`camera: regions[0].limits[0] = "blobs < 3": blobs aren't found in line-scans`},
+			`camera: --limit "blobs < 3": blobs aren't found in line-scans`},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", `ncc of "golden" > 0.3`}, exitUsage,
 			`camera: frames = "golden": `},
 		{[]string{"stream", free, "--addr", s.addr, "--recipe", "gone", "--reconnect", "0s"}, exitLost,
@@ -418,6 +418,7 @@ func TestRegionsFileKeys(t *testing.T) {
 		{`"reductions": ["meen"]`, `"limits": ["mean >= 0.1"]`, exitUsage, `did you mean "mean"?`},
 		{`"reductions": ["blobs(>= 128)"]`, `"limits": ["mean >= 0.1"]`, exitUsage, "blobs aren't found in line-scans"},
 		{`"frames": {"golden": "kept"}`, `"limits": ["mean >= 0.1"]`, exitUsage, "is spoken of by no limit"},
+		{`"name": "r"`, `"limits": ["meen < 3"]`, exitUsage, `r.json: regions[0].limits[0] = "meen < 3": column 1`},
 		{`"name": "r"`, `"limit": ["mean above 250"]`, exitUsage, `a key looks like a misspelt "limits"`},
 	} {
 		file := filepath.Join(t.TempDir(), "r.json")
