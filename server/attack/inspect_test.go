@@ -76,6 +76,15 @@ var inspectAttacks = []attack{
 		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{
 			Inspection: inspect(rectangle("all", 3000, 3000)), Frame: f}), deadline...)
 	}},
+	{row: 6, name: "packed pixels of large frames", cancelled: true, run: func(ctx context.Context, a *attempt) {
+		const width, height = 4800, 4000
+		flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, marshal(&pb.ReduceRequest{
+			Inspection: inspect(rectangle("all", width, height)),
+			Frame: &pb.Frame{
+				Layout: &pb.FrameLayout{Width: width, Height: height, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_MONO10P},
+				Source: &pb.Frame_Data{Data: make([]byte, width/4*5*height)},
+			}}), deadline...)
+	}},
 }
 
 // inspecting floods a server with a picture of few bytes that has much to find, from two connections.
