@@ -73,6 +73,8 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		{[]string{"stream", belt, "--fail-on-reject"}, with(`,"scal":0.1`, ""), `a misspelt "scale"`},
 		{[]string{"try", "--good", metal, "--fail-on-error"}, with("", `,"fil":"evenodd"`), `a misspelt "fill"`},
 		{append([]string{"recipe", "put", "r"}, recipes...), lost, skipped},
+		{[]string{"regions", misspelt}, nil, `misspelt.json: a key looks like a misspelt "limits"`},
+		{[]string{"regions", lost[1]}, nil, skipped},
 		{[]string{"reduce", metal, "--fail-on-reject"}, lost, skipped},
 		{[]string{"stream", belt, "--fail-on-reject"}, lost, skipped},
 		{[]string{"try", "--good", metal, "--fail-on-error"}, lost, skipped},

@@ -104,6 +104,9 @@ func (c *regionsCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if err := r.checkKeys(); err != nil { // what is written has neither the key nor the warning
+		return err
+	}
 	f := r.file
 	for i, g := range f.Regions {
 		for j, limit := range g.Limits {

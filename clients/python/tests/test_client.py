@@ -671,8 +671,8 @@ def test_overlapping_multipolygon(client, tmp_path):
 def test_warnings_reach_who_calls(client, tmp_path):
     frame = np.zeros((64, 64), np.uint8)
     path = tmp_path / "near.json"
-    path.write_text('[{"name":"a","rings":[[[2,2],[20,2],[20,20]]],"limit":["mean < 3"]}]')
-    with pytest.warns(polyscan.InputWarning, match='near.json.*"limit" is ignored; did you mean "limits"'):
+    path.write_text('[{"nam":"a","rings":[[[2,2],[20,2],[20,20]]]}]')
+    with pytest.warns(polyscan.InputWarning, match='near.json.*"nam" is ignored; did you mean "name"'):
         client.reduce(frame, path)
     with pytest.warns(polyscan.InputWarning, match="no region has limits: it gives no verdict"):
         client.put_recipe("silent", PATCH)
@@ -684,6 +684,105 @@ def test_warnings_reach_who_calls(client, tmp_path):
             call(np.zeros((64, 48), np.uint8), mask=np.ones((48, 64)))
     with pytest.raises(ValueError, match="none is given"):
         client.reduce(frame, PATCH, statistics=[])
+
+
+def region_file(more="", of_region="", limits='"mean < 9"'):
+    region = f'{{"name":"a","rings":[[[2,2],[20,2],[20,20]]],"limits":[{limits}]{of_region}}}'
+    return f'{{"regions":[{region}]{more}}}'
+
+
+def test_files_that_would_lose_a_verdict(client, tmp_path):
+    """Keys on which a verdict hangs and that nobody reads are errors, as is what is skipped though it has limits."""
+    frame = np.zeros((64, 64), np.uint8)
+    path = tmp_path / "near.json"
+    misspelt = [
+        ("limit", "limits", region_file(of_region=',"limit":[]')),
+        ("refrence", "reference", region_file(of_region=',"refrence":{"region":"a"}')),
+        ("scal", "scale", region_file(',"scal":0.1')), ("reductons", "reductions", region_file(',"reductons":["mean"]')),
+        ("frame", "frames", region_file(',"frame":{"golden":"x"}')),
+    ]  # fmt: skip
+    for key, meant, text in misspelt:
+        path.write_text(text)
+        for call in (client.regions, lambda r: client.reduce(frame, r), lambda r: client.put_recipe("near", r)):
+            with pytest.raises(polyscan.RegionFileError, match=f'near.json.*"{key}" is ignored; did you mean "{meant}"'):
+                call(path)
+    path.write_text(region_file(of_region=',"limits":[]'))  # of two equal keys, Python's reader of JSON takes the last
+    with pytest.raises(polyscan.RegionFileError, match='near.json.*"limits"'):
+        client.reduce(frame, path)
+    path.write_text(region_file(',"drawn_on":{"limits":["mean < 3"]}'))
+    with pytest.raises(polyscan.RegionFileError, match="near.json.*drawn_on.*limits"):
+        client.reduce(frame, path)
+    line = '{"label":"l","shape_type":"line","points":[[1,1],[5,5]],"flags":{"mean < 5":true}}'
+    path.write_text(f'{{"shapes":[{line},{{"label":"b","points":[[1,1],[9,1],[9,9]]}}]}}')
+    with pytest.raises(polyscan.RegionFileError, match=r'near.json: shapes\[0\] "l" has limits and is skipped'):
+        client.reduce(frame, path)
+
+
+def test_reductions_of_files(client, tmp_path):
+    """What a file asks for is computed and kept in recipes, unless the call asks for something itself."""
+    frame = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64)
+    path = tmp_path / "asks.json"
+    texts = ["mean", "std", "sum_sq", "mad", "percentiles(1, 99, linear)", "histogram(16, 0, 4096)", "covered"]
+    texts += ["texture(1,0; -8,2; 16 levels; counts)", "autocorrelation(8,0)", "Radial(3)"]
+    path.write_text(region_file(f',"reductions":{json.dumps(texts)}'))
+    r = client.reduce(frame, path)
+    asked = {
+        "statistics": ["mean", "stddev", "sum_of_squares", "mean_absolute_deviation", "covered"], "percentiles": [1, 99],
+        "percentile_method": "linear", "histogram": (16, 0, 4096),
+        "texture": polyscan.Texture([(1, 0), (-8, 2)], 16, True), "correlate": ["autocorrelation(8,0)", "radial(3)"],
+    }  # fmt: skip
+    plain = client.regions(region_file().encode())
+    assert r.message.columns == client.reduce(frame, plain, **asked).message.columns and "FAIL" in repr(r.verdict)
+    assert client.reduce(frame, path, statistics=["max"]).message.columns == (
+        client.reduce(frame, plain, statistics=["max"]).message.columns
+    )
+    client.put_recipe("asks", path)
+    client.put_recipe("asked", plain, **asked)
+    kept, want = client.get_recipe("asks").reductions, client.get_recipe("asked").reductions
+    assert sorted(kept.statistics) == sorted(want.statistics) and kept.cooccurrence == want.cooccurrence
+    # All that the command line keeps, in the words that it writes.
+    colors = ["basic", "distances", "color(hsv, gray709)", "color_matrix(1, 0, 0, 0, 1, 0, 0, 0, 1)", "derivative(laplacian)"]
+    r = polyscan._regions.spelled(colors)
+    assert len(r.statistics) == 9 and len(r.colors) == 3 and len(r.color_matrix) == 9 and len(r.derivatives) == 1
+    for wrong, why in [
+        ("blobs(>= 128)", "blobs are not read here: put the file with polyscan recipe put"), ("meen", "want one of"),
+        ("mean(3)", "mean takes no arguments"), ("percentiles(1", "the bracket isn't closed"), ("color", "want one of"),
+        ("texture(1)", "want DX,DY"), ("histogram(1, 2)", "want .BINS"), ("color_matrix(1)", "1 numbers"),
+        ("correlation(g)", "want autocorrelation"),
+    ]:  # fmt: skip
+        path.write_text(region_file(f',"reductions":["max",{json.dumps(wrong)}]'))
+        for call in (lambda r: client.reduce(frame, r), lambda r: client.put_recipe("asks", r)):
+            with pytest.raises(polyscan.RegionFileError, match=rf"asks.json: reductions\[1\]: .*{why}"):
+                call(path)
+        assert client.reduce(frame, path, statistics=["max"])[0].max > 0 and client.mask(path, (64, 64)).counts[0] > 0
+    with pytest.raises(ValueError, match="percentiles comes a second time"):
+        polyscan._regions.spelled(["percentiles(1)", "percentiles(2)"])
+    path.write_text(region_file(',"reductions":["blobs(>= 9)"]'))
+    with pytest.raises(polyscan.RegionFileError, match="asks.json: what it says of blobs can't be used here"):
+        client.teach([frame], path, quantities=["mean"])
+
+
+def test_frames_of_files(client, tmp_path, rng):
+    """The frames that a file names are those that its limits compare with, in place of resident ones of that name."""
+    frame = rng.integers(0, 256, (64, 64), np.uint8)
+    path = tmp_path / "golden.json"
+    with client.put_frame(frame) as kept, client.put_frame(255 - frame) as other:
+        frames = json.dumps({"golden": kept.name, "extra": kept.name})
+        more = f',"frames":{frames},"reductions":["mean","ncc of \\"extra\\" at (0,0)"]'
+        path.write_text(region_file(more, limits='"ncc of \\"golden\\" > 0.99"'))
+        assert client.reduce(frame, path).passed
+        assert client.reduce(frame, path, statistics=["mean"]).passed
+        assert client.reduce(frame, path, limits="mean < 255").passed  # the frame that the other limit spoke of is left out
+        assert not client.reduce(frame, path, golden=other).passed
+        client.put_recipe("golden", path)
+        assert client.reduce(frame, recipe="golden").passed
+        assert set(client.get_recipe("golden").frames) == {"golden", "extra"}
+        for call in (lambda: client.teach([frame], path, quantities=["mean"]), lambda: client.try_recipe([frame], path)):
+            with pytest.raises(polyscan.RegionFileError, match="golden.json: what it says of frames can't be used here"):
+                call()
+        path.write_text(region_file(f',"frames":{frames}'))
+        with pytest.raises(polyscan.InvalidArgument, match="spoken of by no limit"):
+            client.reduce(frame, path)
 
 
 def test_verdicts_have_no_truth(client):

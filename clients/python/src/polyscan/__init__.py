@@ -38,11 +38,10 @@ from polyscan._errors import (
     Unavailable,
     Unimplemented,
 )
-from polyscan._files import RegionFileError
 from polyscan._frames import Frame, FrameLike, Resident
 from polyscan._history import Evidence
 from polyscan._memory import LeaseEnded
-from polyscan._regions import Region, Regions, RegionsLike, Texture
+from polyscan._regions import Region, RegionFileError, Regions, RegionsLike, Texture
 from polyscan._results import LimitResult, Part, RegionTable, Result, Verdict
 from polyscan._scan import Event, Reconnected, Scan, Session, Stalled
 from polyscan._server import ProgramNotFound

@@ -153,16 +153,18 @@ class Base:
             if regions is None:
                 raise TypeError("limits: a recipe has its own")
             regions = regions.with_limits(limits)
+        given = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
+        given, frames = _regions.asked(regions, given, golden)
         return _regions.inspection(
             regions,
             recipe,
-            reductions=_regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate),
+            reductions=given,
             method=method,
             priority=priority,
             name=self.name,
             results=results,
             fields=fields,
-            golden=golden,
+            frames=frames,
         )
 
     def _regions_of(

@@ -111,10 +111,6 @@ def put_recipe(
 ) -> Call[recipe_pb2.Recipe]:
     if not any(r.limits for r in regions.message.regions):
         warnings.warn(f"recipe {name}: no region has limits: it gives no verdict", _errors.InputWarning, stacklevel=3)
-    if reductions is None and isinstance(regions.file, dict) and regions.file.get("reductions"):
-        warnings.warn(
-            f"recipe {name}: the reductions of the file are not read: give statistics", _errors.InputWarning, stacklevel=3
-        )
     request = recipe_pb2.PutRecipeRequest(
         recipe=recipe_pb2.Recipe(
             name=name, description=description, region_set=regions.message, reductions=reductions,

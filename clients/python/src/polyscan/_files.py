@@ -13,11 +13,10 @@ from polyscan import _errors, _regions, _server
 from polyscan.v1 import region_pb2
 
 _KEYS = {"name", "rings", "mask", "shape", "fill", "limits"}
-_FILE_KEYS = {"name", "description", "regions", "reductions", "scale", "drawn_on", "format", "version", "created_at"}
-
-
-class RegionFileError(ValueError):
-    """A file of regions can't be read."""
+_FILE_KEYS = {
+    "name", "description", "regions", "reductions", "frames", "scale", "drawn_on", "format", "version", "created_at",
+}  # fmt: skip
+_NOTES = {"name", "description", "format", "version", "created_at"}
 
 
 def read(
@@ -30,13 +29,13 @@ def read(
         with open(source, "rb") as f:
             data = f.read()
     data = bytes(data)
-    found = _own(data)
+    found = _own(data, name)
     if found is not None:
         return found
     try:
         program = _server.find("polyscan", None)
     except _server.ProgramNotFound as e:
-        raise RegionFileError(
+        raise _regions.RegionFileError(
             f"{name}: files of other formats than polyscan's own are read by the program polyscan: {e}; or convert it "
             "where "
             f'that is: polyscan regions FILE -o regions.json'
@@ -47,28 +46,43 @@ def read(
     done = subprocess.run(command, input=data, capture_output=True, timeout=timeout)
     words = done.stderr.decode(errors="replace").replace("standard input", name).strip().splitlines()
     if done.returncode:
-        raise RegionFileError(" / ".join(w.removeprefix("polyscan: ") for w in words))
+        raise _regions.RegionFileError(" / ".join(w.removeprefix("polyscan: ") for w in words))
     made = json.loads(done.stdout)
     prefix = f"polyscan: warning: {name}: "
     said = [w.removeprefix(prefix) for w in words]
     for w in said:
         warnings.warn(f"{name}: {w}", _errors.InputWarning, stacklevel=2)
-    return _regions.Regions(_message(made), warnings=said, file=made)
+    return _regions.Regions(_message(made), warnings=said, file=made, source=name)
 
 
-def _own(data: bytes) -> _regions.Regions | None:
+def _own(data: bytes, name: str) -> _regions.Regions | None:
     """Regions in polyscan's own format, as polyscan regions writes it; None for whatever is not exactly that."""
     try:
-        found = json.loads(data)
+        found = json.loads(data, object_pairs_hook=_once)
     except ValueError:
         return None
     file = found if isinstance(found, dict) else {"regions": found}
     regions = file.get("regions")
-    if set(file) - _FILE_KEYS or not _is_scale(file.get("scale")) or not isinstance(regions, list) or not regions or not all(map(_is_region, regions)):
+    if set(file) - _FILE_KEYS or not isinstance(regions, list) or not regions or not all(map(_is_region, regions)):
+        return None
+    reductions, frames = file.get("reductions", []), file.get("frames", {})
+    if not _is_scale(file.get("scale")) or not _are_texts(reductions) or not isinstance(frames, dict):
+        return None
+    drawn_on = file.get("drawn_on", {})
+    notes = [v for key, v in file.items() if key in _NOTES] + ([*drawn_on.values()] if isinstance(drawn_on, dict) else [{}])
+    if not _are_texts([*frames.values()]) or not all(isinstance(v, (str, int)) for v in notes):
         return None
     if len({r["name"] for r in regions}) < len(regions):
         return None
-    return _regions.Regions(_message(file), file=file)
+    return _regions.Regions(_message(file), file=file, source=name)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ: of equal ones, dict would drop all but the last."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key comes twice")
+    return made
 
 
 def _is_region(r: Any) -> bool:
@@ -85,9 +99,12 @@ def _is_region(r: Any) -> bool:
         and all(isinstance(ring, list) and len(ring) > 2 and all(map(_is_point, ring)) for ring in r.get("rings", []))
         and all(isinstance(u, list) and len(u) == 3 and all(type(v) is int for v in u) for u in r.get("mask", []))
         and r.get("fill", "nonzero") in ("nonzero", "evenodd")
-        and isinstance(r.get("limits", []), list)
-        and all(isinstance(limit, str) for limit in r.get("limits", []))
+        and _are_texts(r.get("limits", []))
     )
+
+
+def _are_texts(v: Any) -> bool:
+    return isinstance(v, list) and all(isinstance(text, str) for text in v)
 
 
 def _is_point(p: Any) -> bool:

@@ -336,7 +336,7 @@ class Methods(Base):
         must be that one (0: the name is new), or it is Aborted."""
         found = self._regions_of(regions, limits)
         wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
-        frames = _regions.golden_frames(golden)
+        wanted, frames = _regions.asked(found, wanted, golden)
         return await self._call(_calls.put_recipe(name, found, description, wanted, expected_version, frames), timeout)
 
     async def get_recipe(self, recipe: str, *, timeout: float | None = None) -> recipe_pb2.Recipe:

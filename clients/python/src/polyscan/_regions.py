@@ -142,6 +142,10 @@ of shapely, or anything else with a __geo_interface__; the path or the bytes of 
 reads."""
 
 
+class RegionFileError(ValueError):
+    """A file of regions can't be read, or says what can't be used."""
+
+
 class Regions:
     """Regions that are used again and again: they are converted and serialised once."""
 
@@ -151,11 +155,13 @@ class Regions:
         *,
         warnings: Sequence[str] = (),
         file: Any = None,
+        source: str = "regions",
     ) -> None:
         self.message = message
         self.warnings = list(warnings)
         self.file = file
-        """What the server said of the file that they come from; None where there is none."""
+        """What the file that they come from says, in polyscan's own format; None where there is none."""
+        self._source = source  # what errors call that file
 
     @cached_property
     def serialized(self) -> bytes:
@@ -176,7 +182,7 @@ class Regions:
         for r, sentences in chosen:
             del r.limits[:]
             r.limits.extend(_limits(sentences))
-        return Regions(out, warnings=self.warnings, file=self.file)
+        return Regions(out, warnings=self.warnings, file=self.file, source=self._source)
 
     def with_scale(self, x: float, y: float | None = None, *, origin: Sequence[float] = (0, 0)) -> Regions:
         """The same regions with millimetres per pixel, along x and y, from a place in pixels: results have areas and
@@ -184,7 +190,7 @@ class Regions:
         out = region_pb2.RegionSet()
         out.CopyFrom(self.message)
         out.scale.CopyFrom(scale(x, y, origin=origin))
-        return Regions(out, warnings=self.warnings, file=self.file)
+        return Regions(out, warnings=self.warnings, file=self.file, source=self._source)
 
     def __len__(self) -> int:
         return len(self.message.regions)
@@ -486,6 +492,121 @@ def reductions(
     return out
 
 
+_SPELLED = {
+    "sum_sq": "sum_of_squares", "std": "stddev", "mad": "mean_absolute_deviation", "iqr": "interquartile_range",
+}  # fmt: skip
+_TERMS = ("autocorrelation", "autocovariance", "radial", "correlation", "covariance", "ncc", "channels")
+
+
+def spelled(texts: Iterable[str]) -> region_pb2.Reductions | None:
+    """What the reductions of a file ask for, such as "mean", "percentiles(1, 99, linear)" and "texture(1,0)"; None for
+    none. Blobs are not read: how they are spelled only the command line knows."""
+    given: dict[str, Any] = {"statistics": [], "colors": [], "correlate": [], "histogram": False}
+    given |= {"percentiles": None, "percentile_method": None}
+    for i, text in enumerate(texts):
+        try:
+            _spelled(text, given)
+            made = reductions(**given)
+        except ValueError as e:
+            raise ValueError(f"reductions[{i}]: {text!r}: {e}") from None
+    return made if texts else None
+
+
+def _spelled(text: str, given: dict[str, Any]) -> None:
+    """Add what one text asks for to the arguments of reductions."""
+    head, bracket, rest = text.partition("(")
+    name, rest = head.strip().lower(), rest.strip()
+    if name.split(" ")[0] in _TERMS:
+        given["correlate"].append(text)
+        return
+    if bracket and not rest.endswith(")"):
+        raise ValueError("the bracket isn't closed")
+    args = [a.strip() for a in rest[:-1].split(";" if name == "texture" else ",")] if bracket else []
+    if name == "blobs":
+        raise ValueError("blobs are not read here: put the file with polyscan recipe put, and name the recipe")
+    if name == "texture":
+        _first(given, name, _texture(args))
+    elif name in ("color", "derivative") and args:
+        given["colors"] += [a.lower() for a in args]
+    elif name == "color_matrix":
+        if len(args) != 9:
+            raise ValueError(f"{len(args)} numbers: want nine")
+        given["colors"].append(np.reshape([float(a) for a in args], (3, 3)))
+    elif name == "percentiles" and args:
+        if args[-1] == "linear":
+            given["percentile_method"] = args.pop()
+        _first(given, name, [float(a) for a in args])
+    elif name == "histogram" and args:
+        if len(args) not in (1, 3):
+            raise ValueError("want (BINS) or (BINS, LOWER, UPPER)")
+        _first(given, name, (int(args[0]), *map(float, args[1:] or (0, 0))))
+    elif args:
+        raise ValueError(f"{name} takes no arguments")
+    elif name in ("all", "basic"):
+        given["statistics"] += _wire.names(region_pb2.Statistic, "STATISTIC_") if name == "all" else _DEFAULT
+    else:
+        given["statistics"].append(_SPELLED.get(name, name))
+
+
+def _first(given: dict[str, Any], name: str, value: Any) -> None:
+    if given.get(name):
+        raise ValueError(f"{name} comes a second time")
+    given[name] = value
+
+
+def _texture(args: list[str]) -> Texture:
+    """Offsets, "N levels" and "counts"."""
+    offsets, levels, counts = [], 0, False
+    for a in args:
+        if a == "counts":
+            counts = True
+        elif a.endswith("levels"):
+            levels = int(a.removesuffix("levels"))
+        else:
+            offset = re.fullmatch(r"([+-]?\d+)\s*,\s*([+-]?\d+)", a)
+            if offset is None:
+                raise ValueError(f"{a!r}: want DX,DY, such as 1,0, N levels or counts")
+            offsets.append((int(offset[1]), int(offset[2])))
+    return Texture(offsets, levels, counts)
+
+
+def asked(
+    regions: Regions | None, given: region_pb2.Reductions | None, golden: Any
+) -> tuple[region_pb2.Reductions | None, dict[str, str]]:
+    """The reductions and the frames of a call. Given reductions take the place of all of those that the regions' file
+    asks for, and given frames that of its frames of the same names."""
+    frames = golden_frames(golden)
+    file = regions.file if regions is not None and isinstance(regions.file, dict) else {}
+    if not file:
+        return given, frames
+    assert regions is not None
+    texts = file.get("reductions", [])
+    if given is None:
+        try:
+            given = spelled(texts)
+        except ValueError as e:
+            raise RegionFileError(f"{regions._source}: {e}") from None
+    # The server refuses a frame that nothing speaks of, which is none that only replaced limits or reductions spoke of.
+    before = texts + [limit for r in file["regions"] for limit in r.get("limits", [])]
+    now = [limit for r in regions.message.regions for limit in r.limits]
+    now += [f'"{c.frame}"' for c in given.correlations] if given else []
+    for name, frame in file.get("frames", {}).items():
+        if any(f'"{name}"' in text for text in now) or not any(f'"{name}"' in text for text in before):
+            frames.setdefault(name, frame)
+    return given, frames
+
+
+def check_alone(regions: Regions) -> None:
+    """Refuse what of a file decides about a verdict beside its regions, for calls that take regions alone."""
+    file = regions.file if isinstance(regions.file, dict) else {}
+    words = {text.partition("(")[0].strip().lower() for text in file.get("reductions", [])}
+    for what, there in (("frames", file.get("frames")), ("blobs", "blobs" in words), ("texture", "texture" in words)):
+        if there:
+            raise RegionFileError(
+                f"{regions._source}: what it says of {what} can't be used here: put it as a recipe, and name the recipe"
+            )
+
+
 class What:
     """What an inspection is about, ready to be sent: the regions or the recipe, and what to compute."""
 
@@ -509,7 +630,7 @@ def inspection(
     name: str = "",
     results: str | None = None,
     fields: Iterable[str] | None = None,
-    golden: Any = None,
+    frames: Mapping[str, str] | None = None,
 ) -> What:
     if (regions is None) == (recipe is None):
         raise TypeError("want either regions or a recipe")
@@ -519,7 +640,7 @@ def inspection(
         work_class=work_class(priority),
         name=name,
         result=result_options(results, fields),
-        frames=golden_frames(golden),
+        frames=frames,
     )
     if recipe is not None:
         rest.recipe.CopyFrom(recipe_ref(recipe))
