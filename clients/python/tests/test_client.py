@@ -651,6 +651,10 @@ def test_limits_of_features(client):
     ):
         with pytest.raises(ValueError, match="limits are not read here"):
             client.reduce(frame, wrong)
+    for key in ("limit", "Limits", "lmiits"):
+        feature = {"type": "Feature", "properties": {key: "mean < 3"}, "geometry": polygon}
+        with pytest.raises(ValueError, match=f"region region-0: the property '{key}' is not read: did you mean \"limits\""):
+            client.reduce(frame, feature)
     for limits in (None, 5, b"mean < 3", {"mean": (3, 5)}):
         with pytest.raises(TypeError, match="want a sentence"):
             polyscan.Region("a", PATCH, limits=limits)

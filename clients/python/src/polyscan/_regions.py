@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable as IterableABC
@@ -258,6 +259,9 @@ def _region(name: str, r: Any) -> region_pb2.Region:
         properties = geometry.get("properties") or {}
         name = str(properties.get("name") or geometry.get("id") or name)
         limits = _limits_of_properties(properties.get("limits") or (), name)
+        for key in properties.keys() - {"limits"}:
+            if difflib.get_close_matches(str(key).lower(), ["limits"], cutoff=0.8):
+                raise ValueError(f'region {name}: the property {key!r} is not read: did you mean "limits"?')
         _no_limits(geometry, name)
         geometry = geometry.get("geometry") or {}
     _no_limits(geometry, name)
