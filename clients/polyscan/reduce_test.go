@@ -730,6 +730,31 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestDrawnOnAnotherSize: no verdict passes a frame of another size than the regions were drawn on.
+func TestDrawnOnAnotherSize(t *testing.T) {
+	regions := write(t, "labelme.json", `{"version":"5","imagePath":"x.png","imageWidth":100,"imageHeight":50,"shapes":[
+		{"label":"a","shape_type":"polygon","points":[[10,10],[20,10],[20,20]]}]}`)
+	folder := t.TempDir()
+	png, err := os.ReadFile(frames + "metal.png")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "metal.png"), png, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, input := range map[string]string{"reduce": frames + "metal.png", "stream": folder} {
+		args := []string{command, input, "-r", regions, "--limit", "a: mean > 0.001"}
+		if _, stderr, code := polyscan(t, args...); code != exitOK || !strings.Contains(stderr, "warning: ") {
+			t.Errorf("%s: exit %d, %q", command, code, stderr)
+		}
+		_, stderr, code := polyscan(t, append(args, "--fail-on-reject")...)
+		if code != exitUsage || !strings.Contains(stderr, "drawn on 100x50 pixels, but ") ||
+			!strings.Contains(stderr, " has 1024x512 (--fail-on-reject)") {
+			t.Errorf("%s --fail-on-reject: exit %d, %q", command, code, stderr)
+		}
+	}
+}
+
 // TestReductionsOfFile: what a regions file asks for is what flags that say the same ask for, and what a recipe of the
 // file asks for; flags take its place.
 func TestReductionsOfFile(t *testing.T) {

@@ -150,7 +150,8 @@ type regions struct {
 	name   string
 	file   *regionfile.File
 	fill   string
-	strict bool // warnings are errors
+	strict bool   // warnings are errors
+	judges string // the flag with which a verdict decides, so that a frame of another size is an error
 
 	reductions *polyscanv1.Reductions // that the file asks for; nil where it asks for none
 
@@ -457,9 +458,13 @@ func (r *regions) warn(e *env, format string, args ...any) error {
 	return nil
 }
 
-// checkSize warns where the file says that its regions were drawn on a frame of another size.
+// checkSize warns where the file says that its regions were drawn on a frame of another size. It is an error where a
+// verdict decides: the limits would be held against other pixels than those that were meant.
 func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 	if fw, fh := r.file.ImageWidth, r.file.ImageHeight; fw > 0 && fh > 0 && (uint32(fw) != w || uint32(fh) != h) {
+		if r.judges != "" {
+			return bad(r.name, "its regions were drawn on %dx%d pixels, but %s has %dx%d (%s)", fw, fh, frame, w, h, r.judges)
+		}
 		return r.warn(e, "its regions were drawn on %dx%d pixels, but %s has %dx%d", fw, fh, frame, w, h)
 	}
 	return nil
@@ -770,6 +775,7 @@ func (t *target) requireLimits(conn *connection) error {
 	if !r.hasLimits() {
 		return usage("--fail-on-reject: no region of %s has limits, so that nothing can be rejected", r.name)
 	}
+	r.judges = "--fail-on-reject"
 	return nil
 }
 
