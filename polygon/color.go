@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
@@ -24,6 +25,17 @@ const (
 
 	allColors = ColorGray | ColorGray709 | ColorHSV | ColorLab | ColorMatrix
 )
+
+// words are the names of the spaces, as the command line has them.
+func (s ColorSpaces) words() string {
+	var names []string
+	for i, name := range []string{"gray", "gray709", "hsv", "lab", "matrix"} {
+		if s>>i&1 != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
 
 // Colors says which channels are derived, beside those that limits name.
 type Colors struct {
@@ -175,7 +187,8 @@ func (p *plan) addDerived(bad *kernels.InvalidError, r *Reductions) {
 	p.own = len(p.channels)
 	c, spaces := &r.Colors, p.set.derivedOf(r, p.frame.Format)
 	if p.own < 3 && c.Spaces != 0 {
-		bad.Add(path{"reductions", "colors"}, p.frame.Format, "needs a frame with red, green and blue")
+		bad.Add(path{"reductions", "colors"}, c.Spaces.words(), "needs a frame with red, green and blue; this one is %v",
+			p.frame.Format)
 	}
 	if spaces == 0 {
 		return

@@ -332,7 +332,7 @@ func TestRefusesImages(t *testing.T) {
 	s := start(t, Config{MaxFramePixels: 1_000_000, MaxMessageBytes: 2_000_000, Logger: nil})
 	all := pictures(20, 10)
 	pngOf := func(name string) []byte { return encodePicture(t, "png", all[name]) }
-	bmpFile := encodePicture(t, "bmp", all["opaque"])
+	bmpFile, jpegFile := encodePicture(t, "bmp", all["opaque"]), encodePicture(t, "jpeg", all["gray"])
 	bigBMP := slices.Clone(bmpFile)
 	binary.LittleEndian.PutUint32(bigBMP[18:], 2_000_000)
 	bigTIFF := encodePicture(t, "tiff", all["gray"])
@@ -384,6 +384,12 @@ func TestRefusesImages(t *testing.T) {
 			[]string{"1000 x 900", "cut off", "872 bytes at least"}},
 		{"TIFF with fewer strips than rows", longTIFF, auto, nil, "frame.data", nil},
 		{"JPEG with 101 scans", manyScans, auto, nil, "frame.data", []string{"101 scans", "100"}},
+		{"two PNGs", slices.Concat(pngOf("gray"), pngOf("gray")), auto, nil, "frame.data",
+			[]string{"another PNG picture", fmt.Sprintf("byte %d", len(pngOf("gray"))), "one picture"}},
+		{"a PNG and a TIFF", slices.Concat(pngOf("opaque"), bigTIFF), auto, nil, "frame.data", []string{"another TIFF picture"}},
+		{"two JPEGs", slices.Concat(jpegFile, jpegFile), auto, nil, "frame.data",
+			[]string{"another JPEG picture", fmt.Sprintf("byte %d", len(jpegFile))}},
+		{"a BMP and a PNG", slices.Concat(bmpFile, pngOf("gray")), auto, nil, "frame.data", []string{"another PNG picture"}},
 
 		{"16-bit PNG as GRAY8", pngOf("gray16"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format",
 			[]string{"GRAY8", "16-bit gray", "GRAY16LE"}},
@@ -411,6 +417,16 @@ func TestRefusesImages(t *testing.T) {
 				&pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)), Frame: f})
 			wantRefused(t, err, c.field, c.words...)
 		})
+	}
+	// Notes of programs may follow a picture, and pictures that the first one speaks of.
+	follows := slices.Concat(jpegFile[:2], []byte("\xff\xe2\x00\x06MPF\x00"), jpegFile[2:], jpegFile)
+	for _, file := range [][]byte{follows, slices.Concat(pngOf("gray"), make([]byte, 100)),
+		slices.Concat(jpegFile, []byte("\xff\xd8 no picture")), slices.Concat(bmpFile, []byte("B"))} {
+		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)),
+			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: file}, Encoding: auto}})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 	if n := s.host.Cap; !s.host.Sem.TryAcquire(n) {
 		t.Error("refused files keep host memory")

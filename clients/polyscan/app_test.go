@@ -99,7 +99,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []string{"reduce", "stream"} {
+	for _, c := range []string{"reduce", "stream", "try"} {
 		if stdout := succeed(t, c, "--help"); !strings.Contains(stdout, "Exit codes: 0 ") ||
 			!strings.Contains(stdout, "130") {
 			t.Errorf("polyscan %s --help doesn't tell the exit codes", c)

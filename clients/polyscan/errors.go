@@ -121,6 +121,11 @@ func (e *serverError) golden(v clients.FieldViolation) string {
 	case value == name && strings.HasPrefix(why, "is no resident frame"): // it is what the limit says
 		return "--golden: a limit or a correlation compares with " + name + ", and there is no frame of that name"
 	}
+	if e.regions != nil {
+		if key, err := strconv.Unquote(name); err == nil && e.regions.file.Frames[key] != "" {
+			return e.regions.name + ": frames: " + name + ": " + why
+		}
+	}
 	return "--golden " + name + ": " + why
 }
 

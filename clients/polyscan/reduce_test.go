@@ -753,6 +753,23 @@ func TestDrawnOnAnotherSize(t *testing.T) {
 			t.Errorf("%s --fail-on-reject: exit %d, %q", command, code, stderr)
 		}
 	}
+	// So is a later frame of a stream.
+	drawn := write(t, "labelme.json", `{"version":"5","imagePath":"x.png","imageWidth":1024,"imageHeight":512,"shapes":[
+		{"label":"a","shape_type":"polygon","points":[[10,10],[20,10],[20,20]]}]}`)
+	args := []string{"stream", folder, "-r", drawn, "--limit", "a: mean > 0.001", "--fail-on-reject"}
+	if _, stderr, code := polyscan(t, args...); code != exitOK {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	small, err := os.ReadFile(frames + "plank.png")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "plank.png"), small, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, "but plank.png has ") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
 }
 
 // TestReductionsOfFile: what a regions file asks for is what flags that say the same ask for, and what a recipe of the

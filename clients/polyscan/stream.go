@@ -295,9 +295,9 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 			return err
 		}
 		if a.Result != nil {
-			if last == nil && s.target.regions != nil {
-				if err := s.target.regions.checkSize(e, a.Frame.GetFrameId(), a.Result.GetLayout().GetWidth(),
-					a.Result.GetLayout().GetHeight()); err != nil {
+			l, before := a.Result.GetLayout(), last.GetLayout()
+			if s.target.regions != nil && (l.GetWidth() != before.GetWidth() || l.GetHeight() != before.GetHeight()) {
+				if err := s.target.regions.checkSize(e, a.Frame.GetFrameId(), l.GetWidth(), l.GetHeight()); err != nil {
 					return err
 				}
 			}

@@ -44,6 +44,9 @@ Examples:
 
     polyscan try --good good/ --bad bad/ --regions taught.json
     polyscan try --kept camera-3 -r board.json --beside board --addr inspector:7465
+
+Exit codes: 0 done; 1 a good frame fails or a bad one passes and --fail-on-error was given; 2 wrong arguments or bad
+input; 3 the server, or the way to it, failed; 130 interrupted.
 `
 }
 

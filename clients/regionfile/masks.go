@@ -210,9 +210,13 @@ func (b *builder) maskImage(data []byte) *Error {
 	if e := b.spendPixels(cfg); e != nil {
 		return e
 	}
-	img, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
+	rest := bytes.NewReader(data)
+	img, err := png.Decode(rest)
+	switch end := len(data) - rest.Len(); {
+	case err != nil:
 		return fail(ErrSyntax, "%v", err)
+	case bytes.HasPrefix(data[end:], []byte(pngSignature)):
+		return fail(ErrInvalid, "another PNG picture begins at byte %d, behind the end of the first", end)
 	}
 	b.file.Format = FormatMask
 	b.file.ImageWidth, b.file.ImageHeight = cfg.Width, cfg.Height

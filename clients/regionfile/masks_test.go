@@ -2,6 +2,7 @@ package regionfile
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -148,6 +149,8 @@ func TestMaskImages(t *testing.T) {
 		{"truncated", data[:len(data)-30], Options{}, "png: invalid format: not enough pixel data", ErrSyntax},
 		{"photograph", string(encoded(t, photograph)), Options{},
 			"33 labels in 3975 runs of 4096 pixels: it looks like a photograph, no mask", ErrUnknownFormat},
+		{"two", data + data, Options{},
+			fmt.Sprintf("another PNG picture begins at byte %d, behind the end of the first", len(data)), ErrInvalid},
 		{"no header", data[:20], Options{}, "unexpected EOF", ErrSyntax},
 		{"labels", data, Options{MaxRegions: 1}, "more than 1 labels in the image, the limit of regions", ErrLimit},
 		{"runs", data, Options{MaxVertices: 3}, "more than 3 vertices in the file, the limit", ErrLimit},

@@ -17,7 +17,8 @@ var Pictures = []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
 var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".md"}
 
 // Frames finds the files of a folder that end in one of the kinds, in capitals or not, in the order of their names. It
-// hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without.
+// hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without. Pipes,
+// sockets and devices of such names are errors.
 func Frames(dir string, kinds []string, warn func(text string)) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -28,6 +29,10 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 		kind := strings.ToLower(filepath.Ext(f.Name()))
 		switch name := f.Name(); {
 		case !f.IsDir() && slices.Contains(kinds, kind):
+			// A pipe that nobody writes to would be waited for without an end.
+			if st, err := os.Stat(filepath.Join(dir, name)); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
+				return nil, fmt.Errorf("%s: no regular file", Printable(filepath.Join(dir, name)))
+			}
 			names = append(names, name)
 		case !strings.HasPrefix(name, ".") && (f.IsDir() || !slices.Contains(besideFrames, kind)):
 			others = append(others, name)

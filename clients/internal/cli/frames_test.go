@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestFrames: every file of a folder is a frame, said to be skipped, hidden, or of a kind that lies beside frames.
@@ -30,6 +32,13 @@ func TestFrames(t *testing.T) {
 	}
 	if _, err := Frames(dir, []string{".raw"}, warn); err == nil || !strings.Contains(err.Error(), "no frames (.raw)") {
 		t.Errorf("%v", err)
+	}
+	pipe := filepath.Join(dir, "9.png")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Frames(dir, Pictures, warn); err == nil || err.Error() != pipe+": no regular file" {
+		t.Errorf("a pipe: %v", err)
 	}
 	if _, err := Frames(filepath.Join(dir, "gone"), Pictures, warn); err == nil {
 		t.Error("a folder that isn't there")

@@ -13,6 +13,8 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"slices"
+	"strings"
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
@@ -89,6 +91,8 @@ type imageHeader struct {
 	scratch int64
 	// least is the number of bytes that a file has at least which holds so many pixels; 0 where that can't be said.
 	least int64
+	// end is where the picture ends in the file, if that is known; 0 if not.
+	end int64
 	// premultiplied says that colours are multiplied by alpha.
 	premultiplied bool
 
@@ -319,10 +323,33 @@ func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels
 		if b := img.Bounds(); b.Dx() != h.width || b.Dy() != h.height {
 			return fmt.Errorf("the header says %d x %d pixels, the content %d x %d", h.width, h.height, b.Dx(), b.Dy())
 		}
+		if k.encoding == pb.Encoding_ENCODING_PNG {
+			h.end = src.pos // the decoder reads up to the end and not a byte more
+		}
+		if err := checkAlone(src, h.end); err != nil {
+			return err
+		}
 		f, free, err = convertImage(img, h, format)
 		return err
 	})
 	return f, free, err
+}
+
+// checkAlone refuses a file that goes on with another picture behind the end of the first: two files that became one on
+// their way, of which nobody would look at the second. What else follows a picture is a note of the program that wrote it.
+func checkAlone(src *pieceReader, end int64) error {
+	const longest = 8 // of what files begin with
+	if end == 0 {
+		return nil
+	}
+	rest := string(src.at(end, longest))
+	for _, k := range imageKinds {
+		if slices.ContainsFunc(k.magic, func(m string) bool { return strings.HasPrefix(rest, m) }) {
+			return fmt.Errorf("another %s picture begins at byte %d, behind the end of the first: a frame is one picture",
+				k.title(), end)
+		}
+	}
+	return nil
 }
 
 // paletteSamples says what a palette holds. One of nothing but grays is how BMP files and some others hold gray.
@@ -418,10 +445,11 @@ func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	if h.scratch = 4 * n; components == 1 { // RGB files become RGBA
 		h.scratch = n
 	}
-	progressive, scans, err := scanJPEG(src)
+	progressive, scans, end, err := scanJPEG(src)
 	if err != nil {
 		return err
 	}
+	h.end = end
 	if scans > maxScans {
 		return fmt.Errorf("the file has %d scans: the limit is %d", scans, maxScans)
 	}
@@ -436,23 +464,28 @@ func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	return nil
 }
 
-// scanJPEG counts scans, and says whether coefficients are spread over several.
-func scanJPEG(src *pieceReader) (progressive bool, scans int, err error) {
+// scanJPEG counts scans, and says whether coefficients are spread over several, and where the picture ends: 0 where the
+// file says that more pictures follow, as telephones add them for depth and brightness (CIPA DC-007), or doesn't say it.
+func scanJPEG(src *pieceReader) (progressive bool, scans int, end int64, err error) {
+	follow := false
 	off := int64(2)
 	for markers := 0; ; markers++ {
 		if markers%4096 == 0 && src.ctx.Err() != nil {
-			return false, 0, context.Cause(src.ctx)
+			return false, 0, 0, context.Cause(src.ctx)
 		}
 		// To the next marker: in a scan that is an FF that neither 00 nor a restart follows.
 		i, ok := src.index(0xff, off)
 		if !ok {
-			return progressive, scans, nil
+			return progressive, scans, 0, nil
 		}
 		m, ok := src.byte(i + 1)
 		off = i + 2
 		switch {
 		case !ok || m == 0xd9:
-			return progressive, scans, nil
+			if end = off; !ok || follow {
+				end = 0
+			}
+			return progressive, scans, end, nil
 		case m == 0xff:
 			off = i + 1
 		case m == 0 || m == 1 || m >= 0xd0 && m <= 0xd8:
@@ -463,6 +496,7 @@ func scanJPEG(src *pieceReader) (progressive bool, scans int, err error) {
 			if m == 0xda {
 				scans++
 			}
+			follow = follow || m == 0xe2 && string(src.at(off+2, 4)) == "MPF\x00"
 			high, _ := src.byte(off)
 			if low, ok := src.byte(off + 1); ok {
 				off += int64(max(2, int(high)<<8|int(low)))
@@ -528,6 +562,7 @@ func inspectBMP(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	}
 	row := (int64(cfg.Width)*bits + 31) / 32 * 4
 	h.least = int64(binary.LittleEndian.Uint32(head[10:])) + row*int64(cfg.Height)
+	h.end = h.least
 	h.scratch = int64(cfg.Width) * int64(cfg.Height) * decodedBytes(cfg, h)
 	return nil
 }
