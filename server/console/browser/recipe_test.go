@@ -107,6 +107,7 @@ func mouse(kind input.DispatchMouseEventType, x, y float64) step {
 // rings are those of the region that is chosen, from what the page draws.
 func (e editor) path() string {
 	e.t.Helper()
+	e.await(`document.querySelector(".editor .outline.on")`) // the list may tell of the region before it is drawn
 	return eval[string](e.tab, `document.querySelector(".editor .outline.on").getAttribute("d")`)
 }
 
