@@ -338,7 +338,8 @@ func (c *outputFlags) checkOutputs(regions string) error {
 			continue
 		}
 		if regions != "" && cli.Replaces(name, regions) {
-			return usage("%s would replace %s, which is read: name another file", cli.Printable(name), cli.Printable(regions))
+			return usage("%s would replace %s, which is read: name another file", cli.Printable(name),
+				cli.Printable(regions))
 		}
 		if st, err := os.Stat(filepath.Dir(name)); err != nil {
 			return usage("%s: its folder: %v", cli.Printable(name), err)

@@ -3,7 +3,6 @@ package main
 // polyscan history: what parts came to, kept by a server.
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -237,15 +234,6 @@ func (f *filterFlags) ask(e *env, s *serverFlags, do func(conn *connection) erro
 	})
 }
 
-// printMessage prints a message as the schemas have it, on one line.
-func printMessage(e *env, m proto.Message) error {
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return writeJSON(e.stdout, json.RawMessage(b)) // which has no spaces between
-}
-
 type historyListCmd struct {
 	filterFlags
 	// Parts at most. 0 means all.
@@ -281,7 +269,7 @@ func (c *historyListCmd) Run(e *env) error {
 				return err
 			}
 			if c.JSON {
-				err = printMessage(e, p)
+				err = writeProto(e, p)
 			} else {
 				t.add(partCells(e, p)...)
 			}
@@ -380,7 +368,7 @@ func (c *historyCountCmd) Run(e *env) error {
 			}
 		}
 		if c.JSON {
-			return printMessage(e, res)
+			return writeProto(e, res)
 		}
 		if n := res.GetLostParts(); n > 0 {
 			e.warn("%d parts of that time could not be kept", n)
@@ -443,7 +431,7 @@ func (c *historyParetoCmd) Run(e *env) error {
 			}
 		}
 		if c.JSON {
-			return printMessage(e, res)
+			return writeProto(e, res)
 		}
 		if res.GetFailures() == 0 {
 			all, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Filter: filter})
@@ -529,7 +517,7 @@ func (c *historySeriesCmd) Run(e *env) error {
 			}
 		}
 		if c.JSON {
-			return printMessage(e, res)
+			return writeProto(e, res)
 		}
 		if res.GetTruncated() {
 			e.warn("only the newest parts were looked at: say --name, --recipe or --from")
@@ -732,7 +720,7 @@ func (c *historyAuditCmd) Run(e *env) error {
 				return err
 			}
 			if c.JSON {
-				err = printMessage(e, a)
+				err = writeProto(e, a)
 			} else {
 				err = writeAudit(e, a)
 			}
@@ -811,7 +799,7 @@ func (c *historyStatusCmd) Run(e *env) error {
 			return err
 		}
 		if c.JSON {
-			return printMessage(e, m)
+			return writeProto(e, m)
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "parts      %d", m.GetParts())

@@ -255,7 +255,8 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 			return nil, err
 		}
 		if own != nil && *own != *file.Scale {
-			if err := r.warn(e, "--scale %s takes the place of the file's own scale, %s", o.Scale, formatScale(own)); err != nil {
+			err := r.warn(e, "--scale %s takes the place of the file's own scale, %s", o.Scale, formatScale(own))
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -463,7 +464,8 @@ func (r *regions) warn(e *env, format string, args ...any) error {
 func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 	if fw, fh := r.file.ImageWidth, r.file.ImageHeight; fw > 0 && fh > 0 && (uint32(fw) != w || uint32(fh) != h) {
 		if r.judges != "" {
-			return bad(r.name, "its regions were drawn on %dx%d pixels, but %s has %dx%d (%s)", fw, fh, frame, w, h, r.judges)
+			return bad(r.name, "its regions were drawn on %dx%d pixels, but %s has %dx%d (%s)", fw, fh, frame, w, h,
+				r.judges)
 		}
 		return r.warn(e, "its regions were drawn on %dx%d pixels, but %s has %dx%d", fw, fh, frame, w, h)
 	}
@@ -742,7 +744,9 @@ func (r *regions) frames(asked *polyscanv1.Reductions) map[string]string {
 			})
 		}
 		limited := slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool {
-			return slices.ContainsFunc(g.Limits, func(l string) bool { return strings.Contains(l, strconv.Quote(name)) })
+			return slices.ContainsFunc(g.Limits, func(l string) bool {
+				return strings.Contains(l, strconv.Quote(name))
+			})
 		})
 		return spoken(r.reductions) && !spoken(asked) && !limited
 	})

@@ -129,7 +129,8 @@ func checkOnce(files []labelled, resident []string) error {
 			}
 		}
 		if other, again := first[at]; again {
-			return usage("%s and %s are one file, and would count as two parts", cli.Printable(other), cli.Printable(l.file))
+			return usage("%s and %s are one file, and would count as two parts", cli.Printable(other),
+				cli.Printable(l.file))
 		}
 		first[at] = l.file
 	}

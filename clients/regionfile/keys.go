@@ -79,8 +79,8 @@ func (b *builder) unread(c *cursor, key string, own []string, where func() strin
 	return nil
 }
 
-// skipUnread consumes a value that nobody reads, of a key. Limits in it are an error: those of a key "limits", and texts
-// and keys that are limits, alone ("mean < 3") or together ("mean": "< 3").
+// skipUnread consumes a value that nobody reads, of a key. Limits in it are an error: those of a key "limits", and
+// texts and keys that are limits, alone ("mean < 3") or together ("mean": "< 3").
 func (c *cursor) skipUnread(key string) *Error {
 	end := *c
 	end.skip()

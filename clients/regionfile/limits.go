@@ -16,8 +16,8 @@ const limitsKey = "limits"
 
 // misplacedLimits is the error of limits where nobody reads them.
 func misplacedLimits() *Error {
-	return fail(ErrInvalid, "limits are not read here: they belong to the key \"limits\" of a region, of the attributes of "+
-		"a COCO annotation or of the properties of a GeoJSON feature, or to the flags of a LabelMe shape")
+	return fail(ErrInvalid, `limits are not read here: they belong to the key "limits" of a region, of the attributes `+
+		"of a COCO annotation or of the properties of a GeoJSON feature, or to the flags of a LabelMe shape")
 }
 
 // flags reads the limits among the flags of a LabelMe shape: those that are set and hold a comparison or an interval,

@@ -17,8 +17,8 @@ var Pictures = []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
 var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".md"}
 
 // Frames finds the files of a folder that end in one of the kinds, in capitals or not, in the order of their names. It
-// hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without. Pipes,
-// sockets and devices of such names are errors.
+// hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without.
+// Pipes, sockets and devices of such names are errors.
 func Frames(dir string, kinds []string, warn func(text string)) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

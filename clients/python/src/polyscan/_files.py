@@ -69,7 +69,8 @@ def _own(data: bytes, name: str) -> _regions.Regions | None:
     if not _is_scale(file.get("scale")) or not _are_texts(reductions) or not isinstance(frames, dict):
         return None
     drawn_on = file.get("drawn_on", {})
-    notes = [v for key, v in file.items() if key in _NOTES] + ([*drawn_on.values()] if isinstance(drawn_on, dict) else [{}])
+    notes = [v for key, v in file.items() if key in _NOTES]
+    notes += [*drawn_on.values()] if isinstance(drawn_on, dict) else [{}]
     if not _are_texts([*frames.values()]) or not all(isinstance(v, (str, int)) for v in notes):
         return None
     if len({r["name"] for r in regions}) < len(regions):
