@@ -70,6 +70,8 @@ func TestSchemaBounds(t *testing.T) {
 		"RasterizeRequest.height": side(),
 		"VoronoiRequest.width":    side(),
 		"VoronoiRequest.height":   side(),
+		"FrameSize.width":         side(),
+		"FrameSize.height":        side(),
 		"ScanOpen.part_lines":     side(),
 		"HistogramSpec.bins": {try: func(n int) error {
 			return polygon.Reductions{Histogram: polygon.HistogramSpec{Bins: n, Lower: 0, Upper: 1}}.Validate()

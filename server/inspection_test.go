@@ -315,6 +315,11 @@ func TestRefusesRequests(t *testing.T) {
 		edit(in)
 		return in
 	}
+	drawnOn := func(w, h uint32, limits ...string) *pb.Inspection {
+		in := inspecting(rect("r", 0, 0, 1, 1, limits...))
+		in.GetRegionSet().DrawnOn = &pb.FrameSize{Width: w, Height: h}
+		return in
+	}
 	many := make([]*pb.Region, 6)
 	for i := range many {
 		many[i] = region
@@ -352,6 +357,9 @@ func TestRefusesRequests(t *testing.T) {
 			"inspection.region_set.regions[1].limits[1]", []string{"mean about 3"}},
 		{"limit on a channel that gray lacks", inspecting(rect("x", 0, 0, 1, 1, "r.mean < 3")), fine,
 			"inspection.region_set.regions[0].limits[0]", []string{"r.mean < 3", "no red channel"}},
+		{"drawn on another size", drawnOn(11, 10, "mean < 3"), fine, "frame", []string{"10x", "drawn on 11x10 pixels"}},
+		{"drawn on no size", drawnOn(0, 10), fine, "inspection.region_set.drawn_on.width", []string{"0"}},
+		{"drawn on too much", drawnOn(10, 1<<20+1), fine, "inspection.region_set.drawn_on.height", []string{"1048577"}},
 		{"method", with(func(in *pb.Inspection) { in.Method = 77 }), fine, "inspection.method", []string{"77"}},
 		{"statistic", with(func(in *pb.Inspection) {
 			in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{1, 99}}

@@ -599,6 +599,10 @@ func TestScanRefuses(t *testing.T) {
 		{"a limit on another channel", change(func(o *pb.ScanOpen) {
 			o.Inspection = inspecting(rect("r", 0, 0, 1, 1, "red.mean < 3"))
 		}), "open.inspection.region_set.regions[0].limits[0]", nil},
+		{"regions of a wider line", change(func(o *pb.ScanOpen) {
+			o.Inspection = inspecting(rect("r", 0, 0, 1, 1, "mean < 3"))
+			o.Inspection.GetRegionSet().DrawnOn = &pb.FrameSize{Width: 9, Height: 16}
+		}), "open.layout.width", []string{"8", "must be 9", "9x16"}},
 		{"bad regions", change(func(o *pb.ScanOpen) {
 			o.Inspection = inspecting(rect("r", 0, 0, 1, 1, "mean <"))
 		}), "open.inspection.region_set.regions[0].limits[0]", nil},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -342,7 +343,7 @@ func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
 	if len(r.GetFrames()) > 0 {
 		fields = append(fields, jsonField{"frames", r.GetFrames()})
 	}
-	return regionsJSON(append(fields, scaleField(f)...), f.Regions)
+	return regionsJSON(slices.Concat(fields, scaleField(f), drawnOnField(f)), f.Regions)
 }
 
 type jsonField struct {

@@ -742,16 +742,28 @@ func TestDrawnOnAnotherSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for command, input := range map[string]string{"reduce": frames + "metal.png", "stream": folder} {
-		args := []string{command, input, "-r", regions, "--limit", "a: mean > 0.001"}
-		if _, stderr, code := polyscan(t, args...); code != exitOK || !strings.Contains(stderr, "warning: ") {
-			t.Errorf("%s: exit %d, %q", command, code, stderr)
+	const why = "1024x512: the regions with limits were drawn on 100x50 pixels"
+	limit := []string{"-r", regions, "--limit", "a: mean > 0.001"}
+	recipes := filepath.Join(t.TempDir(), "recipes")
+	own := write(t, "own.json", succeed(t, append([]string{"regions", regions}, limit[2:]...)...))
+	succeed(t, append([]string{"recipe", "put", "small", "--recipes", recipes}, limit...)...)
+	shown := write(t, "shown.json", succeed(t, "recipe", "get", "small", "--recipes", recipes))
+	for _, judge := range [][]string{limit, {"-r", own}, {"-r", shown}, {"--recipe", "small", "--recipes", recipes}} {
+		for _, command := range [][]string{{"reduce", frames + "metal.png"}, {"try", folder}, {"teach", folder}} {
+			_, stderr, code := polyscan(t, append(command, judge...)...)
+			if code != exitUsage || !strings.Contains(stderr, why) || !strings.Contains(stderr, "metal.png") {
+				t.Errorf("%q %q: exit %d, %q", command, judge, code, stderr)
+			}
 		}
-		_, stderr, code := polyscan(t, append(args, "--fail-on-reject")...)
-		if code != exitUsage || !strings.Contains(stderr, "drawn on 100x50 pixels, but ") ||
-			!strings.Contains(stderr, " has 1024x512 (--fail-on-reject)") {
-			t.Errorf("%s --fail-on-reject: exit %d, %q", command, code, stderr)
+		_, stderr, code := polyscan(t, append([]string{"stream", folder}, judge...)...)
+		if code != exitUsage || !strings.Contains(stderr, "1 of 1 frame refused") {
+			t.Errorf("stream %q: exit %d, %q", judge, code, stderr)
 		}
+	}
+	// Without limits nothing is judged.
+	if _, stderr, code := polyscan(t, "reduce", frames+"metal.png", "-r", regions); code != exitOK ||
+		!strings.Contains(stderr, "warning: "+regions+": its regions were drawn on 100x50 pixels") {
+		t.Errorf("without limits: exit %d, %q", code, stderr)
 	}
 	// So is a later frame of a stream.
 	drawn := write(t, "labelme.json", `{"version":"5","imagePath":"x.png","imageWidth":1024,"imageHeight":512,"shapes":[
@@ -767,7 +779,7 @@ func TestDrawnOnAnotherSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, "but plank.png has ") {
+	if _, stderr, code := polyscan(t, args...); code != exitReject {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

@@ -134,11 +134,7 @@ func (c *regionsCmd) Run(e *env) error {
 	if len(f.Frames) > 0 {
 		fields = append(fields, jsonField{"frames", f.Frames})
 	}
-	if f.Image != "" || f.ImageWidth > 0 {
-		fields = append(fields, jsonField{"drawn_on", map[string]any{"name": f.Image, "width": f.ImageWidth,
-			"height": f.ImageHeight}})
-	}
-	text, err := regionsJSON(append(fields, jsonField{"format", f.Format.String()}), f.Regions)
+	text, err := regionsJSON(append(append(fields, drawnOnField(f)...), jsonField{"format", f.Format.String()}), f.Regions)
 	if err != nil {
 		return err
 	}
@@ -150,8 +146,7 @@ type regions struct {
 	name   string
 	file   *regionfile.File
 	fill   string
-	strict bool   // warnings are errors
-	judges string // the flag with which a verdict decides, so that a frame of another size is an error
+	strict bool // warnings are errors
 
 	reductions *polyscanv1.Reductions // that the file asks for; nil where it asks for none
 
@@ -417,6 +412,18 @@ func scaleField(f *regionfile.File) []jsonField {
 	return []jsonField{{"scale", f.Scale}}
 }
 
+// drawnOnField is the frame that the regions were drawn on as a regions file has it.
+func drawnOnField(f *regionfile.File) []jsonField {
+	if f.Image == "" && f.ImageWidth == 0 {
+		return nil
+	}
+	on := map[string]any{"name": f.Image}
+	if f.ImageWidth > 0 && f.ImageHeight > 0 {
+		on["width"], on["height"] = f.ImageWidth, f.ImageHeight
+	}
+	return []jsonField{{"drawn_on", on}}
+}
+
 // addLimits adds what --limit says to the regions that it names, here or in the file: one name may be several regions'.
 func (r *regions) addLimits(limits []string) error {
 	for _, text := range limits {
@@ -459,14 +466,10 @@ func (r *regions) warn(e *env, format string, args ...any) error {
 	return nil
 }
 
-// checkSize warns where the file says that its regions were drawn on a frame of another size. It is an error where a
-// verdict decides: the limits would be held against other pixels than those that were meant.
+// checkSize warns where the file says that its regions were drawn on a frame of another size. The server refuses that
+// where there are limits.
 func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 	if fw, fh := r.file.ImageWidth, r.file.ImageHeight; fw > 0 && fh > 0 && (uint32(fw) != w || uint32(fh) != h) {
-		if r.judges != "" {
-			return bad(r.name, "its regions were drawn on %dx%d pixels, but %s has %dx%d (%s)", fw, fh, frame, w, h,
-				r.judges)
-		}
 		return r.warn(e, "its regions were drawn on %dx%d pixels, but %s has %dx%d", fw, fh, frame, w, h)
 	}
 	return nil
@@ -607,6 +610,9 @@ func fromRecipe(r *polyscanv1.Recipe) *regions {
 		if s.GetY() == 0 {
 			f.Scale.MMPerPixel[1] = s.GetX()
 		}
+	}
+	if s := r.GetRegionSet().GetDrawnOn(); s != nil {
+		f.ImageWidth, f.ImageHeight = int(s.GetWidth()), int(s.GetHeight())
 	}
 	for _, m := range r.GetRegionSet().GetRegions() {
 		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Shape: m.GetShape(),
@@ -779,7 +785,6 @@ func (t *target) requireLimits(conn *connection) error {
 	if !r.hasLimits() {
 		return usage("--fail-on-reject: no region of %s has limits, so that nothing can be rejected", r.name)
 	}
-	r.judges = "--fail-on-reject"
 	return nil
 }
 

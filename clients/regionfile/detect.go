@@ -55,7 +55,12 @@ func parse(data []byte, o Options) (*File, *Error) {
 		return nil, e
 	}
 	if want := o.Image; want != "" && b.file.Format != FormatCOCO && base(want) != base(b.file.Image) {
-		b.warn("the image %s is not looked for: only a COCO file holds the regions of several images", quote(want))
+		other := ""
+		if b.file.Image != "" {
+			other = " of " + quote(b.file.Image)
+		}
+		return nil, fail(ErrInvalid, "the image %s is not in it: this is a file%s in the format %s, and only COCO files hold "+
+			"the regions of several images", quote(want), other, b.file.Format)
 	}
 	return b.finish()
 }

@@ -30,7 +30,7 @@ func (b *builder) json(data []byte) *Error {
 	}
 	top, e := c.members("regions", "shapes", "annotations", "images", "categories",
 		"type", "features", "geometry", "geometries", "coordinates", "properties",
-		"name", "description", "fill", "scale", "reductions", "frames", "flags", "imagePath", "imageWidth",
+		"name", "description", "fill", "scale", "reductions", "frames", "drawn_on", "flags", "imagePath", "imageWidth",
 		"imageHeight")
 	if e != nil {
 		return e

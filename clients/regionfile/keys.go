@@ -18,7 +18,8 @@ import (
 // regionKeys and recipeKeys are the keys of polyscan's own formats.
 var (
 	regionKeys = []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}
-	recipeKeys = []string{"name", "description", "fill", "scale", "regions", "reductions", "frames"}
+	recipeKeys = []string{"name", "description", "fill", "scale", "regions", "reductions", "frames",
+		"drawn_on"}
 )
 
 // otherNames are keys that say the same elsewhere: in the protocol's JSON, in GIS programs, in the words of inspectors.

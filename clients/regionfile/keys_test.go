@@ -72,19 +72,17 @@ func TestMisspelt(t *testing.T) {
 func TestImageOfOne(t *testing.T) {
 	labelMe := `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]]}],"imagePath":"..\\line\\board.png"}`
 	own := `[{"name":"a","rings":` + triangle + `}]`
-	const warning = `the image "plank.png" is not looked for: only a COCO file holds the regions of several images`
-	for _, c := range []struct {
-		file, image string
-		want        []string
-	}{
-		{labelMe, "plank.png", []string{warning}},
-		{labelMe, "board.png", nil},
-		{labelMe, "", nil},
-		{own, "plank.png", []string{warning}},
+	const refusal = `f: the image "plank.png" is not in it: this is a file%s, and only COCO files hold the regions of ` +
+		`several images`
+	for _, c := range []struct{ file, image, of string }{
+		{labelMe, "plank.png", ` of "..\\line\\board.png" in the format LabelMe`},
+		{labelMe, "board.png", ""},
+		{labelMe, "", ""},
+		{own, "plank.png", " in the format polyscan regions"},
 	} {
-		f, err := Parse("f", []byte(c.file), Options{Image: c.image})
-		if err != nil || !slices.Equal(f.Warnings, c.want) {
-			t.Errorf("%s with image %q: %v, warnings %q, want %q", c.file, c.image, err, f.Warnings, c.want)
+		_, err := Parse("f", []byte(c.file), Options{Image: c.image})
+		if c.of == "" && err != nil || c.of != "" && (err == nil || err.Error() != fmt.Sprintf(refusal, c.of)) {
+			t.Errorf("%s with image %q: %v", c.file, c.image, err)
 		}
 	}
 }

@@ -5,7 +5,8 @@ package regionfile
 //	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]},
 //	 {"name": "pad", "mask": [[20, 7, 12], [21, 6, 13]]}, ...]
 //	{"name": "board", "description": "...", "fill": "nonzero", "scale": {"mm_per_pixel": [0.05, 0.05], "origin": [12, 40]},
-//	 "regions": [...], "reductions": ["mean", ...], "frames": {"golden": "..."}}
+//	 "regions": [...], "reductions": ["mean", ...], "frames": {"golden": "..."},
+//	 "drawn_on": {"name": "board.png", "width": 2880, "height": 1440}}
 //
 // A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y. "shape" instead of rings is a text that says what the
 // region is made of.
@@ -37,6 +38,9 @@ func (b *builder) recipe(top *members) *Error {
 		return e
 	}
 	if b.file.Scale, e = optional(top, "scale", b.scale); e != nil {
+		return e
+	}
+	if _, e = optional(top, "drawn_on", b.drawnOn); e != nil {
 		return e
 	}
 	fill, e := optional(top, "fill", (*cursor).fill)
@@ -215,6 +219,44 @@ func (b *builder) scale(c *cursor) (*Scale, *Error) {
 		return nil, fail(ErrInvalid, `the key "mm_per_pixel" is missing`)
 	}
 	return s, nil
+}
+
+// drawnOn reads {"name": "board.png", "width": 2880, "height": 1440}, or null.
+func (b *builder) drawnOn(c *cursor) (none struct{}, e *Error) {
+	if c.kind() == kindNull {
+		c.skip()
+		return none, nil
+	}
+	if e := c.expect(kindObject); e != nil {
+		return none, e
+	}
+	f := b.file
+	seen := map[string]bool{}
+	for more := c.enter(); more; more = c.next() {
+		key := c.key()
+		switch key {
+		case "name":
+			f.Image, e = c.stringOrNull()
+		case "width":
+			f.ImageWidth, e = c.extent()
+		case "height":
+			f.ImageHeight, e = c.extent()
+		default:
+			e = b.unread(c, key, []string{"name", "width", "height"}, func() string { return "drawn_on" })
+		}
+		if e != nil {
+			return none, e.within("%s", key)
+		}
+		if seen[key] {
+			return none, twiceError(key)
+		}
+		seen[key] = true
+	}
+	if (f.ImageWidth > 0) != (f.ImageHeight > 0) {
+		return none, fail(ErrInvalid, "a size of %dx%d pixels: width and height must both be above 0, or both be left out",
+			f.ImageWidth, f.ImageHeight)
+	}
+	return none, nil
 }
 
 // pair consumes an array of two numbers.

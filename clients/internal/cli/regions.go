@@ -48,12 +48,15 @@ func CheckRead(file *regionfile.File) error {
 	return nil
 }
 
-// RegionSet is the regions of a file and their scale.
+// RegionSet is the regions of a file, their scale, and the size of the frame that they were drawn on.
 func RegionSet(file *regionfile.File) *polyscanv1.RegionSet {
 	m := &polyscanv1.RegionSet{Regions: regionsOf(file)}
 	if s := file.Scale; s != nil {
 		m.Scale = &polyscanv1.Scale{X: s.MMPerPixel[0], Y: s.MMPerPixel[1],
 			Origin: &polyscanv1.Point{X: s.Origin[0], Y: s.Origin[1]}}
+	}
+	if file.ImageWidth > 0 && file.ImageHeight > 0 {
+		m.DrawnOn = &polyscanv1.FrameSize{Width: uint32(file.ImageWidth), Height: uint32(file.ImageHeight)}
 	}
 	return m
 }

@@ -655,6 +655,12 @@ def test_limits_of_features(client):
         feature = {"type": "Feature", "properties": {key: "mean < 3"}, "geometry": polygon}
         with pytest.raises(ValueError, match=f"region region-0: the property '{key}' is not read: did you mean \"limits\""):
             client.reduce(frame, feature)
+    for value in ("mean < 3", ["U7", "p99 in [3, 5]"], "max ≤ .5"):
+        feature = {"type": "Feature", "properties": {"name": "a", "rule": value}, "geometry": polygon}
+        with pytest.raises(ValueError, match="region a: the property 'rule' is not read, and '.*' looks like a limit"):
+            client.reduce(frame, feature)
+    feature = {"type": "Feature", "properties": {"note": "made in (old) Rome > here", "description": "x < 3"}, "geometry": polygon}
+    assert client.reduce(frame, feature)["region-0"].name == "region-0"
     for limits in (None, 5, b"mean < 3", {"mean": (3, 5)}):
         with pytest.raises(TypeError, match="want a sentence"):
             polyscan.Region("a", PATCH, limits=limits)
@@ -713,6 +719,13 @@ def test_files_that_would_lose_a_verdict(client, tmp_path):
     path.write_text(region_file(of_region=',"limits":[]'))  # of two equal keys, Python's reader of JSON takes the last
     with pytest.raises(polyscan.RegionFileError, match='near.json.*"limits"'):
         client.reduce(frame, path)
+    for wrong in ('{"width":64}', '{"width":64,"height":-1}', '{"width":64,"heigth":64}', "64"):
+        path.write_text(region_file(f',"drawn_on":{wrong}'))
+        with pytest.raises(polyscan.RegionFileError, match="near.json.*drawn_on"):
+            client.reduce(frame, path)
+    path.write_text(region_file(',"drawn_on":{"name":"a.png","width":64,"height":63}'))
+    with pytest.raises(polyscan.InvalidArgument, match="64x64: the regions with limits were drawn on 64x63 pixels"):
+        client.reduce(frame, path)
     path.write_text(region_file(',"drawn_on":{"limits":["mean < 3"]}'))
     with pytest.raises(polyscan.RegionFileError, match="near.json.*drawn_on.*limits"):
         client.reduce(frame, path)
@@ -752,7 +765,8 @@ def test_reductions_of_files(client, tmp_path):
         ("blobs(>= 128)", "blobs are not read here: put the file with polyscan recipe put"), ("meen", "want one of"),
         ("mean(3)", "mean takes no arguments"), ("percentiles(1", "the bracket isn't closed"), ("color", "want one of"),
         ("texture(1)", "want DX,DY"), ("histogram(1, 2)", "want .BINS"), ("color_matrix(1)", "1 numbers"),
-        ("correlation(g)", "want autocorrelation"),
+        ("correlation(g)", "want autocorrelation"), ("color(gradient)", "want gray, gray709"),
+        ("derivative(lab)", "want gradient, laplacian"),
     ]:  # fmt: skip
         path.write_text(region_file(f',"reductions":["max",{json.dumps(wrong)}]'))
         for call in (lambda r: client.reduce(frame, r), lambda r: client.put_recipe("asks", r)):

@@ -1766,7 +1766,11 @@ type RegionSet struct {
 	// At most 100,000 regions and 8,388,608 vertices, unless the server is configured otherwise.
 	Regions []*Region `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
 	// How large pixels are: results then have areas and positions in mm, too, and limits may say mm and mm2.
-	Scale         *Scale `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
+	Scale *Scale `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
+	// The frame that the regions were drawn on, where that is known. Where regions have limits, or get them (Teach), a
+	// frame of another size is refused: the limits would look at other pixels. Lines of a line-scan must have its width;
+	// parts may have any length.
+	DrawnOn       *FrameSize `protobuf:"bytes,3,opt,name=drawn_on,json=drawnOn,proto3" json:"drawn_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1815,6 +1819,66 @@ func (x *RegionSet) GetScale() *Scale {
 	return nil
 }
 
+func (x *RegionSet) GetDrawnOn() *FrameSize {
+	if x != nil {
+		return x.DrawnOn
+	}
+	return nil
+}
+
+// FrameSize is how large a frame is, in pixels.
+type FrameSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Width         uint32                 `protobuf:"varint,1,opt,name=width,proto3" json:"width,omitempty"`
+	Height        uint32                 `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FrameSize) Reset() {
+	*x = FrameSize{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrameSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrameSize) ProtoMessage() {}
+
+func (x *FrameSize) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrameSize.ProtoReflect.Descriptor instead.
+func (*FrameSize) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *FrameSize) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *FrameSize) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
 // Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
 type Scale struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1830,7 +1894,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1906,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1919,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Scale) GetX() float64 {
@@ -1892,7 +1956,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +1968,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +1981,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -1970,7 +2034,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2046,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2059,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -2051,7 +2115,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2127,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2140,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -2109,7 +2173,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2185,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2198,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -2242,7 +2306,7 @@ type ChannelStatistics struct {
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2318,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2331,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -2555,7 +2619,7 @@ type Covered struct {
 
 func (x *Covered) Reset() {
 	*x = Covered{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2631,7 @@ func (x *Covered) String() string {
 func (*Covered) ProtoMessage() {}
 
 func (x *Covered) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2644,7 @@ func (x *Covered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Covered.ProtoReflect.Descriptor instead.
 func (*Covered) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Covered) GetSum() float64 {
@@ -2633,7 +2697,7 @@ type CoveredHistogram struct {
 
 func (x *CoveredHistogram) Reset() {
 	*x = CoveredHistogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2709,7 @@ func (x *CoveredHistogram) String() string {
 func (*CoveredHistogram) ProtoMessage() {}
 
 func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2722,7 @@ func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoveredHistogram.ProtoReflect.Descriptor instead.
 func (*CoveredHistogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CoveredHistogram) GetLower() float64 {
@@ -2722,7 +2786,7 @@ type Texture struct {
 
 func (x *Texture) Reset() {
 	*x = Texture{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +2798,7 @@ func (x *Texture) String() string {
 func (*Texture) ProtoMessage() {}
 
 func (x *Texture) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +2811,7 @@ func (x *Texture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Texture.ProtoReflect.Descriptor instead.
 func (*Texture) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Texture) GetOffset() *PixelOffset {
@@ -2854,7 +2918,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +2930,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +2943,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -3015,7 +3079,7 @@ type RegionBlobs struct {
 
 func (x *RegionBlobs) Reset() {
 	*x = RegionBlobs{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3091,7 @@ func (x *RegionBlobs) String() string {
 func (*RegionBlobs) ProtoMessage() {}
 
 func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3104,7 @@ func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionBlobs.ProtoReflect.Descriptor instead.
 func (*RegionBlobs) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RegionBlobs) GetFound() uint64 {
@@ -3128,7 +3192,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +3204,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +3217,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Blob) GetFirst() *PixelPosition {
@@ -3404,10 +3468,14 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	" \x03(\x0e2\x17.polyscan.v1.ColorSpaceB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\x06colors\x12|\n" +
 	"\fcolor_matrix\x18\v \x03(\x01BY\xbaHV\xba\x01S\n" +
 	"\x17reductions.color_matrix\x12\x14must be nine numbers\x1a\"size(this) == 0 || size(this) == 9R\vcolorMatrix\x12L\n" +
-	"\vderivatives\x18\x0f \x03(\x0e2\x17.polyscan.v1.DerivativeB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\vderivatives\"l\n" +
+	"\vderivatives\x18\x0f \x03(\x0e2\x17.polyscan.v1.DerivativeB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\vderivatives\"\x9f\x01\n" +
 	"\tRegionSet\x125\n" +
 	"\aregions\x18\x01 \x03(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xd8\x01\x03R\aregions\x12(\n" +
-	"\x05scale\x18\x02 \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\"O\n" +
+	"\x05scale\x18\x02 \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\x121\n" +
+	"\bdrawn_on\x18\x03 \x01(\v2\x16.polyscan.v1.FrameSizeR\adrawnOn\"S\n" +
+	"\tFrameSize\x12!\n" +
+	"\x05width\x18\x01 \x01(\rB\v\xbaH\b*\x06\x18\x80\x80@(\x01R\x05width\x12#\n" +
+	"\x06height\x18\x02 \x01(\rB\v\xbaH\b*\x06\x18\x80\x80@(\x01R\x06height\"O\n" +
 	"\x05Scale\x12\f\n" +
 	"\x01x\x18\x01 \x01(\x01R\x01x\x12\f\n" +
 	"\x01y\x18\x02 \x01(\x01R\x01y\x12*\n" +
@@ -3695,7 +3763,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -3723,22 +3791,23 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(*Correlation)(nil),       // 23: polyscan.v1.Correlation
 	(*Reductions)(nil),        // 24: polyscan.v1.Reductions
 	(*RegionSet)(nil),         // 25: polyscan.v1.RegionSet
-	(*Scale)(nil),             // 26: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 27: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 28: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 29: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 30: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 31: polyscan.v1.ChannelStatistics
-	(*Covered)(nil),           // 32: polyscan.v1.Covered
-	(*CoveredHistogram)(nil),  // 33: polyscan.v1.CoveredHistogram
-	(*Texture)(nil),           // 34: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 35: polyscan.v1.RegionResult
-	(*RegionBlobs)(nil),       // 36: polyscan.v1.RegionBlobs
-	(*Blob)(nil),              // 37: polyscan.v1.Blob
-	(Channel)(0),              // 38: polyscan.v1.Channel
-	(*Point)(nil),             // 39: polyscan.v1.Point
-	(*PixelPosition)(nil),     // 40: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 41: polyscan.v1.PixelRect
+	(*FrameSize)(nil),         // 26: polyscan.v1.FrameSize
+	(*Scale)(nil),             // 27: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 28: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 29: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 30: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 31: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 32: polyscan.v1.ChannelStatistics
+	(*Covered)(nil),           // 33: polyscan.v1.Covered
+	(*CoveredHistogram)(nil),  // 34: polyscan.v1.CoveredHistogram
+	(*Texture)(nil),           // 35: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 36: polyscan.v1.RegionResult
+	(*RegionBlobs)(nil),       // 37: polyscan.v1.RegionBlobs
+	(*Blob)(nil),              // 38: polyscan.v1.Blob
+	(Channel)(0),              // 39: polyscan.v1.Channel
+	(*Point)(nil),             // 40: polyscan.v1.Point
+	(*PixelPosition)(nil),     // 41: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 42: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
 	11, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
@@ -3748,13 +3817,13 @@ var file_polyscan_v1_region_proto_depIdxs = []int32{
 	15, // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
 	17, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
 	5,  // 6: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
-	38, // 7: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
+	39, // 7: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
 	4,  // 8: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
 	20, // 9: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
 	6,  // 10: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
 	7,  // 11: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
 	17, // 12: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
-	38, // 13: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
+	39, // 13: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
 	22, // 14: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
 	2,  // 15: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
 	3,  // 16: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
@@ -3766,43 +3835,44 @@ var file_polyscan_v1_region_proto_depIdxs = []int32{
 	8,  // 22: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
 	9,  // 23: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
 	13, // 24: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	26, // 25: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	39, // 26: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	10, // 27: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	38, // 28: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	38, // 29: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	40, // 30: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	40, // 31: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	29, // 32: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	30, // 33: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	39, // 34: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	39, // 35: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	39, // 36: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	39, // 37: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	34, // 38: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	23, // 39: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
-	32, // 40: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
-	33, // 41: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
-	17, // 42: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	41, // 43: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	39, // 44: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	31, // 45: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	10, // 46: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	28, // 47: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	27, // 48: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	39, // 49: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	36, // 50: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
-	37, // 51: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
-	40, // 52: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
-	41, // 53: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
-	39, // 54: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
-	11, // 55: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
-	39, // 56: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	27, // 25: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	26, // 26: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
+	40, // 27: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	10, // 28: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	39, // 29: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	39, // 30: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	41, // 31: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	41, // 32: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	30, // 33: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	31, // 34: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	40, // 35: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	40, // 36: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	40, // 37: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	40, // 38: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	35, // 39: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	23, // 40: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
+	33, // 41: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
+	34, // 42: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
+	17, // 43: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	42, // 44: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	40, // 45: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	32, // 46: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	10, // 47: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	29, // 48: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	28, // 49: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	40, // 50: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	37, // 51: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
+	38, // 52: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
+	41, // 53: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
+	42, // 54: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
+	40, // 55: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
+	11, // 56: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
+	40, // 57: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -3813,20 +3883,20 @@ func file_polyscan_v1_region_proto_init() {
 	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_region_proto_msgTypes[10].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[17].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[20].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[18].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[21].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[23].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[22].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[24].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[25].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[26].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

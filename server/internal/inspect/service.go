@@ -163,7 +163,10 @@ func (s *Service) reduceFrame(
 		return nil, nil, nil, nil, err
 	}
 	defer f.Release()
-	res, err := s.compared(ctx, dev, what, m, f, last)
+	var res *polygon.Result
+	if err = what.CheckSize(f.Width, f.Height); err == nil {
+		res, err = s.compared(ctx, dev, what, m, f, last)
+	}
 	if err == nil && judge != nil {
 		judge(res)
 	}

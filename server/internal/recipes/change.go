@@ -88,6 +88,9 @@ func differences(before, after *pb.Recipe) []string {
 	if a, b := before.GetRegionSet().GetScale(), after.GetRegionSet().GetScale(); !proto.Equal(a, b) {
 		add("scale: %s, before %s", scale(b), scale(a))
 	}
+	if a, b := before.GetRegionSet().GetDrawnOn(), after.GetRegionSet().GetDrawnOn(); !proto.Equal(a, b) {
+		add("drawn on: %dx%d pixels, before %dx%d", b.GetWidth(), b.GetHeight(), a.GetWidth(), a.GetHeight())
+	}
 	was := map[string][]*pb.Region{} // regions may share a name: then they are compared in order
 	label := func(i int, r *pb.Region) string {
 		if r.GetName() != "" {

@@ -229,6 +229,9 @@ func (s *Service) frame(ctx context.Context, m method, n int, req request, in *f
 // will when it is used.
 func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *frames.Frame,
 	later bool) (*polygon.Result, error) {
+	if err := wire.CheckDrawnOn(of.from.GetDrawnOn(), f.Width, f.Height, of.paths.Frame); err != nil {
+		return nil, err
+	}
 	dev, err := s.Host.Acquire()
 	if err != nil {
 		return nil, err

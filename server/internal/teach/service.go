@@ -45,17 +45,21 @@ func Desc() *grpc.ServiceDesc {
 
 // regions are what a call looks at.
 type regions struct {
-	list   []*pb.Region
-	scale  *pb.Scale
+	from   *pb.RegionSet
 	set    *polygon.Set
 	recipe *pb.Recipe // that they come from; nil where they came with the call
 	paths  wire.Paths
 }
 
+// with is the set with other regions in the places of its own.
+func (r *regions) with(list []*pb.Region) *pb.RegionSet {
+	return &pb.RegionSet{Regions: list, Scale: r.from.GetScale(), DrawnOn: r.from.GetDrawnOn()}
+}
+
 // regionsOf resolves the regions of a call, at a place of the pool where they have many vertices. field is where ref
 // lies in the request.
 func (s *Service) regionsOf(ctx context.Context, set *pb.RegionSet, ref *pb.RecipeRef, field string) (*regions, error) {
-	r := &regions{list: set.GetRegions(), scale: set.GetScale(), paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
+	r := &regions{from: set, paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
 	if ref == nil {
 		err := s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
 			r.set, err = wire.NewSet(ctx, set, r.paths, s.Bounds, pause)
@@ -67,7 +71,7 @@ func (s *Service) regionsOf(ctx context.Context, set *pb.RegionSet, ref *pb.Reci
 	if r.recipe, r.set, err = s.Recipes.Recipe(ref.GetName(), ref.GetVersion()); err != nil {
 		return nil, err
 	}
-	r.list, r.scale = r.recipe.GetRegionSet().GetRegions(), r.recipe.GetRegionSet().GetScale()
+	r.from = r.recipe.GetRegionSet()
 	r.paths.Stored, r.paths.Ref = wire.RecipeID(r.recipe), field
 	return r, nil
 }

@@ -124,8 +124,8 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 	for _, q := range t.learnt {
 		probes = append(probes, q.Probe())
 	}
-	list := make([]*pb.Region, len(t.what.list))
-	for i, r := range t.what.list {
+	list := make([]*pb.Region, len(t.what.from.GetRegions()))
+	for i, r := range t.what.from.GetRegions() {
 		if n := len(r.GetLimits()) + len(probes); n > polygon.MaxLimits {
 			return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d].limits", i), len(r.GetLimits()),
 				"and %d to learn are too many: the limit is %d", len(probes), polygon.MaxLimits)
@@ -142,7 +142,7 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 	} else if err := t.mem.keep(2 * n); err != nil {
 		return err
 	}
-	set := &pb.RegionSet{Regions: list, Scale: t.what.scale}
+	set := t.what.with(list)
 	return t.service.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
 		t.measured, err = wire.NewSet(ctx, set, t.what.paths, t.service.Bounds, pause)
 		return err
@@ -160,7 +160,7 @@ func (t *teach) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 	} else if err := t.size.same(f); err != nil {
 		return err
 	}
-	n := len(t.what.list) * len(t.learnt)
+	n := len(t.what.from.GetRegions()) * len(t.learnt)
 	if err := t.mem.keep(int64(8*n + 2*judgedBytes)); err != nil {
 		return err
 	}
@@ -252,11 +252,11 @@ func (t *teach) answer() (proto.Message, error) {
 // learn makes the limits of all regions, and returns the regions with them. Of each region and quantity there is a
 // limit, or nil.
 func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygon.Limit, error) {
-	set := &pb.RegionSet{Regions: make([]*pb.Region, len(t.what.list)), Scale: t.what.scale}
-	limits := make([]*polygon.Limit, 0, len(t.what.list)*len(t.learnt))
+	set := t.what.with(make([]*pb.Region, len(t.what.from.GetRegions())))
+	limits := make([]*polygon.Limit, 0, len(t.what.from.GetRegions())*len(t.learnt))
 	values := make([]float64, 0, good)
 	reductions := wire.ReductionsOf(t.what.recipe.GetReductions())
-	for i, r := range t.what.list {
+	for i, r := range t.what.from.GetRegions() {
 		out := &pb.Region{Name: r.GetName(), Rings: r.GetRings(), Mask: r.GetMask(), Shape: r.GetShape(),
 			FillRule: r.GetFillRule(), Reference: r.GetReference()}
 		for k, l := range t.what.set.Limits(i) {
@@ -299,7 +299,7 @@ func (t *teach) judge(res *pb.TeachResponse, limits []*polygon.Limit) {
 		from := &t.frames[f]
 		m := from.message(pb.Verdict_VERDICT_PASS)
 		failed := from.failed
-		for i, r := range t.what.list {
+		for i, r := range t.what.from.GetRegions() {
 			why := ""
 			if len(failed) > 0 && failed[0].region == i {
 				why, failed = failed[0].reason, failed[1:]

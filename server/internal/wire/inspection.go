@@ -30,6 +30,8 @@ type Inspection struct {
 	Recipe  string // and its version; "" where the regions came with the request
 	Version uint64
 	Regions []*pb.Region // as they were given
+
+	drawnOn *pb.FrameSize // that limits are for; nil where nobody knows, and where there are none
 }
 
 // Recipes finds recipes; version 0 is the latest.
@@ -49,6 +51,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	}
 	reductions := in.GetReductions()
 	var kept map[string]string
+	var drawnOn *pb.FrameSize
 	switch r := in.GetRegions().(type) {
 	case *pb.Inspection_RegionSet:
 		set, again, err := sets.compile(ctx, r.RegionSet, out.Paths, b, pause)
@@ -56,6 +59,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 			return nil, err
 		}
 		out.Set, out.Keep, out.Regions = set, again, r.RegionSet.GetRegions()
+		drawnOn = r.RegionSet.GetDrawnOn()
 	case *pb.Inspection_Recipe:
 		recipe, set, err := recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion())
 		if err != nil {
@@ -64,13 +68,16 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		out.Set, out.Keep = set, true
 		out.Recipe, out.Version, out.Regions = recipe.GetName(), recipe.GetVersion(), recipe.GetRegionSet().GetRegions()
 		out.Paths.Stored, out.Paths.Ref = RecipeID(recipe), path+".recipe"
-		kept = recipe.GetFrames()
+		kept, drawnOn = recipe.GetFrames(), recipe.GetRegionSet().GetDrawnOn()
 		if reductions == nil {
 			reductions = recipe.GetReductions()
 			out.Paths.StoredReductions = true
 		}
 	default:
 		return nil, apierr.Refuse(path+".regions", nil, "one of region_set and recipe must be given")
+	}
+	if out.Set.HasLimits() {
+		out.drawnOn = drawnOn
 	}
 	out.Reductions = ReductionsOf(reductions)
 	out.Reductions.Output = outputOf(in.GetResult())
@@ -79,6 +86,31 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		return nil, err
 	}
 	return out, nil
+}
+
+// CheckSize refuses a frame of another size than that on which the regions with limits were drawn.
+func (in *Inspection) CheckSize(width, height int) error {
+	return CheckDrawnOn(in.drawnOn, width, height, in.Paths.Frame)
+}
+
+// CheckLine refuses lines of another width than that of the frame on which the regions with limits were drawn; path is
+// where the width lies in the request.
+func (in *Inspection) CheckLine(width int, path string) error {
+	if m := in.drawnOn; m != nil && int64(m.GetWidth()) != int64(width) {
+		return apierr.Refuse(path, width, "must be %d: the regions were drawn on a frame of %dx%d pixels", m.GetWidth(),
+			m.GetWidth(), m.GetHeight())
+	}
+	return nil
+}
+
+// CheckDrawnOn refuses a frame, which lies at path in the request, of another size than that on which regions were
+// drawn; m is nil where nobody knows.
+func CheckDrawnOn(m *pb.FrameSize, width, height int, path string) error {
+	if m != nil && (int64(m.GetWidth()) != int64(width) || int64(m.GetHeight()) != int64(height)) {
+		return apierr.Refuse(path, fmt.Sprintf("%dx%d", width, height), "the regions with limits were drawn on %dx%d "+
+			"pixels", m.GetWidth(), m.GetHeight())
+	}
+	return nil
 }
 
 // CheckFrames refuses a frame to compare with that nothing needs: who names it means a limit that isn't there.

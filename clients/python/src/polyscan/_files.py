@@ -68,9 +68,9 @@ def _own(data: bytes, name: str) -> _regions.Regions | None:
     reductions, frames = file.get("reductions", []), file.get("frames", {})
     if not _is_scale(file.get("scale")) or not _are_texts(reductions) or not isinstance(frames, dict):
         return None
-    drawn_on = file.get("drawn_on", {})
     notes = [v for key, v in file.items() if key in _NOTES]
-    notes += [*drawn_on.values()] if isinstance(drawn_on, dict) else [{}]
+    if not _is_drawn_on(file.get("drawn_on", {"name": ""})):
+        return None
     if not _are_texts([*frames.values()]) or not all(isinstance(v, (str, int)) for v in notes):
         return None
     if len({r["name"] for r in regions}) < len(regions):
@@ -120,11 +120,22 @@ def _is_scale(s: Any) -> bool:
     )  # fmt: skip
 
 
+def _is_drawn_on(f: Any) -> bool:
+    """Whether it is the frame that regions were drawn on as polyscan regions writes it."""
+    size = {"width", "height"}
+    return (
+        isinstance(f, dict) and set(f) in ({"name"}, size, {"name"} | size) and isinstance(f.get("name", ""), str)
+        and all(type(f[key]) is int and f[key] > 0 for key in size & set(f))
+    )  # fmt: skip
+
+
 def _message(file: dict[str, Any]) -> region_pb2.RegionSet:
     m = region_pb2.RegionSet(regions=[_region(r) for r in file["regions"]])
     if file.get("scale"):
         s = file["scale"]
         m.scale.CopyFrom(_regions.scale(*s["mm_per_pixel"], origin=s["origin"]))
+    if "width" in file.get("drawn_on", {}):
+        m.drawn_on.width, m.drawn_on.height = file["drawn_on"]["width"], file["drawn_on"]["height"]
     return m
 
 

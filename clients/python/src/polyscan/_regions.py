@@ -262,6 +262,13 @@ def _region(name: str, r: Any) -> region_pb2.Region:
         for key in properties.keys() - {"limits"}:
             if difflib.get_close_matches(str(key).lower(), ["limits"], cutoff=0.8):
                 raise ValueError(f'region {name}: the property {key!r} is not read: did you mean "limits"?')
+        for key in properties.keys() - {"limits", "name", "description"}:
+            value = properties[key]
+            for text in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(text, str) and _LIMIT.search(text):
+                    raise ValueError(
+                        f'region {name}: the property {key!r} is not read, and {text!r} looks like a limit: call it "limits"'
+                    )
         _no_limits(geometry, name)
         geometry = geometry.get("geometry") or {}
     _no_limits(geometry, name)
@@ -280,6 +287,9 @@ def _region(name: str, r: Any) -> region_pb2.Region:
     # The union of polygons that may overlap: all outsides turn one way, all holes the other.
     rings = [_turned(_open(ring), i == 0) for polygon in polygons for i, ring in enumerate(polygon)]
     return Region(name, *rings, limits=limits, fill="nonzero").message
+
+
+_LIMIT = re.compile(r"[<>≤≥]=?\s*[-+]?\.?\d|[a-z0-9]\s+in\s*[\[(]\s*[-+]?\.?\d")
 
 
 def _limits_of_properties(limits: Any, name: str) -> list[str]:
@@ -530,8 +540,11 @@ def _spelled(text: str, given: dict[str, Any]) -> None:
         raise ValueError("blobs are not read here: put the file with polyscan recipe put, and name the recipe")
     if name == "texture":
         _first(given, name, _texture(args))
-    elif name in ("color", "derivative") and args:
-        given["colors"] += [a.lower() for a in args]
+    elif name in _CHANNELS and args:
+        for a in args:
+            if a.lower() not in _CHANNELS[name]:
+                raise ValueError(f"{name}({a}): want {', '.join(_CHANNELS[name])}")
+            given["colors"].append(a.lower())
     elif name == "color_matrix":
         if len(args) != 9:
             raise ValueError(f"{len(args)} numbers: want nine")
@@ -550,6 +563,9 @@ def _spelled(text: str, given: dict[str, Any]) -> None:
         given["statistics"] += _wire.names(region_pb2.Statistic, "STATISTIC_") if name == "all" else _DEFAULT
     else:
         given["statistics"].append(_SPELLED.get(name, name))
+
+
+_CHANNELS = {"color": ("gray", "gray709", "hsv", "lab"), "derivative": ("gradient", "laplacian")}
 
 
 def _first(given: dict[str, Any], name: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 // Recipe: regions and limits drawn on a frame, taught, tried and saved.
 
-import { type MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { client, errorText, may } from "../api";
@@ -8,7 +8,7 @@ import { download, field, h, set, text as put } from "../dom";
 import { short } from "../format";
 import { InspectionService, type FrameResult } from "../gen/polyscan/v1/inspection_pb";
 import { RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
-import { Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type Reductions, type ReductionsSchema } from "../gen/polyscan/v1/region_pb";
+import { FrameSizeSchema, Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type RegionSet, type Reductions, type ReductionsSchema } from "../gen/polyscan/v1/region_pb";
 import { FrameService } from "../gen/polyscan/v1/resident_pb";
 import { FrameLabel, TeachService, type Tally, type TeachResponse, type TryResponse } from "../gen/polyscan/v1/teach_pb";
 import { boundsOf, withBounds } from "../limits";
@@ -16,7 +16,7 @@ import { frameOf, Line } from "../line";
 import { badge, setBadge } from "../marks";
 import { measured } from "../measured";
 import type { Page } from "../page";
-import { ends, readFile, write, type Format } from "../recipe/files";
+import { ends, readFile, write, type Format, type Size } from "../recipe/files";
 import { fileFrame, send, type Labelled } from "../recipe/labelled";
 import { LimitPlot } from "../recipe/limitplot";
 import { differences, framesOf, fromRegions, Model, toRegionSet, type Shape } from "../recipe/model";
@@ -63,7 +63,8 @@ class Editor {
   private active = 0; // the limit whose ends are on the histogram
 
   // The recipe that was opened.
-  private base: { name: string; version: bigint; shapes: Shape[]; description: string; reductions?: Reductions; frames?: Record<string, string> } = { name: "", version: 0n, shapes: [], description: "" };
+  private base: { name: string; version: bigint; shapes: Shape[]; description: string; reductions?: Reductions; frames?: Record<string, string>; drawnOn?: Size } = { name: "", version: 0n, shapes: [], description: "" };
+  private frameSize?: Size; // of the resident frame
   private latest = 0n; // the version that saving expects
   private savedRevision = 0;
 
@@ -291,6 +292,7 @@ class Editor {
         }
         this.release();
         this.resident = res.frame!.name;
+        this.frameSize = res.frame!.layout;
         this.frameName = file.name;
         put(this.frameInfo, `${file.name}, ${t.frameSize(this.stage.width, this.stage.height)}`);
         this.measure();
@@ -532,6 +534,7 @@ class Editor {
       this.model.edit(() => {
         this.model.shapes = r.shapes;
         this.model.scale = r.scale ?? this.model.scale;
+        this.base.drawnOn = r.drawnOn;
         this.model.chosen = r.shapes.length ? 0 : -1;
         this.model.vertex = null;
       });
@@ -549,7 +552,7 @@ class Editor {
     try {
       const frame = { name: this.frameName, width: this.stage.width, height: this.stage.height };
       const type = { svg: "image/svg+xml", png: "image/png" }[format as string] ?? "application/json";
-      const file = new Blob([await write(format, this.recipeName.value, shapes, frame, scale)], { type });
+      const file = new Blob([await write(format, this.recipeName.value, shapes, frame, scale, this.drawnOn())], { type });
       download(file, `${this.recipeName.value || "regions"}${ends[format]}`);
       if (format === "png") this.tell(t.namesLost);
       else if (format === "svg" && shapes.some((s) => s.limits.length)) this.tell(t.limitsLost);
@@ -616,7 +619,7 @@ class Editor {
     const margin = this.marginKind.value === "sigma" ? { kind: { case: "sigma" as const, value: n } } : { kind: { case: "quantile" as const, value: { percent: 0, sharePercent: n } } };
     const about = [...this.about].filter(([, box]) => box.checked).map(([q]) => q);
     const res = await this.working(files, (progress) => send(TeachService.method.teach,
-      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: toRegionSet(this.model.shapes, this.model.scale) }, quantities: about, margin } } },
+      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: this.regionSet(this.model.shapes) }, quantities: about, margin } } },
       files, (frame, label) => ({ message: { case: "frame" as const, value: frame }, label }), progress));
     if (res) this.showTaught(res);
   }
@@ -650,7 +653,7 @@ class Editor {
     }
     const beside = this.base.version ? { name: this.base.name, version: this.base.version } : undefined;
     const res = await this.working(files, (progress) => send(TeachService.method.try,
-      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: toRegionSet(this.model.shapes, this.model.scale) }, beside } } },
+      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: this.regionSet(this.model.shapes) }, beside } } },
       files, (frame, label) => ({ message: { case: "frame" as const, value: frame }, label }), progress));
     if (res) this.showTried(res, beside?.version ?? 0n);
   }
@@ -727,7 +730,7 @@ class Editor {
   }
 
   private setBase(r: Recipe, shapes: Shape[]): void {
-    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), description: r.description, reductions: r.reductions, frames: r.frames };
+    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), description: r.description, reductions: r.reductions, frames: r.frames, drawnOn: r.regionSet?.drawnOn };
     this.recipeName.value = r.name;
     this.conflict.hidden = true;
     this.savedRevision = this.model.revision;
@@ -754,6 +757,19 @@ class Editor {
     }
   }
 
+  /** drawnOn is of the frame that is seen, or else of that which the recipe or the file says. */
+  private drawnOn(): Size | undefined {
+    return this.resident ? this.frameSize : this.base.drawnOn;
+  }
+
+  /** regionSet is the regions with what is said of them all. */
+  private regionSet(shapes: Shape[]): RegionSet {
+    const on = this.drawnOn();
+    const set = toRegionSet(shapes, this.model.scale);
+    set.drawnOn = on && create(FrameSizeSchema, { width: on.width, height: on.height });
+    return set;
+  }
+
   private async save(expected = this.latest): Promise<void> {
     const name = this.recipeName.value.trim();
     this.tell("");
@@ -769,7 +785,7 @@ class Editor {
     const shapes = structuredClone(this.model.shapes);
     const mine = name === this.base.name;
     try {
-      const regionSet = toRegionSet(shapes, this.model.scale), { reductions } = this.base;
+      const regionSet = this.regionSet(shapes), { reductions } = this.base;
       const res = await this.recipes.putRecipe({
         recipe: { name, description: mine ? this.base.description : "", reductions, frames: framesOf(regionSet, reductions, this.base.frames), regionSet },
         expectedVersion: mine ? expected : 0n,

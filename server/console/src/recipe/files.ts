@@ -8,11 +8,15 @@ import { nearest } from "./spelling";
 import { squares } from "./stage";
 import { readSvg, round } from "./svg";
 
-/** Drawn is the frame that regions were drawn on, where there is one. */
-export interface Drawn {
-  name: string;
+/** Size is that of a frame, in pixels. */
+export interface Size {
   width: number;
   height: number;
+}
+
+/** Drawn is the frame that regions were drawn on, where there is one. */
+export interface Drawn extends Size {
+  name: string;
 }
 
 interface OwnScale {
@@ -80,7 +84,7 @@ function unique(shapes: Shape[]): Shape[] {
 
 // The keys of polyscan's own formats, and those that say the same elsewhere.
 const regionKeys = ["name", "rings", "mask", "shape", "fill", "limits", "reference"];
-const recipeKeys = ["name", "description", "fill", "scale", "regions", "reductions", "frames"];
+const recipeKeys = ["name", "description", "fill", "scale", "regions", "reductions", "frames", "drawn_on"];
 const otherNames: Record<string, string> = { fill_rule: "fill", fillrule: "fill", "fill-rule": "fill", holes: "rings", statistics: "reductions" };
 
 /** Notes are what a reader finds beside regions. */
@@ -137,6 +141,7 @@ export interface Regions {
   name: string;
   shapes: Shape[];
   scale?: ScaleLike;
+  drawnOn?: Size;
   warnings?: string[];
 }
 
@@ -170,8 +175,10 @@ export async function read(content: string, frame = ""): Promise<Regions> {
   return { ...found, shapes: unique(found.shapes), warnings: notes.warnings };
 }
 
+const sizeOf = (width?: number | null, height?: number | null): Size | undefined => (width && height ? { width, height } : undefined);
+
 async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Regions> {
-  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; reductions?: string[] | null; frames?: object | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
+  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; reductions?: string[] | null; frames?: object | null; drawn_on?: Partial<Size> | null; imageWidth?: number | null; imageHeight?: number | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
   if (Array.isArray(whole.regions)) {
     notes.limited(whole, recipeKeys);
     for (const r of whole.regions) notes.limited(r, regionKeys);
@@ -181,6 +188,7 @@ async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Reg
     const [x, y] = [s?.mm_per_pixel ?? 0].flat();
     return {
       name: whole.name ?? "",
+      drawnOn: sizeOf(whole.drawn_on?.width, whole.drawn_on?.height),
       scale: s ? { x: x!, y: y ?? x!, origin: s.origin && { x: s.origin[0], y: s.origin[1] } } : undefined,
       shapes: whole.regions.map((r) => ({
         name: r.name ?? "",
@@ -193,7 +201,7 @@ async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Reg
       })),
     };
   }
-  if (Array.isArray(whole.shapes)) return { name: "", shapes: await labelMe(whole.shapes, notes) };
+  if (Array.isArray(whole.shapes)) return { name: "", shapes: await labelMe(whole.shapes, notes), drawnOn: sizeOf(whole.imageWidth, whole.imageHeight) };
   if (Array.isArray(whole.annotations)) return { name: "", shapes: coco(whole as unknown as Coco, frame, notes) };
   if (typeof whole.type === "string") return { name: whole.name ?? "", shapes: geoJson(whole as Geo, notes) };
   throw unreadable();
@@ -334,7 +342,7 @@ export const ends: Record<Format, string> = { polyscan: ".json", labelme: ".labe
 
 /** write makes a file that polyscan reads the same regions from. It is an error where the format can't say what a region
  * covers. */
-export async function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike): Promise<string | Uint8Array<ArrayBuffer>> {
+export async function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike, drawnOn?: Size): Promise<string | Uint8Array<ArrayBuffer>> {
   const made = shapes.find((s) => s.made);
   if (made && format !== "polyscan") throw new Error(text.recipe.noShape(made.name));
   switch (format) {
@@ -342,7 +350,8 @@ export async function write(format: Format, name: string, shapes: Shape[], frame
       const lines = shapes.map((s) =>
         JSON.stringify({ name: s.name, ...(s.made ? { shape: s.made } : s.mask ? { mask: runsOf(s.mask) } : { rings: s.rings.map(pairsOf) }), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
       const mm = scale ? `"scale": ${JSON.stringify({ mm_per_pixel: [scale.x, scale.y || scale.x], origin: [scale.origin?.x ?? 0, scale.origin?.y ?? 0] })},\n` : "";
-      return `{\n"name": ${JSON.stringify(name)},\n${mm}"regions": [\n${lines.join(",\n")}\n]\n}\n`;
+      const on = drawnOn ? `"drawn_on": ${JSON.stringify({ name: frame.name, width: drawnOn.width, height: drawnOn.height })},\n` : "";
+      return `{\n"name": ${JSON.stringify(name)},\n${mm}${on}"regions": [\n${lines.join(",\n")}\n]\n}\n`;
     }
     case "labelme":
       return json({

@@ -299,6 +299,14 @@ class CoveredSpec(_message.Message):
     histogram: bool
     def __init__(self, histogram: bool = ...) -> None: ...
 
+class FrameSize(_message.Message):
+    __slots__ = ["height", "width"]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    height: int
+    width: int
+    def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ...) -> None: ...
+
 class Histogram(_message.Message):
     __slots__ = ["above", "below", "counts", "lower", "upper"]
     ABOVE_FIELD_NUMBER: _ClassVar[int]
@@ -496,12 +504,14 @@ class RegionResult(_message.Message):
     def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., count: _Optional[int] = ..., area: _Optional[float] = ..., coverage: _Optional[float] = ..., bounds: _Optional[_Union[_frame_pb2.PixelRect, _Mapping]] = ..., centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., channels: _Optional[_Iterable[_Union[ChannelStatistics, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., limits: _Optional[_Iterable[_Union[LimitResult, _Mapping]]] = ..., area_mm2: _Optional[float] = ..., count_mm2: _Optional[float] = ..., bounds_mm: _Optional[_Union[MillimetreRect, _Mapping]] = ..., centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., covered_count: _Optional[float] = ..., blobs: _Optional[_Union[RegionBlobs, _Mapping]] = ...) -> None: ...
 
 class RegionSet(_message.Message):
-    __slots__ = ["regions", "scale"]
+    __slots__ = ["drawn_on", "regions", "scale"]
+    DRAWN_ON_FIELD_NUMBER: _ClassVar[int]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
+    drawn_on: FrameSize
     regions: _containers.RepeatedCompositeFieldContainer[Region]
     scale: Scale
-    def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ..., scale: _Optional[_Union[Scale, _Mapping]] = ...) -> None: ...
+    def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ..., scale: _Optional[_Union[Scale, _Mapping]] = ..., drawn_on: _Optional[_Union[FrameSize, _Mapping]] = ...) -> None: ...
 
 class Ring(_message.Message):
     __slots__ = ["xy"]
