@@ -598,6 +598,28 @@ func mistakes() []mistake {
 				return s.Stream.Run(op)
 			})
 		})},
+		{part: "correct", name: "what is saturated is corrected", says: "Correct", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.Correct) error {
+				if op.Src.Format.SampleBytes == 2 && op.Src.Format.Bits < 16 {
+					op.Src.Format.Bits, op.Dst.Format.Bits = 16, 16
+				}
+				return s.Stream.Run(op)
+			})
+		})},
+		{part: "correct", name: "the first row of a field is all of it", says: "Correct",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.Correct) error {
+					pitch := int64(driver.FieldPitch(op.Src.Width, op.Src.Format))
+					op.Dark.Len, op.Gain.Len, op.FieldRows = pitch*int64(op.Src.Format.SampleBytes), 2*pitch, 1
+					return s.Stream.Run(op)
+				})
+			})},
+		{part: "correct", name: "the fraction is one bit off", says: "Correct", drv: onStream(func(s *brokenStream) {
+			replace(s, func(op *driver.Correct) error {
+				op.Fraction = max(op.Fraction-1, driver.MinFraction)
+				return s.Stream.Run(op)
+			})
+		})},
 		{part: "pack", name: "a number is one bit off", says: "bits of channel", drv: onStream(func(s *brokenStream) {
 			replace(s, func(op *driver.Unpack) error {
 				return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),

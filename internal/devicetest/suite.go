@@ -100,6 +100,7 @@ var parts = []struct {
 	{"curves", on(Suite.curves)},
 	{"blur", on(Suite.blur)},
 	{"develop", on(Suite.develop)},
+	{"correct", on(Suite.correct)},
 	{"pack", on(Suite.pack)},
 	{"fingerprint", on(Suite.fingerprint)},
 	{"edges", on(Suite.edges)},

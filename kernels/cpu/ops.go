@@ -46,6 +46,7 @@ func init() {
 	handle((*device).curveRaster, nil)
 	handle((*device).blur, nil)
 	handle((*device).develop, nil)
+	handle((*device).correct, nil)
 	handle((*device).unpack, nil)
 	handle((*device).pack, nil)
 	handle((*device).fingerprint, nil)

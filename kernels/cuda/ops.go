@@ -85,6 +85,7 @@ func init() {
 	}
 	handle((*stream).blur, nil)
 	handle((*stream).develop, nil)
+	handle((*stream).correct, nil)
 	handle((*stream).unpack, nil)
 	handle((*stream).pack, nil)
 	handle((*stream).fingerprint, nil)
