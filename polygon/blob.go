@@ -488,23 +488,7 @@ func (d *deriver) findBlobs(q *kernels.Queue, m *blobMemory, first int, ranges [
 // deriveBlobs makes the blobs of regions from first on of what the device found.
 func (d *deriver) deriveBlobs(first int, found []driver.BlobCount, here []driver.Blob, pieces []driver.BlobRun,
 	pause func() error) error {
-	var runs [][]driver.BlobRun // of each blob
-	whole := 0                  // blobs of which all runs are there
-	if len(pieces) > 0 {
-		runs = make([][]driver.BlobRun, len(here))
-		slices.SortStableFunc(pieces, func(a, b driver.BlobRun) int { return int(int64(a.Blob) - int64(b.Blob)) })
-		for i := 0; i < len(pieces); {
-			k := i
-			for k < len(pieces) && pieces[k].Blob == pieces[i].Blob {
-				k++
-			}
-			if b := int(pieces[i].Blob); b < len(here) {
-				runs[b] = pieces[i:k]
-			}
-			i = k
-		}
-		whole = len(here)
-	}
+	runs, starts := runsByBlob(pieces, len(here))
 	for i := range found {
 		c, r := &found[i], &d.regionBlobs[first+i]
 		r.Found, r.Kept = uint64(c.All), uint64(c.Kept)
@@ -528,10 +512,10 @@ func (d *deriver) deriveBlobs(first int, found []driver.BlobCount, here []driver
 			d.choose(r)
 			for k := range r.Blobs {
 				b := &r.Blobs[k]
-				if n := from + b.number; n < whole {
-					if runs[n] != nil && runPixels(runs[n]) == b.Area {
+				if n := from + b.number; len(pieces) > 0 {
+					if of := runs[starts[n]:starts[n+1]]; len(of) > 0 && runPixels(of) == b.Area {
 						var err error
-						if b.Contour, err = contour(runs[n], !d.blobs.FourConnected, pause); err != nil {
+						if b.Contour, err = contour(of, !d.blobs.FourConnected, pause); err != nil {
 							return err
 						}
 					}
@@ -547,6 +531,31 @@ func (d *deriver) deriveBlobs(first int, found []driver.BlobCount, here []driver
 	return nil
 }
 
+// runsByBlob puts the runs of each of n blobs side by side, in the order in which they came: those of blob k are
+// sorted[starts[k]:starts[k+1]].
+func runsByBlob(pieces []driver.BlobRun, n int) (sorted []driver.BlobRun, starts []int32) {
+	if len(pieces) == 0 {
+		return nil, nil
+	}
+	starts = make([]int32, n+2) // those of blob k move from k+2 to k+1
+	for i := range pieces {
+		if b := int(pieces[i].Blob); b < n {
+			starts[b+2]++
+		}
+	}
+	for k := range n {
+		starts[k+2] += starts[k+1]
+	}
+	sorted = make([]driver.BlobRun, starts[n+1])
+	for i := range pieces {
+		if b := int(pieces[i].Blob); b < n {
+			sorted[starts[b+1]] = pieces[i]
+			starts[b+1]++
+		}
+	}
+	return sorted, starts[:n+1]
+}
+
 func runPixels(runs []driver.BlobRun) (n uint64) {
 	for _, u := range runs {
 		n += uint64(u.X1 - u.X0)
@@ -560,14 +569,22 @@ func (d *deriver) choose(r *RegionBlobs) {
 	if most == 0 {
 		most = DefaultMaxBlobs
 	}
-	r.Blobs = slices.Clone(r.looked)
+	// Numbers are sorted, and few blobs are copied: nothing can interrupt a copy of megabytes, and all that the runtime
+	// stops for a collection wait for it.
+	order := make([]uint64, len(r.looked))
+	for k := range order {
+		order[k] = uint64(k)
+		if d.blobs.Order == ByArea {
+			order[k] |= (1<<47 - r.looked[k].Area) << 16
+		}
+	}
+	slices.Sort(order)
+	r.Blobs = make([]Blob, min(len(order), most))
 	for k := range r.Blobs {
-		r.Blobs[k].number = k
+		n := int(order[k] % MostBlobs)
+		r.Blobs[k] = r.looked[n]
+		r.Blobs[k].number = n
 	}
-	if d.blobs.Order == ByArea {
-		slices.SortStableFunc(r.Blobs, func(a, b Blob) int { return int(int64(b.Area) - int64(a.Area)) })
-	}
-	r.Blobs = r.Blobs[:min(len(r.Blobs), most):min(len(r.Blobs), most)]
 }
 
 // deriveBlob computes what sums of integers come to.

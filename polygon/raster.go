@@ -50,22 +50,21 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		return nil, err
 	}
 	r.Stride = width * r.Format.PixelBytes()
-	out := make([]byte, r.Stride*height)
-	stats := make([]driver.MaskStats, set.Len())
-	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(out)) +
-		kernels.Bytes[driver.MaskStats](len(stats))
-	work := int64(len(out)) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
+	n := r.Stride * height
+	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](n) + kernels.Bytes[driver.MaskStats](set.Len())
+	work := int64(n) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
 	job := kernels.Job{Label: "rasterize", Footprint: footprint, Units: work, Timing: &r.Timing}
+	var stats []driver.MaskStats
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		prepared, err := prepare(q, prep, size)
 		if err != nil {
 			return err
 		}
-		pix, err := kernels.Alloc[byte](q, len(out), "image")
+		pix, err := kernels.Alloc[byte](q, n, "image")
 		if err != nil {
 			return err
 		}
-		sums, err := kernels.Alloc[driver.MaskStats](q, len(stats), "sums")
+		sums, err := kernels.Alloc[driver.MaskStats](q, set.Len(), "sums")
 		if err != nil {
 			return err
 		}
@@ -86,15 +85,18 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		if err := q.Yield(); err != nil {
 			return err
 		}
+		// Only jobs that run have memory for what comes of them: hundreds may wait.
+		out := make([]byte, n)
+		r.Data = [][]byte{out}
 		if err := kernels.DownloadChunks(q, out, pix); err != nil {
 			return err
 		}
+		stats = make([]driver.MaskStats, set.Len())
 		return kernels.Download(q, stats, sums)
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.Data = [][]byte{out}
 	r.Counts = make([]uint64, len(stats))
 	for i := range stats {
 		r.Counts[i] = stats[i].Count

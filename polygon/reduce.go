@@ -149,19 +149,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		kernels.Bytes[byte](int(coverBytes)) + kernels.Bytes[driver.WeightSums](wlen) +
 		kernels.Bytes[int64](wlen*weightLevels) + kernels.Bytes[driver.PairSums](clen) +
 		kernels.Bytes[byte](int(correlateScratch)) + more + blobBytes + slopes.bytes()
-	host.stats = grow(host.stats, batch*frameChannels)
-	host.hist = grow(host.hist, hlen)
-	host.pairs = grow(host.pairs, plen)
-	host.weights, host.weightHist = grow(host.weights, wlen), grow(host.weightHist, wlen*weightLevels)
-	host.sums = grow(host.sums, clen)
 	columns := d.histogram()
-	switch {
-	case columns == nil:
-	case columns.Full && batch == n && levels < rangedLevels:
-		columns.Counts, columns.lent = slopes.counts(host, nc*levels), host
-	default:
-		columns.makeCounts(n * nc)
-	}
 
 	work := intake.Work()
 	work += d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes()) * (int64(1+len(d.offsets)) +
@@ -178,6 +166,19 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held, Units: work,
 		Timing: &d.res.Timing}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
+		// Only jobs that run have memory for what comes of them: hundreds may wait.
+		host.stats = grow(host.stats, batch*frameChannels)
+		host.hist = grow(host.hist, hlen)
+		host.pairs = grow(host.pairs, plen)
+		host.weights, host.weightHist = grow(host.weights, wlen), grow(host.weightHist, wlen*weightLevels)
+		host.sums = grow(host.sums, clen)
+		switch {
+		case columns == nil:
+		case columns.Full && batch == n && levels < rangedLevels:
+			columns.Counts, columns.lent = slopes.counts(host, nc*levels), host
+		default:
+			columns.makeCounts(n * nc)
+		}
 		prepared, err := prepare(q)
 		if err != nil {
 			return err
