@@ -193,6 +193,9 @@ func (s *BlobSpec) check(bad *kernels.InvalidError) {
 	if s.Strong != nil {
 		span(*s.Strong, "strong_lower", "strong_upper")
 	}
+	if v := s.Strong; v != nil && len(bad.Violations) == before && v.From <= s.Range.From && v.To >= s.Range.To {
+		bad.Add(at.Join("strong_lower"), v.String(), "leaves out no blob: all of lower to upper, %v, is in it", s.Range)
+	}
 	if len(bad.Violations) == before {
 		s.checkSpans(bad, math.MaxUint16, anyFormat)
 	}
@@ -310,7 +313,15 @@ func (s *Set) refuseBlobs(spec *BlobSpec) error {
 	return bad.Err()
 }
 
-func (s Span) String() string { return number(s.From) + " to " + number(s.To) }
+func (s Span) String() string {
+	switch {
+	case math.IsInf(s.To, 1):
+		return ">= " + number(s.From)
+	case math.IsInf(s.From, -1):
+		return "<= " + number(s.To)
+	}
+	return number(s.From) + " to " + number(s.To)
+}
 
 // samples is a span of samples as an op takes it: all of them where none is in it are none.
 func (s Span) samples() (lo, hi uint16) {

@@ -149,7 +149,7 @@ func TestBlobsOfAllOrNothing(t *testing.T) {
 		bits int
 		want string
 	}{
-		{BlobSpec{Range: Span{inf.From, 300}}, 8, "-Inf to 300: takes every pixel of GRAY8, whose samples are 0 to 255"},
+		{BlobSpec{Range: Span{inf.From, 300}}, 8, "<= 300: takes every pixel of GRAY8, whose samples are 0 to 255"},
 		{BlobSpec{Range: Span{inf.From, 300}}, 12, ""},
 		{BlobSpec{Range: Span{inf.From, 254}}, 8, ""},
 		{BlobSpec{Range: Span{0, inf.To}}, 8, "takes every pixel of any frame"},
@@ -159,16 +159,18 @@ func TestBlobsOfAllOrNothing(t *testing.T) {
 		{BlobSpec{Threshold: ThresholdPercentiles, Range: Span{0, inf.To}}, 8, "takes every pixel"},
 		{BlobSpec{Threshold: ThresholdPercentiles, Range: Span{1, inf.To}}, 8, ""},
 		// Of 200 pixels, one that differs from the others is sqrt(199), 14.1067, deviations from the mean.
-		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{14.11, inf.To}}, 8, "lower = 14.11 to +Inf: takes no pixel"},
-		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, -300}}, 8, "upper = -Inf to -300: takes no pixel"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{14.11, inf.To}}, 8, "lower = >= 14.11: takes no pixel"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, -300}}, 8, "upper = <= -300: takes no pixel"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 15}}, 8, "takes every pixel: of 200 pixels"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, 15}}, 8, "takes every pixel"},
-		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{3, inf.To}, Strong: &Span{20, inf.To}}, 8, "strong_lower = 20"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{3, inf.To}, Strong: &Span{20, inf.To}}, 8, "strong_lower = >= 20"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{math.Sqrt(199), inf.To}}, 8, ""},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 14}}, 8, ""},
-		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{300, inf.To}}, 8, "strong_lower = 300 to +Inf: takes no pixel"},
+		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{300, inf.To}}, 8, "strong_lower = >= 300: takes no pixel"},
 		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 99}}, 8, "has nothing of lower to upper"},
 		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 100}}, 8, ""},
+		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{100, inf.To}}, 8, "strong_lower = >= 100: leaves out no blob: all of"},
+		{BlobSpec{Range: Span{100, 200}, Strong: &Span{90, inf.To}}, 8, "strong_lower = >= 90: leaves out no blob"},
 	} {
 		format := driver.Gray8
 		if c.bits > 8 {

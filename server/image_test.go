@@ -391,6 +391,11 @@ func TestRefusesImages(t *testing.T) {
 			[]string{"another JPEG picture", fmt.Sprintf("byte %d", len(jpegFile))}},
 		{"a BMP and a PNG", slices.Concat(bmpFile, pngOf("gray")), auto, nil, "frame.data", []string{"another PNG picture"}},
 
+		{"two pages", morePages(encodePicture(t, "tiff", all["gray"]), 0), auto, nil, "frame.data",
+			[]string{"another page", "one picture"}},
+		{"two pages of colour", morePages(encodePicture(t, "tiff", all["nrgba"]), 2), auto, nil, "frame.data",
+			[]string{"another page"}},
+
 		{"16-bit PNG as GRAY8", pngOf("gray16"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format",
 			[]string{"GRAY8", "16-bit gray", "GRAY16LE"}},
 		{"8-bit PNG as GRAY16LE", pngOf("gray"), auto, &pb.FrameLayout{PixelFormat: gray16},
@@ -420,7 +425,7 @@ func TestRefusesImages(t *testing.T) {
 	}
 	// Notes of programs may follow a picture, and pictures that the first one speaks of.
 	follows := slices.Concat(jpegFile[:2], []byte("\xff\xe2\x00\x06MPF\x00"), jpegFile[2:], jpegFile)
-	for _, file := range [][]byte{follows, slices.Concat(pngOf("gray"), make([]byte, 100)),
+	for _, file := range [][]byte{morePages(encodePicture(t, "tiff", all["gray"]), 1), follows, slices.Concat(pngOf("gray"), make([]byte, 100)),
 		slices.Concat(jpegFile, []byte("\xff\xd8 no picture")), slices.Concat(bmpFile, []byte("B"))} {
 		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)),
 			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: file}, Encoding: auto}})
@@ -431,6 +436,15 @@ func TestRefusesImages(t *testing.T) {
 	if n := s.host.Cap; !s.host.Sem.TryAcquire(n) {
 		t.Error("refused files keep host memory")
 	}
+}
+
+// morePages is a TIFF file with a second directory of a kind, such as 1 for a smaller copy.
+func morePages(file []byte, kind uint32) []byte {
+	ifd := binary.LittleEndian.Uint32(file[4:])
+	next := ifd + 2 + 12*uint32(binary.LittleEndian.Uint16(file[ifd:]))
+	binary.LittleEndian.PutUint32(file[next:], uint32(len(file)))
+	file = append(file, 1, 0, 254, 0, 4, 0, 1, 0, 0, 0)
+	return append(binary.LittleEndian.AppendUint32(file, kind), 0, 0, 0, 0)
 }
 
 // A side that no device takes is refused before the pixels are read, whatever number of pixels the server takes.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,7 +171,11 @@ func loadPicture(name string, fits func(gvsp.Geometry) error) (g gvsp.Geometry, 
 	if _, err := f.Seek(0, 0); err != nil {
 		return g, nil, err
 	}
-	img, _, err := image.Decode(f)
+	file, err := io.ReadAll(f)
+	if err != nil {
+		return g, nil, err
+	}
+	img, err := cli.DecodePicture(file)
 	if err != nil {
 		return g, nil, err
 	}

@@ -11,10 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	// What frames may be.
-	_ "image/jpeg"
-	_ "image/png"
-
+	// What frames may be, beside PNG and JPEG.
 	_ "golang.org/x/image/bmp"
 	_ "golang.org/x/image/tiff"
 
@@ -123,12 +120,11 @@ func frameBelt(dir string, repeat int, warn func(text string)) (*belt, error) {
 
 // readFrame reads an image file as pixels that the server takes.
 func readFrame(name string) (*polyscanv1.Frame, error) {
-	f, err := os.Open(name)
+	file, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	img, _, err := image.Decode(f)
+	img, err := cli.DecodePicture(file)
 	if err != nil {
 		return nil, err
 	}

@@ -298,7 +298,10 @@ func TestFrameBelt(t *testing.T) {
 	if len(said) > 0 {
 		t.Errorf("%q", said)
 	}
-	if err := os.Rename(filepath.Join(dir, "1.PNG"), filepath.Join(dir, "1.PNG2")); err != nil {
+	if err := os.Remove(filepath.Join(dir, "1.PNG")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "1.PNG2"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err = frameBelt(dir, 1, warn)

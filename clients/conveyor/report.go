@@ -152,6 +152,8 @@ func (r *report) judge(l *load, o *outcome, want demands) {
 		void = append(void, "no part was inspected")
 	} else if o.counts.Parts == o.counts.Verdicts.Incomplete {
 		void = append(void, "no part came whole")
+	} else if o.counts.Parts == o.counts.Verdicts.None {
+		void = append(void, "no region has limits, so that no part has a verdict")
 	} else if l.verify && o.checked == 0 {
 		void = append(void, "no result was checked")
 	}

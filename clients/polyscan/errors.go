@@ -176,6 +176,9 @@ func (e *serverError) place(field string) string {
 		}
 	}
 	if rest, ok := strings.CutPrefix(field, "reductions.blobs"); ok {
+		if end := strings.TrimSuffix(strings.TrimSuffix(rest, "lower"), "upper"); end != rest { // the value says which
+			rest = strings.TrimSuffix(end, "_")
+		}
 		return strings.TrimSuffix(e.blobs+": "+strings.TrimPrefix(rest, "."), ": ")
 	}
 	if rest, ok := strings.CutPrefix(field, "frame."); ok && e.frame != "" {

@@ -4,6 +4,8 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +20,8 @@ var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".
 
 // Frames finds the files of a folder that end in one of the kinds, in capitals or not, in the order of their names. It
 // hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without.
-// Pipes, sockets and devices of such names are errors.
+// Pipes, sockets and devices of such names are errors, and so are, among pictures, those of other names: parts that
+// nobody would look at.
 func Frames(dir string, kinds []string, warn func(text string)) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -34,7 +37,16 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 				return nil, fmt.Errorf("%s: no regular file", Printable(filepath.Join(dir, name)))
 			}
 			names = append(names, name)
-		case !strings.HasPrefix(name, ".") && (f.IsDir() || !slices.Contains(besideFrames, kind)):
+		case strings.HasPrefix(name, "."):
+		case !f.IsDir():
+			if is := pictureKind(filepath.Join(dir, name)); is != "" && kinds[0] == Pictures[0] {
+				return nil, fmt.Errorf("%s: a picture (%s) that would not be read: frames end in %s here; convert it, rename it, "+
+					"or move it away", Printable(filepath.Join(dir, name)), is, strings.Join(kinds, ", "))
+			}
+			if !slices.Contains(besideFrames, kind) {
+				others = append(others, name)
+			}
+		default:
 			others = append(others, name)
 		}
 	}
@@ -50,6 +62,37 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 			strings.Join(kinds, ", ")))
 	}
 	return names, nil
+}
+
+// pictureKind says what picture a file is by its first bytes, or by its name where these are of a family that has
+// pictures and films; "" where it is none.
+func pictureKind(name string) string {
+	st, err := os.Stat(name)
+	if err != nil || !st.Mode().IsRegular() { // such as a pipe, which would be waited for
+		return ""
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 16)
+	n, _ := io.ReadFull(f, head)
+	switch head := string(head[:n]); {
+	case strings.HasPrefix(head, "II*\x00"), strings.HasPrefix(head, "MM\x00*"):
+		return "TIFF"
+	case len(head) == 16 && (head[4:12] == "ftypheic" || head[4:12] == "ftypavif" || head[4:12] == "ftypmif1"):
+		return "HEIF"
+	case strings.HasPrefix(head, "\x00\x00\x00\x0cjP  "):
+		return "JPEG 2000"
+	case strings.HasPrefix(head, "BM"): // as some texts begin
+		return ""
+	}
+	kind, _ := strings.CutPrefix(http.DetectContentType(head[:n]), "image/")
+	if strings.Contains(kind, "/") {
+		return ""
+	}
+	return strings.ToUpper(kind)
 }
 
 // PartID is the name of a frame's file without its ending.

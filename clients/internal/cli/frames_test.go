@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bytes"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +35,23 @@ func TestFrames(t *testing.T) {
 	}
 	if _, err := Frames(dir, []string{".raw"}, warn); err == nil || !strings.Contains(err.Error(), "no frames (.raw)") {
 		t.Errorf("%v", err)
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
+		t.Fatal(err)
+	}
+	for name, head := range map[string]string{"a.webp": "RIFF\x10\x00\x00\x00WEBPVP8 ", "notes.txt": file.String(),
+		"a.heic": "\x00\x00\x00\x18ftypheic\x00\x00\x00\x00", "frame": "II*\x00\x08\x00\x00\x00", "b.gif": "GIF89a"} {
+		other := filepath.Join(dir, name)
+		if err := os.WriteFile(other, []byte(head), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Frames(dir, Pictures, warn); err == nil || !strings.HasPrefix(err.Error(), other+": a picture (") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Remove(other); err != nil {
+			t.Fatal(err)
+		}
 	}
 	pipe := filepath.Join(dir, "9.png")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {

@@ -529,24 +529,44 @@ func (s *pieceReader) index(c byte, off int64) (int64, bool) {
 func inspectTIFF(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	n := int64(cfg.Width) * int64(cfg.Height)
 	h.scratch = n*decodedBytes(cfg, h) + 8*n // the image, and a strip or tile of it, at worst all in one
-	if h.samples != samplesColor || cfg.ColorModel != color.RGBAModel {
-		return nil
-	}
 	var order binary.ByteOrder = binary.LittleEndian
 	head := src.at(0, 8)
 	if head[0] == 'M' {
 		order = binary.BigEndian
 	}
+	const subfileType, bitsPerSample = 254, 258
 	ifd := int64(order.Uint32(head[4:]))
-	entries := int64(order.Uint16(src.at(ifd, 2)))
-	for i := range entries {
-		e := src.at(ifd+2+12*i, 12)
-		const bitsPerSample = 258
-		if len(e) == 12 && order.Uint16(e) == bitsPerSample && order.Uint32(e[4:]) == 4 {
+	end := eachEntry(src, order, ifd, func(tag uint16, count, _ uint32) {
+		if tag == bitsPerSample && count == 4 && h.samples == samplesColor && cfg.ColorModel == color.RGBAModel {
 			h.samples, h.premultiplied = samplesAlpha, true
+		}
+	})
+	if next := src.at(end, 4); len(next) == 4 && order.Uint32(next) != 0 {
+		// Smaller copies of a page and its transparency are no pages.
+		other := false
+		eachEntry(src, order, int64(order.Uint32(next)), func(tag uint16, _, value uint32) {
+			other = other || tag == subfileType && value&(1|4) != 0
+		})
+		if !other {
+			return errors.New("the file has another page: a frame is one picture")
 		}
 	}
 	return nil
+}
+
+// eachEntry calls f for the entries of a directory, and returns where the place of the next directory is.
+func eachEntry(src *pieceReader, order binary.ByteOrder, ifd int64, f func(tag uint16, count, value uint32)) int64 {
+	n := src.at(ifd, 2)
+	if len(n) < 2 {
+		return ifd
+	}
+	entries := int64(order.Uint16(n))
+	for i := range entries {
+		if e := src.at(ifd+2+12*i, 12); len(e) == 12 {
+			f(order.Uint16(e), order.Uint32(e[4:]), order.Uint32(e[8:]))
+		}
+	}
+	return ifd + 2 + 12*entries
 }
 
 // inspectBMP tells files with an alpha channel from those with padding.

@@ -1,0 +1,48 @@
+package cli
+
+// Picture files that programs decode themselves.
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	_ "image/jpeg" // PNG and JPEG are known wherever pictures are decoded
+	_ "image/png"
+	"io"
+)
+
+// DecodePicture decodes a file that is one picture. A file that goes on with another picture behind the first is an
+// error, since nobody would look at that; those that a JPEG itself speaks of are its own (CIPA DC-007).
+func DecodePicture(file []byte) (image.Image, error) {
+	r := &pieces{Reader: bytes.NewReader(file)}
+	img, kind, err := image.Decode(r)
+	if err != nil {
+		return nil, err
+	}
+	end := len(file) - r.Len()
+	behind := bytes.Index(file[max(0, end-piece):], []byte("\xff\xd9\xff\xd8\xff"))
+	if kind == "jpeg" && behind >= 0 && behind < piece && !bytes.Contains(file[:end], []byte("MPF\x00")) {
+		return nil, errors.New("another JPEG picture begins behind the end of the first: a frame is one picture")
+	}
+	if kind == "png" && bytes.HasPrefix(file[end:], []byte("\x89PNG\r\n\x1a\n")) {
+		return nil, errors.New("another PNG picture begins behind the end of the first: a frame is one picture")
+	}
+	return img, nil
+}
+
+// piece is how many bytes decoders get at once, so that what they read beyond the end of a picture is no more.
+const piece = 16
+
+// pieces reads little at once. It has a Peek, without which package image would read ahead.
+type pieces struct{ *bytes.Reader }
+
+func (p *pieces) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), piece)]) }
+
+func (p *pieces) Peek(n int) ([]byte, error) {
+	b := make([]byte, n)
+	got, err := p.ReadAt(b, p.Size()-int64(p.Len()))
+	if err == io.EOF && got == n {
+		err = nil
+	}
+	return b[:got], err
+}
