@@ -1,4 +1,4 @@
-// Intakes: pictures on their way to ops, uploaded and developed.
+// Intakes: pictures on their way to ops, uploaded, developed and corrected.
 
 package kernels
 
@@ -8,9 +8,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Intake is rows of a picture on their way to ops: it uploads those that are not on the device, and develops what ops
-// don't take as it is. The zero value has none; one can be used again and again. Its methods must not be called at the
-// same time.
+// Intake is rows of a picture on their way to ops: it uploads those that are not on the device, develops what ops don't
+// take as it is, and corrects the pixels by the picture's flat field, where there is one. The zero value has none; one
+// can be used again and again. Its methods must not be called at the same time.
 type Intake struct {
 	p          *Picture
 	y0, y1     int // rows that ops get
@@ -29,7 +29,7 @@ func (t *Intake) Take(p *Picture, y0, y1 int) {
 	case !resident:
 		t.first, t.end = p.Coding.Rows(y0, y1, p.Height)
 		t.pieces, t.upload = p.RowPieces(t.pieces, t.first, t.end)
-	case p.Coding.Kind == driver.Plain:
+	case !t.makes():
 		t.y0, t.y1 = 0, p.Height
 		fallthrough
 	default:
@@ -55,9 +55,12 @@ func (t *Intake) Uploads() int { return t.upload }
 // developedAlign is what rows of developed pictures begin at multiples of: as far as the widest stores go.
 const developedAlign = 16
 
+// makes says that ops get other pixels than those of the picture.
+func (t *Intake) makes() bool { return t.p.Coding.Kind != driver.Plain || t.p.Flat != nil }
+
 // Stride is that of the image.
 func (t *Intake) Stride() int {
-	if t.p.Coding.Kind == driver.Plain {
+	if !t.makes() {
 		return t.p.RowBytes()
 	}
 	return (t.p.Width*t.p.Format.PixelBytes() + developedAlign - 1) / developedAlign * developedAlign
@@ -71,21 +74,50 @@ func (t *Intake) developed() int {
 	return t.Stride() * (t.y1 - t.y0)
 }
 
+// corrected is how many bytes are corrected.
+func (t *Intake) corrected() int {
+	if t.p.Flat == nil {
+		return 0
+	}
+	return t.Stride() * (t.y1 - t.y0)
+}
+
 // Footprint is what Run allocates.
 func (t *Intake) Footprint() int64 {
-	n := Bytes[byte](t.upload) + Bytes[byte](t.developed())
+	n := Bytes[byte](t.upload) + Bytes[byte](t.developed()) + Bytes[byte](t.corrected()) + t.p.Flat.Bytes()
 	if t.p.Coding.Checked() {
 		n += Bytes[uint32](1)
 	}
 	return n
 }
 
-// Work is how many bytes are uploaded and developed.
-func (t *Intake) Work() int64 { return int64(t.upload) + int64(t.developed()) }
+// Work is how many bytes are uploaded, developed and corrected.
+func (t *Intake) Work() int64 { return int64(t.upload) + int64(t.developed()) + int64(t.corrected()) }
 
 // Run enqueues it, and returns the image of the rows, in memory of the job or that of the picture. Whether all samples
 // are as the picture says is known when the job has waited: see Err.
 func (t *Intake) Run(q *Queue) (driver.Image, error) {
+	im, err := t.develop(q)
+	flat := t.p.Flat
+	if err != nil || flat == nil {
+		return im, err
+	}
+	field, err := flat.bring(q)
+	if err != nil {
+		return im, err
+	}
+	to, err := Alloc[byte](q, t.corrected(), "corrected frame")
+	if err != nil {
+		return im, err
+	}
+	dst := im
+	dst.Stride, dst.Data = t.Stride(), to.Slice()
+	t.pixels = to
+	return dst, flat.Correct(q, field, im, dst, t.y0)
+}
+
+// develop is Run without the correction.
+func (t *Intake) develop(q *Queue) (driver.Image, error) {
 	p, data := t.p, t.p.Resident
 	im := driver.Image{Width: p.Width, Height: t.y1 - t.y0, Stride: t.Stride(), Format: p.Format}
 	if t.upload > 0 {
@@ -98,6 +130,10 @@ func (t *Intake) Run(q *Queue) (driver.Image, error) {
 		}
 	}
 	if p.Coding.Kind == driver.Plain {
+		im.Stride = p.RowBytes()
+		if t.upload == 0 && p.Flat != nil { // all rows are there
+			data = data.Range(t.y0*im.Stride, data.Len())
+		}
 		t.pixels, im.Data = data, data.Slice()
 		return im, nil
 	}

@@ -49,6 +49,8 @@ type Picture struct {
 	Format PixelFormat
 	// Coding is how the bytes stand for these pixels. The zero value is as Format says.
 	Coding Coding
+	// Flat is what ops get the pixels corrected by; nil for pixels as they are.
+	Flat *FlatField
 	// Data holds the bytes in one piece or several, cut anywhere. Together they are Stride*Height bytes; the gap behind
 	// the last row may be missing. A call only reads them, once, and keeps none of them.
 	Data [][]byte
@@ -123,11 +125,13 @@ func (p *Picture) Sent() fmt.Stringer {
 	return p.Coding
 }
 
-// Sizes is [Picture.Check] for a picture whose pixels are not there yet. It returns the least and the most bytes that
+// Sizes is [Picture.Check] for a picture whose pixels are not there yet. A flat field that doesn't fit has the path
+// "flat_field", wherever the picture is. It returns the least and the most bytes that
 // they may take together: without the gap behind the last row, and with it.
 func (p *Picture) Sizes(at ...any) (least, most int64, _ error) {
 	bad := InvalidError{Domain: "kernels"}
 	bad.Include(CheckSize(p.Width, p.Height, at...))
+	p.checkFlat(&bad)
 	sized := len(bad.Violations) == 0
 	row, stride := p.RowSize(), p.RowBytes()
 	switch f, c := p.Format, p.Coding; {

@@ -38,6 +38,8 @@ type ScanConfig struct {
 	// StripBytes is how large the memory is that is kept for the rows of a strip. Strips that fit in it wait for
 	// nobody's memory; others bring their own, and wait for it. 0 keeps none.
 	StripBytes int
+	// Flat, where it isn't nil, has one row, by which all lines are corrected.
+	Flat *kernels.FlatField
 }
 
 // ErrTooManyParts is matched by the error of [Scanner.Start] where [ScanConfig.MaxParts] are open.
@@ -75,6 +77,8 @@ type Scanner struct {
 	boundary *kernels.Persistent[byte] // it on the device, or nil
 	strip    *kernels.Persistent[byte] // nil where stripBytes is 0, and after a failed Reset
 	made     *kernels.Persistent[byte] // likewise, for what ops don't take as it is
+	flat     *kernels.Persistent[byte] // likewise, for lines that are corrected
+	field    *kernels.Persistent[byte] // the flat field
 	align    int                       // ops begin at a multiple of so many regions
 
 	parts      []*scanPart // open, as they were started
@@ -174,9 +178,12 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	cfg.Parts = max(cfg.Parts, 0)
 	cfg.MaxParts = max(cfg.MaxParts, cfg.Parts, 1)
 	bad := newInvalid()
-	f := kernels.Picture{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format, Coding: cfg.Coding}
+	f := kernels.Picture{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format, Coding: cfg.Coding, Flat: cfg.Flat}
 	_, _, err := f.Sizes("frame")
 	bad.Include(err)
+	if cfg.Flat != nil && cfg.Flat.Height != 1 {
+		bad.Add(path{"flat_field"}, fmt.Sprintf("%d rows", cfg.Flat.Height), "must have 1 row, which all lines have")
+	}
 	if cfg.Coding.Margin() > 0 && !cfg.WholeParts {
 		bad.Add(path{"frame", "format"}, cfg.Coding, "is of frames: parts have to be whole")
 	}
@@ -359,6 +366,25 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 				return err
 			}
 		}
+		if n := c.corrected(c.stripBytes / c.frame.RowSize()); n > 0 {
+			if c.flat, err = kernels.AllocPersistent[byte](dev, n, "line-scan strips"); err != nil {
+				c.releaseMemory()
+				return err
+			}
+		}
+	}
+	if flat := c.frame.Flat; flat != nil {
+		if c.field, err = kernels.AllocPersistent[byte](dev, int(flat.Bytes()), "line-scan flat field"); err != nil {
+			c.releaseMemory()
+			return err
+		}
+		err = dev.Do(ctx, kernels.Job{Label: "prepare flat field"}, func(q *kernels.Queue) error {
+			return flat.Upload(q, c.field.Range(0, c.field.Len()))
+		})
+		if err != nil {
+			c.releaseMemory()
+			return err
+		}
 	}
 	for _, p := range c.parts {
 		if p.sums, err = c.newSums(); err != nil {
@@ -418,7 +444,8 @@ func (c *Scanner) releaseMemory() {
 			p.sums = nil
 		}
 	}
-	for _, kept := range []**kernels.Persistent[byte]{&c.prepared, &c.boundary, &c.strip, &c.made} {
+	for _, kept := range []**kernels.Persistent[byte]{&c.prepared, &c.boundary, &c.strip, &c.made, &c.flat,
+		&c.field} {
 		if *kept != nil {
 			(*kept).Free()
 			*kept = nil
@@ -646,11 +673,15 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	}
 	pieces, size, y0, rows, src := c.pieces(s)
 	defer clear(c.stripPieces[:cap(c.stripPieces)])
-	made := c.developed(rows)
-	job := kernels.Job{Label: "scan strip", Units: int64(size + made)}
+	made, corrected := c.developed(rows), c.corrected(rows)
+	job := kernels.Job{Label: "scan strip", Units: int64(size + made + corrected)}
 	own, ownMade := c.strip == nil || size > c.strip.Len(), c.made == nil || made > c.made.Len()
 	if made > 0 && ownMade {
 		job.Footprint = kernels.Bytes[byte](made)
+	}
+	ownFlat := c.flat == nil || corrected > c.flat.Len()
+	if corrected > 0 && ownFlat {
+		job.Footprint += kernels.Bytes[byte](corrected)
 	}
 	if pieces != nil && own {
 		job.Footprint += kernels.Bytes[byte](size)
@@ -711,6 +742,25 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 				}
 				pixels, stride = to, made/rows
 			}
+			if corrected > 0 {
+				to := kernels.Buffer[byte]{}
+				if ownFlat {
+					var err error
+					if to, err = kernels.Alloc[byte](q, corrected, "corrected strip"); err != nil {
+						return err
+					}
+				} else {
+					to = c.flat.Range(0, corrected)
+				}
+				im := driver.Image{Data: pixels.Slice(), Width: c.width, Height: rows, Stride: stride,
+					Format: c.frame.Format}
+				dst := im
+				dst.Data, dst.Stride = to.Slice(), corrected/rows
+				if err := c.frame.Flat.Correct(q, c.field.Range(0, c.field.Len()), im, dst, 0); err != nil {
+					return err
+				}
+				pixels, stride = to, corrected/rows
+			}
 			*sums = true
 			if err := c.reduce(q, pixels, s.FirstLine+uint64(y0), stride); err != nil {
 				return err
@@ -732,7 +782,20 @@ func (c *Scanner) developed(lines int) int {
 	if c.frame.Coding == (kernels.Coding{}) {
 		return 0
 	}
-	return (c.width*c.frame.Format.PixelBytes() + driver.Align - 1) / driver.Align * driver.Align * lines
+	return c.rowBytes() * lines
+}
+
+// corrected is how many bytes of the device so many lines take that are corrected.
+func (c *Scanner) corrected(lines int) int {
+	if c.frame.Flat == nil {
+		return 0
+	}
+	return c.rowBytes() * lines
+}
+
+// rowBytes is what a row of pixels that the device makes takes.
+func (c *Scanner) rowBytes() int {
+	return (c.width*c.frame.Format.PixelBytes() + driver.Align - 1) / driver.Align * driver.Align
 }
 
 // pieces are the rows of the strip that are needed, from y0 on, with those that these depend on, and their bytes. src

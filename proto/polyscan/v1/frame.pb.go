@@ -630,6 +630,100 @@ func (*Frame_Shared) isFrame_Source() {}
 
 func (*Frame_Resident) isFrame_Source() {}
 
+// FlatField is what each sample of a camera's frames is corrected by, before anything else is done with them: the camera's
+// dark value is taken away, and the rest multiplied by a gain that makes an even scene even. With the largest sample of
+// the format max (255, or 2^significant_bits - 1),
+//
+//	out = clamp(floor(((raw - dark) * gain + 2^(fraction_bits - 1)) / 2^fraction_bits), 0, max)
+//
+// in integers, the same on every backend. A sample of max is saturated, and stays max.
+//
+// All frames of an inspection are of the camera: those that are compared with are corrected, too. What is converted, such
+// as Bayer, is corrected behind that.
+type FlatField struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the samples of dark. The width is that of the frames. The height is theirs, or 1 where all rows have the same dark
+	// values and gains, such as a line-scan camera's, whose sessions take no other. The pixel format and the significant bits
+	// are those of the frames as they are reduced. stride can only be that of rows without a gap.
+	Layout *FrameLayout `protobuf:"bytes,1,opt,name=layout,proto3" json:"layout,omitempty"`
+	// Of gain, behind the point: 9 to 15.
+	FractionBits uint32 `protobuf:"varint,2,opt,name=fraction_bits,json=fractionBits,proto3" json:"fraction_bits,omitempty"`
+	// Rows of pixels as layout has them. That of alpha is 0.
+	Dark []byte `protobuf:"bytes,3,opt,name=dark,proto3" json:"dark,omitempty"`
+	// Two bytes for each sample of dark, little endian: 1 to 65535, in units of 2^-fraction_bits. That of alpha is 1.
+	Gain []byte `protobuf:"bytes,4,opt,name=gain,proto3" json:"gain,omitempty"`
+	// What the server knows it by, 64 hexadecimal digits that are made of all of the above. It alone, without dark and gain,
+	// stands for a field that a stored recipe has. GetRecipe returns it so, with its layout.
+	Sha256        string `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlatField) Reset() {
+	*x = FlatField{}
+	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlatField) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlatField) ProtoMessage() {}
+
+func (x *FlatField) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlatField.ProtoReflect.Descriptor instead.
+func (*FlatField) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FlatField) GetLayout() *FrameLayout {
+	if x != nil {
+		return x.Layout
+	}
+	return nil
+}
+
+func (x *FlatField) GetFractionBits() uint32 {
+	if x != nil {
+		return x.FractionBits
+	}
+	return 0
+}
+
+func (x *FlatField) GetDark() []byte {
+	if x != nil {
+		return x.Dark
+	}
+	return nil
+}
+
+func (x *FlatField) GetGain() []byte {
+	if x != nil {
+		return x.Gain
+	}
+	return nil
+}
+
+func (x *FlatField) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
 // SharedPixels is a range of bytes of a lease.
 type SharedPixels struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -645,7 +739,7 @@ type SharedPixels struct {
 
 func (x *SharedPixels) Reset() {
 	*x = SharedPixels{}
-	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +751,7 @@ func (x *SharedPixels) String() string {
 func (*SharedPixels) ProtoMessage() {}
 
 func (x *SharedPixels) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +764,7 @@ func (x *SharedPixels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedPixels.ProtoReflect.Descriptor instead.
 func (*SharedPixels) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SharedPixels) GetLeaseId() uint64 {
@@ -705,7 +799,7 @@ type PixelPosition struct {
 
 func (x *PixelPosition) Reset() {
 	*x = PixelPosition{}
-	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +811,7 @@ func (x *PixelPosition) String() string {
 func (*PixelPosition) ProtoMessage() {}
 
 func (x *PixelPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +824,7 @@ func (x *PixelPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelPosition.ProtoReflect.Descriptor instead.
 func (*PixelPosition) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PixelPosition) GetX() uint32 {
@@ -758,7 +852,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +864,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +877,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Point) GetX() float64 {
@@ -813,7 +907,7 @@ type PixelRect struct {
 
 func (x *PixelRect) Reset() {
 	*x = PixelRect{}
-	mi := &file_polyscan_v1_frame_proto_msgTypes[5]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +919,7 @@ func (x *PixelRect) String() string {
 func (*PixelRect) ProtoMessage() {}
 
 func (x *PixelRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_frame_proto_msgTypes[5]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +932,7 @@ func (x *PixelRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelRect.ProtoReflect.Descriptor instead.
 func (*PixelRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PixelRect) GetX0() uint32 {
@@ -890,7 +984,13 @@ const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\x04data\x18\x0f \x01(\fH\x00R\x04data\x123\n" +
 	"\x06shared\x18\x10 \x01(\v2\x19.polyscan.v1.SharedPixelsH\x00R\x06shared\x12&\n" +
 	"\bresident\x18\x11 \x01(\tB\b\xbaH\x05r\x03(\x80\x01H\x00R\bresidentB\b\n" +
-	"\x06source\"Y\n" +
+	"\x06source\"\xc5\x01\n" +
+	"\tFlatField\x120\n" +
+	"\x06layout\x18\x01 \x01(\v2\x18.polyscan.v1.FrameLayoutR\x06layout\x12,\n" +
+	"\rfraction_bits\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x18\x0fR\ffractionBits\x12\x12\n" +
+	"\x04dark\x18\x03 \x01(\fR\x04dark\x12\x12\n" +
+	"\x04gain\x18\x04 \x01(\fR\x04gain\x120\n" +
+	"\x06sha256\x18\x05 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\x06sha256\"Y\n" +
 	"\fSharedPixels\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\x04R\aleaseId\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
@@ -980,7 +1080,7 @@ func file_polyscan_v1_frame_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_polyscan_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_polyscan_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_polyscan_v1_frame_proto_goTypes = []any{
 	(PixelFormat)(0),      // 0: polyscan.v1.PixelFormat
 	(Demosaic)(0),         // 1: polyscan.v1.Demosaic
@@ -988,22 +1088,24 @@ var file_polyscan_v1_frame_proto_goTypes = []any{
 	(Encoding)(0),         // 3: polyscan.v1.Encoding
 	(*FrameLayout)(nil),   // 4: polyscan.v1.FrameLayout
 	(*Frame)(nil),         // 5: polyscan.v1.Frame
-	(*SharedPixels)(nil),  // 6: polyscan.v1.SharedPixels
-	(*PixelPosition)(nil), // 7: polyscan.v1.PixelPosition
-	(*Point)(nil),         // 8: polyscan.v1.Point
-	(*PixelRect)(nil),     // 9: polyscan.v1.PixelRect
+	(*FlatField)(nil),     // 6: polyscan.v1.FlatField
+	(*SharedPixels)(nil),  // 7: polyscan.v1.SharedPixels
+	(*PixelPosition)(nil), // 8: polyscan.v1.PixelPosition
+	(*Point)(nil),         // 9: polyscan.v1.Point
+	(*PixelRect)(nil),     // 10: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_frame_proto_depIdxs = []int32{
 	0, // 0: polyscan.v1.FrameLayout.pixel_format:type_name -> polyscan.v1.PixelFormat
 	1, // 1: polyscan.v1.FrameLayout.demosaic:type_name -> polyscan.v1.Demosaic
 	4, // 2: polyscan.v1.Frame.layout:type_name -> polyscan.v1.FrameLayout
 	3, // 3: polyscan.v1.Frame.encoding:type_name -> polyscan.v1.Encoding
-	6, // 4: polyscan.v1.Frame.shared:type_name -> polyscan.v1.SharedPixels
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	7, // 4: polyscan.v1.Frame.shared:type_name -> polyscan.v1.SharedPixels
+	4, // 5: polyscan.v1.FlatField.layout:type_name -> polyscan.v1.FrameLayout
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_frame_proto_init() }
@@ -1022,7 +1124,7 @@ func file_polyscan_v1_frame_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_frame_proto_rawDesc), len(file_polyscan_v1_frame_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -154,7 +154,9 @@ type Inspection struct {
 	Name string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
 	// The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used
 	// there, such as "golden". They go before those of the recipe.
-	Frames        map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Frames map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What frames are corrected by; it goes before that of the recipe.
+	FlatField     *FlatField `protobuf:"bytes,9,opt,name=flat_field,json=flatField,proto3" json:"flat_field,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,6 +254,13 @@ func (x *Inspection) GetName() string {
 func (x *Inspection) GetFrames() map[string]string {
 	if x != nil {
 		return x.Frames
+	}
+	return nil
+}
+
+func (x *Inspection) GetFlatField() *FlatField {
+	if x != nil {
+		return x.FlatField
 	}
 	return nil
 }
@@ -907,7 +916,7 @@ var File_polyscan_v1_inspection_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xe1\x04\n" +
+	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\x98\x05\n" +
 	"\n" +
 	"Inspection\x127\n" +
 	"\n" +
@@ -921,7 +930,9 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"work_class\x18\x05 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x122\n" +
 	"\x06result\x18\x06 \x01(\v2\x1a.polyscan.v1.ResultOptionsR\x06result\x12[\n" +
 	"\x04name\x18\a \x01(\tBG\xbaHDrB2@^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,62}[A-Za-z0-9._:/@#+-])?)?$R\x04name\x12U\n" +
-	"\x06frames\x18\b \x03(\v2#.polyscan.v1.Inspection.FramesEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01(\x80\x01*\x05r\x03(\x80\x01R\x06frames\x1a9\n" +
+	"\x06frames\x18\b \x03(\v2#.polyscan.v1.Inspection.FramesEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01(\x80\x01*\x05r\x03(\x80\x01R\x06frames\x125\n" +
+	"\n" +
+	"flat_field\x18\t \x01(\v2\x16.polyscan.v1.FlatFieldR\tflatField\x1a9\n" +
 	"\vFramesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -1017,14 +1028,15 @@ var file_polyscan_v1_inspection_proto_goTypes = []any{
 	(*Reductions)(nil),           // 14: polyscan.v1.Reductions
 	(MaskMethod)(0),              // 15: polyscan.v1.MaskMethod
 	(*ResultOptions)(nil),        // 16: polyscan.v1.ResultOptions
-	(*Frame)(nil),                // 17: polyscan.v1.Frame
-	(*FrameLayout)(nil),          // 18: polyscan.v1.FrameLayout
-	(*RegionResult)(nil),         // 19: polyscan.v1.RegionResult
-	(Verdict)(0),                 // 20: polyscan.v1.Verdict
-	(*RegionColumns)(nil),        // 21: polyscan.v1.RegionColumns
-	(*durationpb.Duration)(nil),  // 22: google.protobuf.Duration
-	(Encoding)(0),                // 23: polyscan.v1.Encoding
-	(*status.Status)(nil),        // 24: google.rpc.Status
+	(*FlatField)(nil),            // 17: polyscan.v1.FlatField
+	(*Frame)(nil),                // 18: polyscan.v1.Frame
+	(*FrameLayout)(nil),          // 19: polyscan.v1.FrameLayout
+	(*RegionResult)(nil),         // 20: polyscan.v1.RegionResult
+	(Verdict)(0),                 // 21: polyscan.v1.Verdict
+	(*RegionColumns)(nil),        // 22: polyscan.v1.RegionColumns
+	(*durationpb.Duration)(nil),  // 23: google.protobuf.Duration
+	(Encoding)(0),                // 24: polyscan.v1.Encoding
+	(*status.Status)(nil),        // 25: google.rpc.Status
 }
 var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	12, // 0: polyscan.v1.Inspection.region_set:type_name -> polyscan.v1.RegionSet
@@ -1034,39 +1046,40 @@ var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	0,  // 4: polyscan.v1.Inspection.work_class:type_name -> polyscan.v1.WorkClass
 	16, // 5: polyscan.v1.Inspection.result:type_name -> polyscan.v1.ResultOptions
 	11, // 6: polyscan.v1.Inspection.frames:type_name -> polyscan.v1.Inspection.FramesEntry
-	2,  // 7: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
-	17, // 8: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
-	18, // 9: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
-	19, // 10: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
-	20, // 11: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
-	15, // 12: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
-	5,  // 13: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
-	21, // 14: polyscan.v1.FrameResult.columns:type_name -> polyscan.v1.RegionColumns
-	22, // 15: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
-	22, // 16: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
-	22, // 17: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
-	4,  // 18: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
-	12, // 19: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
-	13, // 20: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	1,  // 21: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
-	15, // 22: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
-	23, // 23: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
-	17, // 24: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
-	2,  // 25: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
-	17, // 26: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
-	4,  // 27: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
-	24, // 28: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
-	3,  // 29: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
-	7,  // 30: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
-	9,  // 31: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
-	6,  // 32: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
-	8,  // 33: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
-	10, // 34: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
-	32, // [32:35] is the sub-list for method output_type
-	29, // [29:32] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	17, // 7: polyscan.v1.Inspection.flat_field:type_name -> polyscan.v1.FlatField
+	2,  // 8: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
+	18, // 9: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
+	19, // 10: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
+	20, // 11: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
+	21, // 12: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
+	15, // 13: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
+	5,  // 14: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
+	22, // 15: polyscan.v1.FrameResult.columns:type_name -> polyscan.v1.RegionColumns
+	23, // 16: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
+	23, // 17: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
+	23, // 18: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
+	4,  // 19: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
+	12, // 20: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
+	13, // 21: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	1,  // 22: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
+	15, // 23: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
+	24, // 24: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
+	18, // 25: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
+	2,  // 26: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
+	18, // 27: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
+	4,  // 28: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
+	25, // 29: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
+	3,  // 30: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
+	7,  // 31: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
+	9,  // 32: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
+	6,  // 33: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
+	8,  // 34: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
+	10, // 35: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
+	33, // [33:36] is the sub-list for method output_type
+	30, // [30:33] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_inspection_proto_init() }

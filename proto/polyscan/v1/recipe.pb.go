@@ -41,7 +41,9 @@ type Recipe struct {
 	Tenant string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// The frames that correlations, and limits on them, speak of: names of resident frames by the names that are used
 	// there. One that is no longer resident is an error of the call that needs it.
-	Frames        map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Frames map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What frames are corrected by, before their regions are reduced. It is stored once, however many versions have it.
+	FlatField     *FlatField `protobuf:"bytes,9,opt,name=flat_field,json=flatField,proto3" json:"flat_field,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -128,6 +130,13 @@ func (x *Recipe) GetTenant() string {
 func (x *Recipe) GetFrames() map[string]string {
 	if x != nil {
 		return x.Frames
+	}
+	return nil
+}
+
+func (x *Recipe) GetFlatField() *FlatField {
+	if x != nil {
+		return x.FlatField
 	}
 	return nil
 }
@@ -685,7 +694,7 @@ var File_polyscan_v1_recipe_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"\n" +
-	"\x18polyscan/v1/recipe.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18polyscan/v1/region.proto\"\xe6\x03\n" +
+	"\x18polyscan/v1/recipe.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/region.proto\"\x9d\x04\n" +
 	"\x06Recipe\x12=\n" +
 	"\x04name\x18\x01 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$R\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12*\n" +
@@ -698,7 +707,9 @@ const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n" +
 	"\x06tenant\x18\a \x01(\tR\x06tenant\x12Q\n" +
-	"\x06frames\x18\b \x03(\v2\x1f.polyscan.v1.Recipe.FramesEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01(\x80\x01*\x05r\x03(\x80\x01R\x06frames\x1a9\n" +
+	"\x06frames\x18\b \x03(\v2\x1f.polyscan.v1.Recipe.FramesEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01(\x80\x01*\x05r\x03(\x80\x01R\x06frames\x125\n" +
+	"\n" +
+	"flat_field\x18\t \x01(\v2\x16.polyscan.v1.FlatFieldR\tflatField\x1a9\n" +
 	"\vFramesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
@@ -773,32 +784,34 @@ var file_polyscan_v1_recipe_proto_goTypes = []any{
 	(*RegionSet)(nil),             // 12: polyscan.v1.RegionSet
 	(*Reductions)(nil),            // 13: polyscan.v1.Reductions
 	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*FlatField)(nil),             // 15: polyscan.v1.FlatField
 }
 var file_polyscan_v1_recipe_proto_depIdxs = []int32{
 	12, // 0: polyscan.v1.Recipe.region_set:type_name -> polyscan.v1.RegionSet
 	13, // 1: polyscan.v1.Recipe.reductions:type_name -> polyscan.v1.Reductions
 	14, // 2: polyscan.v1.Recipe.created_at:type_name -> google.protobuf.Timestamp
 	11, // 3: polyscan.v1.Recipe.frames:type_name -> polyscan.v1.Recipe.FramesEntry
-	0,  // 4: polyscan.v1.PutRecipeRequest.recipe:type_name -> polyscan.v1.Recipe
-	0,  // 5: polyscan.v1.PutRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
-	1,  // 6: polyscan.v1.GetRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	0,  // 7: polyscan.v1.GetRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
-	14, // 8: polyscan.v1.RecipeSummary.created_at:type_name -> google.protobuf.Timestamp
-	7,  // 9: polyscan.v1.ListRecipesResponse.recipes:type_name -> polyscan.v1.RecipeSummary
-	1,  // 10: polyscan.v1.DeleteRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	2,  // 11: polyscan.v1.RecipeService.PutRecipe:input_type -> polyscan.v1.PutRecipeRequest
-	4,  // 12: polyscan.v1.RecipeService.GetRecipe:input_type -> polyscan.v1.GetRecipeRequest
-	6,  // 13: polyscan.v1.RecipeService.ListRecipes:input_type -> polyscan.v1.ListRecipesRequest
-	9,  // 14: polyscan.v1.RecipeService.DeleteRecipe:input_type -> polyscan.v1.DeleteRecipeRequest
-	3,  // 15: polyscan.v1.RecipeService.PutRecipe:output_type -> polyscan.v1.PutRecipeResponse
-	5,  // 16: polyscan.v1.RecipeService.GetRecipe:output_type -> polyscan.v1.GetRecipeResponse
-	8,  // 17: polyscan.v1.RecipeService.ListRecipes:output_type -> polyscan.v1.ListRecipesResponse
-	10, // 18: polyscan.v1.RecipeService.DeleteRecipe:output_type -> polyscan.v1.DeleteRecipeResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	15, // 4: polyscan.v1.Recipe.flat_field:type_name -> polyscan.v1.FlatField
+	0,  // 5: polyscan.v1.PutRecipeRequest.recipe:type_name -> polyscan.v1.Recipe
+	0,  // 6: polyscan.v1.PutRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
+	1,  // 7: polyscan.v1.GetRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	0,  // 8: polyscan.v1.GetRecipeResponse.recipe:type_name -> polyscan.v1.Recipe
+	14, // 9: polyscan.v1.RecipeSummary.created_at:type_name -> google.protobuf.Timestamp
+	7,  // 10: polyscan.v1.ListRecipesResponse.recipes:type_name -> polyscan.v1.RecipeSummary
+	1,  // 11: polyscan.v1.DeleteRecipeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	2,  // 12: polyscan.v1.RecipeService.PutRecipe:input_type -> polyscan.v1.PutRecipeRequest
+	4,  // 13: polyscan.v1.RecipeService.GetRecipe:input_type -> polyscan.v1.GetRecipeRequest
+	6,  // 14: polyscan.v1.RecipeService.ListRecipes:input_type -> polyscan.v1.ListRecipesRequest
+	9,  // 15: polyscan.v1.RecipeService.DeleteRecipe:input_type -> polyscan.v1.DeleteRecipeRequest
+	3,  // 16: polyscan.v1.RecipeService.PutRecipe:output_type -> polyscan.v1.PutRecipeResponse
+	5,  // 17: polyscan.v1.RecipeService.GetRecipe:output_type -> polyscan.v1.GetRecipeResponse
+	8,  // 18: polyscan.v1.RecipeService.ListRecipes:output_type -> polyscan.v1.ListRecipesResponse
+	10, // 19: polyscan.v1.RecipeService.DeleteRecipe:output_type -> polyscan.v1.DeleteRecipeResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_recipe_proto_init() }
@@ -806,6 +819,7 @@ func file_polyscan_v1_recipe_proto_init() {
 	if File_polyscan_v1_recipe_proto != nil {
 		return
 	}
+	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_region_proto_init()
 	file_polyscan_v1_recipe_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}

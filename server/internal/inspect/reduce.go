@@ -20,7 +20,9 @@ import (
 func (s *Service) compared(ctx context.Context, dev device.Lease, what *wire.Inspection, m *pb.Frame, f *frames.Frame,
 	last *lastFrame) (*polygon.Result, error) {
 	if len(what.Frames) == 0 && last == nil {
-		return s.run(ctx, dev, what, f.Picture)
+		picture := f.Picture
+		picture.Flat = what.Flat
+		return s.run(ctx, dev, what, picture)
 	}
 	in, picture := *what, f.Picture
 	found, release, err := s.Frames.Named(ctx, what.Frames, what.Paths.Root+"frames")
@@ -36,6 +38,8 @@ func (s *Service) compared(ctx context.Context, dev device.Lease, what *wire.Ins
 		}
 		defer done()
 	}
+	picture.Flat = what.Flat
+	wire.Correct(found, what.Flat)
 	return s.run(ctx, dev, &in, picture)
 }
 

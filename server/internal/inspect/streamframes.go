@@ -61,6 +61,10 @@ func (f *frameStream) Open(req framestream.Request) error {
 	if what.LooksBack() {
 		f.last = &lastFrame{who: auth.FromContext(f.ctx)}
 	}
+	if n := what.Flat.Bytes(); n > 0 && !what.Paths.StoredFlat {
+		f.bytes += n
+		f.service.Memory.Count(budget.Requests, n)
+	}
 	if n := f.past.Bytes(); n > 0 {
 		f.bytes += n
 		f.service.Memory.Count(budget.Requests, n)

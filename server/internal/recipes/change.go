@@ -43,6 +43,14 @@ func (s *Service) audit(ctx context.Context, m *pb.AuditEntry, owner string) {
 // one of them: limits and descriptions are as long as anybody writes them, and entries stay in the history.
 const mostChanges, mostChangeBytes, mostLineBytes = 1000, 64 << 10, 2 << 10
 
+// flat is how a field is told.
+func flat(m *pb.FlatField) string {
+	if m == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%dx%d, %s", m.GetLayout().GetWidth(), m.GetLayout().GetHeight(), m.GetSha256())
+}
+
 // differences says what is different between two versions of a recipe, a line each. before is nil for the first one.
 func differences(before, after *pb.Recipe) []string {
 	var lines []string
@@ -84,6 +92,9 @@ func differences(before, after *pb.Recipe) []string {
 		if _, still := after.GetFrames()[name]; !still {
 			add("frame %q: removed", name)
 		}
+	}
+	if a, b := before.GetFlatField(), after.GetFlatField(); !proto.Equal(a, b) {
+		add("flat field: %s, before %s", flat(b), flat(a))
 	}
 	if a, b := before.GetRegionSet().GetScale(), after.GetRegionSet().GetScale(); !proto.Equal(a, b) {
 		add("scale: %s, before %s", scale(b), scale(a))

@@ -2,6 +2,7 @@
 //
 // Each version is a file of its own, STEM.VERSION.json, with the message Recipe in the JSON form of protobuf. STEM is
 // made of the name so that two names never share a file, on file systems that don't tell upper from lower case either.
+// Its flat field is a file of its own, see fields.go.
 // A name some of whose versions were deleted has STEM.last.json beside it, so that their numbers are not used again.
 // Few names without any version are remembered so; floor.json has a number that is not below any of those of the rest.
 // Files are written beside their place, flushed and renamed, so that a crash leaves the old state or the new one.
@@ -157,7 +158,7 @@ func (d *dir) encode(m *pb.Recipe) ([]byte, error) {
 
 // write makes the file of a version of what encode made of it.
 func (d *dir) write(m *pb.Recipe, data []byte) error {
-	return d.replace(versionFile(m.GetName(), m.GetVersion()), data)
+	return d.replace(versionFile(m.GetName(), m.GetVersion()), append(data, '\n'))
 }
 
 // remove deletes versions of a name, of which last was the highest ever used.
@@ -167,7 +168,7 @@ func (d *dir) remove(name string, lastVersion uint64, gone []*storedRecipe) erro
 	if err != nil {
 		return fmt.Errorf("recipes: %w", err)
 	}
-	if err := d.replace(lastFile(name), data); err != nil {
+	if err := d.replace(lastFile(name), append(data, '\n')); err != nil {
 		return err
 	}
 	for _, r := range gone {
@@ -186,7 +187,7 @@ func (d *dir) forget(names []string, above uint64) error {
 	if err != nil {
 		return fmt.Errorf("recipes: %w", err)
 	}
-	if err := d.replace(floorFile, data); err != nil {
+	if err := d.replace(floorFile, append(data, '\n')); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -209,7 +210,7 @@ func (d *dir) replace(name string, data []byte) (err error) {
 			err = fmt.Errorf("recipes: %w", err)
 		}
 	}()
-	_, err = f.Write(append(data, '\n'))
+	_, err = f.Write(data)
 	if err == nil {
 		err = f.Chmod(0o644)
 	}

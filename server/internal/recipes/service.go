@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -75,6 +76,11 @@ func (s *Service) Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set,
 	return s.recipes.Recipe(name, version)
 }
 
+// FlatField is the field that a message at path has, or stands for; nil for none.
+func (s *Service) FlatField(m *pb.FlatField, path string) (*kernels.FlatField, error) {
+	return s.recipes.FlatField(m, path)
+}
+
 // Close lets another server use the directory.
 func (s *Service) Close() { s.recipes.close() }
 
@@ -109,8 +115,12 @@ func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, 
 func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
 	in := req.GetRecipe()
 	var set *polygon.Set
+	var flat *kernels.FlatField
 	err := s.work.Do(ctx, wire.SetWork(in.GetRegionSet()), wire.SmallSet, func(pause func() error) (err error) {
 		if set, err = s.compileRecipe(ctx, in, "recipe.", pause); err != nil {
+			return err
+		}
+		if flat, err = s.recipes.FlatField(in.GetFlatField(), "recipe.flat_field"); err != nil {
 			return err
 		}
 		return wire.CheckFrames(in.GetFrames(), wire.FramesOf(set, wire.ReductionsOf(in.GetReductions()),
@@ -125,14 +135,17 @@ func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.
 		RegionSet:   in.GetRegionSet(),
 		Reductions:  in.GetReductions(),
 		Frames:      in.GetFrames(),
+		FlatField:   wire.FlatFieldRef(flat),
 		CreatedAt:   timestamppb.New(time.Now()),
 	}
 	audit := &pb.AuditEntry{Action: pb.AuditAction_AUDIT_ACTION_PUT_RECIPE, Recipe: m.GetName()}
-	err = s.recipes.put(auth.FromContext(ctx), m, set, req.ExpectedVersion, func(f func() error) error {
+	do := func(f func() error) error {
 		return s.work.Do(ctx, wire.SetWork(in.GetRegionSet()), wire.SmallSet, func(func() error) error { return f() })
-	}, func(before *pb.Recipe) {
+	}
+	compare := func(before *pb.Recipe) {
 		audit.VersionBefore, audit.Changes = before.GetVersion(), differences(before, m)
-	}, func() {
+	}
+	err = s.recipes.put(auth.FromContext(ctx), m, set, flat, in.GetFlatField(), req.ExpectedVersion, do, compare, func() {
 		audit.Version = m.GetVersion()
 		s.audit(ctx, audit, m.GetTenant())
 	})

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -24,6 +25,7 @@ import (
 type storedRecipe struct {
 	msg      *pb.Recipe
 	set      *polygon.Set
+	flat     *kernels.FlatField     // nil without one
 	unusable *apierr.RecipeUnusable // a version that was read from a file and is refused, which has no set
 	bytes    int64                  // of memory
 	uncount  func()                 // when it is deleted
@@ -40,9 +42,11 @@ type store struct {
 
 	mu    sync.RWMutex
 	names map[string]*recipeName
-	floor uint64 // no version of a name that is not in names was above it
-	count int
-	bytes int64
+	// fields are those of versions, by their hashes.
+	fields map[string]*keptField
+	floor  uint64 // no version of a name that is not in names was above it
+	count  int
+	bytes  int64
 	// unusable is how many of the count are refused.
 	unusable int
 
@@ -90,7 +94,8 @@ func (n *recipeName) find(version uint64) *storedRecipe {
 func newStore(dir string, limit int, maxBytes int64, memory *budget.Budget,
 	compile func(*pb.Recipe) (*polygon.Set, error), hold func(tenant string) (release func()),
 	refused func(*apierr.RecipeUnusable)) (*store, error) {
-	s := &store{max: limit, maxBytes: maxBytes, memory: memory, hold: hold, names: map[string]*recipeName{}}
+	s := &store{max: limit, maxBytes: maxBytes, memory: memory, hold: hold, names: map[string]*recipeName{},
+		fields: map[string]*keptField{}}
 	if dir == "" {
 		return s, nil
 	}
@@ -98,15 +103,24 @@ func newStore(dir string, limit int, maxBytes int64, memory *budget.Budget,
 	if s.dir, err = openDir(dir); err != nil {
 		return nil, err
 	}
+	named := map[string]bool{} // fields, those of versions that are refused among them
 	err = s.dir.load(
 		func(m *pb.Recipe, err error) {
 			var set *polygon.Set
+			var flat *kernels.FlatField
+			named[m.GetFlatField().GetSha256()] = true
+			n, own := s.name(m.GetName()), int64(0)
+			if err == nil {
+				flat, own, err = s.loadField(m)
+			}
 			if err == nil {
 				set, err = compile(m)
 			}
-			n, size := s.name(m.GetName()), memoryOf(m, set)
-			s.memory.Count(budget.Recipes, size)
+			size := memoryOf(m, set)
+			s.useField(flat)
+			s.memory.Count(budget.Recipes, size+own)
 			r := s.stored(m, set, size, s.hold(m.GetTenant()))
+			r.flat = flat
 			if err != nil {
 				r.unusable = &apierr.RecipeUnusable{Name: m.GetName(), Version: m.GetVersion(),
 					Reason: apierr.OneLine(err.Error())}
@@ -121,6 +135,9 @@ func newStore(dir string, limit int, maxBytes int64, memory *budget.Budget,
 			n.last = max(n.last, last)
 		},
 		func(floor uint64) { s.floor = floor })
+	if err == nil {
+		err = s.dir.removeFields(named)
+	}
 	if err == nil {
 		err = s.forget(keptNames)
 	}
@@ -237,11 +254,17 @@ func mayChange(who auth.Caller, latest *storedRecipe) error {
 // must be the latest version (0: none). compare is called with the version before, nil where there is none, before m is
 // stored, and stored afterwards, before another version can come. do runs what takes time in proportion to the recipe:
 // its error is that of what it ran, or its own where it ran nothing.
-func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *uint64, do func(func() error) error,
-	compare func(before *pb.Recipe), stored func()) error {
+//
+// The field of m is only named; given has its dark values and gains, where no other version has it.
+func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, flat *kernels.FlatField, given *pb.FlatField,
+	expected *uint64, do func(func() error) error, compare func(before *pb.Recipe), stored func()) error {
 	size := memoryOf(m, set)
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	own, field, err := s.newField(flat, given)
+	if err != nil {
+		return err
+	}
 	s.mu.RLock()
 	n := s.names[m.GetName()]
 	latest, last := uint64(0), s.floor
@@ -268,19 +291,19 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 	case count >= s.max:
 		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
 			fmt.Sprintf("%d versions are stored, which is the limit", count))
-	case bytes+size > s.maxBytes:
+	case bytes+size+own > s.maxBytes:
 		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
-			fmt.Sprintf("the recipe takes %d bytes and those stored take %d: the limit is %d", size, bytes, s.maxBytes))
+			fmt.Sprintf("the recipe takes %d bytes and those stored take %d: the limit is %d", size+own, bytes, s.maxBytes))
 	}
 	m.Version = last + 1
 	release, err := who.TakeFor(m.Tenant, auth.Recipes, 1)
 	if err != nil {
 		return err
 	}
-	if !s.memory.Admit(budget.Recipes, size, false) {
+	if !s.memory.Admit(budget.Recipes, size+own, false) {
 		release()
 		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
-			fmt.Sprintf("requests under way leave no room for the %d bytes that the recipe takes", size))
+			fmt.Sprintf("requests under way leave no room for the %d bytes that the recipe takes", size+own))
 	}
 	var file []byte
 	err = do(func() (err error) {
@@ -294,18 +317,24 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 		}
 		return err
 	})
+	if err == nil && s.dir != nil && field != nil {
+		err = s.dir.writeField(field)
+	}
 	if err == nil && s.dir != nil {
 		err = s.dir.write(m, file)
 	}
 	if err != nil {
 		release()
-		s.memory.Count(budget.Recipes, -size)
+		s.memory.Count(budget.Recipes, -size-own)
 		return err
 	}
 	s.mu.Lock()
 	n = s.name(m.GetName())
 	n.last = m.GetVersion()
-	n.versions = append(n.versions, s.stored(m, set, size, release))
+	r := s.stored(m, set, size, release)
+	r.flat = flat
+	s.useField(flat)
+	n.versions = append(n.versions, r)
 	s.mu.Unlock()
 	stored()
 	return nil
@@ -357,7 +386,7 @@ func (s *store) delete(who auth.Caller, name string, version uint64) ([]*storedR
 			s.unusable--
 		}
 		s.bytes -= r.bytes
-		s.memory.Count(budget.Recipes, -r.bytes)
+		s.memory.Count(budget.Recipes, -r.bytes-s.freeField(r.flat))
 		r.uncount()
 	}
 	return gone, nil

@@ -66,7 +66,7 @@ func TestVersionsNeverAgain(t *testing.T) {
 			}
 			if random.IntN(2) == 0 {
 				m := &pb.Recipe{Name: name}
-				if err := s.put(auth.Anonymous, m, nil, nil, atOnce, func(*pb.Recipe) {}, func() {}); err != nil {
+				if err := s.put(auth.Anonymous, m, nil, nil, nil, nil, atOnce, func(*pb.Recipe) {}, func() {}); err != nil {
 					t.Fatal(err)
 				}
 				if m.Version <= used[name] {
@@ -155,7 +155,7 @@ func TestPutWithoutPlace(t *testing.T) {
 		gone := errors.New("the call ended")
 		put := func(do func(func() error) error) (version uint64, compared, stored bool, err error) {
 			m := &pb.Recipe{Name: "r"}
-			err = s.put(auth.Anonymous, m, nil, nil, do, func(*pb.Recipe) { compared = true }, func() { stored = true })
+			err = s.put(auth.Anonymous, m, nil, nil, nil, nil, do, func(*pb.Recipe) { compared = true }, func() { stored = true })
 			return m.GetVersion(), compared, stored, err
 		}
 		if _, compared, stored, err := put(func(func() error) error { return gone }); err != gone || compared ||

@@ -174,7 +174,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	cfg := polygon.ScanConfig{
 		Width: f.Width, Format: f.Format, Coding: f.Coding, PartLines: int(open.GetPartLines()),
 		WholeParts: open.GetWholeParts(), Reductions: what.Reductions, Method: what.Method,
-		Parts: 1, MaxParts: s.Parts, StripBytes: int(row) * f.Height,
+		Parts: 1, MaxParts: s.Parts, StripBytes: int(row) * f.Height, Flat: what.Flat,
 	}
 	if every := open.GetEveryLines(); every > 0 {
 		// Parts that a strip can touch at the same time.

@@ -248,6 +248,9 @@ func (s *Service) reduce(ctx context.Context, of *regions, set *polygon.Set, f *
 		return nil, err
 	}
 	defer release()
+	wire.Correct(found, of.flat)
 	r.Frames = found
-	return polygon.Reduce(ctx, dev.Device, set, f.Picture, r, 0)
+	picture := f.Picture
+	picture.Flat = of.flat
+	return polygon.Reduce(ctx, dev.Device, set, picture, r, 0)
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -47,7 +48,8 @@ func Desc() *grpc.ServiceDesc {
 type regions struct {
 	from   *pb.RegionSet
 	set    *polygon.Set
-	recipe *pb.Recipe // that they come from; nil where they came with the call
+	recipe *pb.Recipe         // that they come from; nil where they came with the call
+	flat   *kernels.FlatField // of that
 	paths  wire.Paths
 }
 
@@ -72,8 +74,9 @@ func (s *Service) regionsOf(ctx context.Context, set *pb.RegionSet, ref *pb.Reci
 		return nil, err
 	}
 	r.from = r.recipe.GetRegionSet()
-	r.paths.Stored, r.paths.Ref = wire.RecipeID(r.recipe), field
-	return r, nil
+	r.paths.Stored, r.paths.Ref, r.paths.StoredFlat = wire.RecipeID(r.recipe), field, true
+	r.flat, err = s.Recipes.FlatField(r.recipe.GetFlatField(), field)
+	return r, err
 }
 
 // size is the layout that all frames of a call have.

@@ -243,7 +243,7 @@ func (t *teach) answer() (proto.Message, error) {
 	res.Recipe = &pb.Recipe{RegionSet: set}
 	if r := t.what.recipe; r != nil {
 		res.Recipe.Name, res.Recipe.Description, res.Recipe.Reductions = r.GetName(), r.GetDescription(), r.GetReductions()
-		res.Recipe.Frames = r.GetFrames()
+		res.Recipe.Frames, res.Recipe.FlatField = r.GetFrames(), r.GetFlatField()
 	}
 	t.warn(res, good, bad)
 	return res, nil

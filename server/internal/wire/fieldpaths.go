@@ -22,6 +22,8 @@ type Paths struct {
 	Stored, Ref string
 	// StoredReductions says that the reductions come from the recipe, too.
 	StoredReductions bool
+	// StoredFlat says that the flat field does.
+	StoredFlat bool
 }
 
 // FieldError turns an *InvalidError into a *FieldError and leaves other errors alone. field says what a violation is in
@@ -58,6 +60,8 @@ func (p Paths) violation(v kernels.Violation) (path, value, reason string) {
 		path, inRecipe = kernels.Path{p.Set}.Join(FlatPath(v.Path)...).String(), p.Stored != ""
 	case "reductions":
 		path, inRecipe = kernels.Path{p.Reductions}.Join(v.Path[1:]...).String(), p.StoredReductions
+	case "flat_field":
+		inRecipe = p.StoredFlat
 	case "frame":
 		path = FramePath(p.Frame, v.Path[1:])
 	}

@@ -24,7 +24,8 @@ type Inspection struct {
 	Class      kernels.Class
 	Keep       bool // the set meets more frames: its prepared form is worth keeping
 	Paths      Paths
-	Frames     map[string]string // the resident frames that correlations need, by the names that they have there
+	Flat       *kernels.FlatField // what frames are corrected by; nil for frames as they are
+	Frames     map[string]string  // the resident frames that correlations need, by the names that they have there
 
 	Name    string // of the camera or station that asks
 	Recipe  string // and its version; "" where the regions came with the request
@@ -37,6 +38,8 @@ type Inspection struct {
 // Recipes finds recipes; version 0 is the latest.
 type Recipes interface {
 	Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set, error)
+	// FlatField is the field that a message at path has, or stands for; nil for none.
+	FlatField(m *pb.FlatField, path string) (*kernels.FlatField, error)
 }
 
 // NewInspection resolves and checks an Inspection; path is where it lies in the request, frame where the frames do. It
@@ -50,6 +53,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		Paths:  Paths{Root: path + ".", Set: path + ".region_set", Reductions: path + ".reductions", Frame: frame},
 	}
 	reductions := in.GetReductions()
+	flat := in.GetFlatField()
 	var kept map[string]string
 	var drawnOn *pb.FrameSize
 	switch r := in.GetRegions().(type) {
@@ -69,6 +73,9 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		out.Recipe, out.Version, out.Regions = recipe.GetName(), recipe.GetVersion(), recipe.GetRegionSet().GetRegions()
 		out.Paths.Stored, out.Paths.Ref = RecipeID(recipe), path+".recipe"
 		kept, drawnOn = recipe.GetFrames(), recipe.GetRegionSet().GetDrawnOn()
+		if flat == nil {
+			flat, out.Paths.StoredFlat = recipe.GetFlatField(), true
+		}
 		if reductions == nil {
 			reductions = recipe.GetReductions()
 			out.Paths.StoredReductions = true
@@ -78,6 +85,10 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	}
 	if out.Set.HasLimits() {
 		out.drawnOn = drawnOn
+	}
+	var err error
+	if out.Flat, err = recipes.FlatField(flat, path+".flat_field"); err != nil {
+		return nil, err
 	}
 	out.Reductions = ReductionsOf(reductions)
 	out.Reductions.Output = outputOf(in.GetResult())

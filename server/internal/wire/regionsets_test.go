@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/internal/seed"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -111,6 +112,8 @@ func (r receiver) receive(owner string, wire []byte) (*pb.ReduceRequest, *Inspec
 }
 
 type noRecipes struct{}
+
+func (noRecipes) FlatField(*pb.FlatField, string) (*kernels.FlatField, error) { return nil, nil }
 
 func (noRecipes) Recipe(name string, _ uint64) (*pb.Recipe, *polygon.Set, error) {
 	return nil, nil, fmt.Errorf("no recipe %q", name)

@@ -88,6 +88,7 @@ func validationError(m proto.Message, err error) error {
 
 // patterns says in words what the regular expressions of the schemas match.
 var patterns = map[string]string{
+	"^([0-9a-f]{64})?$": "must be 64 hexadecimal digits, in lower case",
 	"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "must be 1 to 128 letters, digits, dots, underscores and hyphens, " +
 		"of which the first is a letter or a digit",
 	"^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,62}[A-Za-z0-9._:/@#+-])?)?$":  nameWords(64),

@@ -6,6 +6,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { client, errorText, may } from "../api";
 import { download, field, h, set, text as put } from "../dom";
 import { short } from "../format";
+import type { FlatField } from "../gen/polyscan/v1/frame_pb";
 import { InspectionService, type FrameResult } from "../gen/polyscan/v1/inspection_pb";
 import { RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
 import { FrameSizeSchema, Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type RegionSet, type Reductions, type ReductionsSchema } from "../gen/polyscan/v1/region_pb";
@@ -63,7 +64,7 @@ class Editor {
   private active = 0; // the limit whose ends are on the histogram
 
   // The recipe that was opened.
-  private base: { name: string; version: bigint; shapes: Shape[]; description: string; reductions?: Reductions; frames?: Record<string, string>; drawnOn?: Size } = { name: "", version: 0n, shapes: [], description: "" };
+  private base: { name: string; version: bigint; shapes: Shape[]; description: string; reductions?: Reductions; frames?: Record<string, string>; flatField?: FlatField; drawnOn?: Size } = { name: "", version: 0n, shapes: [], description: "" };
   private frameSize?: Size; // of the resident frame
   private latest = 0n; // the version that saving expects
   private savedRevision = 0;
@@ -343,7 +344,7 @@ class Editor {
       const others = model.shapes.filter((s) => s !== shape && (s.name === shape.reference?.region || shape.limits.some((l) => l.includes(`"${s.name}"`))));
       const set = toRegionSet([shape, ...others.map((s) => ({ ...s, limits: [], reference: undefined }))], model.scale);
       const reductions = this.wanted(shown, true);
-      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), reductions } }, { signal });
+      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), flatField: this.base.flatField, reductions } }, { signal });
       if (this.model.shape === shape || this.model.shape?.name === shape.name) this.detail = one.result?.regions[0];
       if (moving && this.detail) this.stage.marks[model.chosen] = markOf(this.detail);
       performance.mark("numbers", { detail: revision });
@@ -352,7 +353,7 @@ class Editor {
     }
     if (!moving) {
       const set = toRegionSet(model.shapes, model.scale), reductions = this.wanted([S.COUNT], false);
-      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), reductions } }, { signal });
+      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), flatField: this.base.flatField, reductions } }, { signal });
       this.result = all.result;
       this.stage.marks = all.result?.regions.map((r) => markOf(r)) ?? [];
       if (this.message.classList.contains("error")) this.tell("");
@@ -730,7 +731,7 @@ class Editor {
   }
 
   private setBase(r: Recipe, shapes: Shape[]): void {
-    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), description: r.description, reductions: r.reductions, frames: r.frames, drawnOn: r.regionSet?.drawnOn };
+    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), description: r.description, reductions: r.reductions, frames: r.frames, flatField: r.flatField, drawnOn: r.regionSet?.drawnOn };
     this.recipeName.value = r.name;
     this.conflict.hidden = true;
     this.savedRevision = this.model.revision;
@@ -786,12 +787,13 @@ class Editor {
     const mine = name === this.base.name;
     try {
       const regionSet = this.regionSet(shapes), { reductions } = this.base;
+      const frames = framesOf(regionSet, reductions, this.base.frames), { flatField } = this.base;
       const res = await this.recipes.putRecipe({
-        recipe: { name, description: mine ? this.base.description : "", reductions, frames: framesOf(regionSet, reductions, this.base.frames), regionSet },
+        recipe: { name, description: mine ? this.base.description : "", reductions, frames, flatField, regionSet },
         expectedVersion: mine ? expected : 0n,
       });
       this.latest = res.recipe!.version;
-      this.setBase({ ...res.recipe!, name } as Recipe, shapes);
+      this.setBase({ ...res.recipe!, name, frames, flatField, regionSet } as Recipe, shapes); // the answer has none of these
       this.tell(t.saved(name, res.recipe!.version));
     } catch (err) {
       if (ConnectError.from(err).code === Code.Aborted) await this.showConflict(name, shapes);

@@ -60,6 +60,20 @@ PIXEL_FORMAT_UNSPECIFIED: PixelFormat
 PIXEL_FORMAT_YUV422_UYVY: PixelFormat
 PIXEL_FORMAT_YUV422_YUYV: PixelFormat
 
+class FlatField(_message.Message):
+    __slots__ = ["dark", "fraction_bits", "gain", "layout", "sha256"]
+    DARK_FIELD_NUMBER: _ClassVar[int]
+    FRACTION_BITS_FIELD_NUMBER: _ClassVar[int]
+    GAIN_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    dark: bytes
+    fraction_bits: int
+    gain: bytes
+    layout: FrameLayout
+    sha256: str
+    def __init__(self, layout: _Optional[_Union[FrameLayout, _Mapping]] = ..., fraction_bits: _Optional[int] = ..., dark: _Optional[bytes] = ..., gain: _Optional[bytes] = ..., sha256: _Optional[str] = ...) -> None: ...
+
 class Frame(_message.Message):
     __slots__ = ["data", "encoding", "frame_id", "layout", "part_id", "resident", "shared"]
     DATA_FIELD_NUMBER: _ClassVar[int]

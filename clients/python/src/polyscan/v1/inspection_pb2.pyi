@@ -42,7 +42,7 @@ class FrameResult(_message.Message):
     def __init__(self, frame_id: _Optional[str] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., backend: _Optional[str] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., times: _Optional[_Union[StageTimes, _Mapping]] = ..., columns: _Optional[_Union[_columns_pb2.RegionColumns, _Mapping]] = ..., part_id: _Optional[str] = ...) -> None: ...
 
 class Inspection(_message.Message):
-    __slots__ = ["frames", "method", "name", "recipe", "reductions", "region_set", "result", "work_class"]
+    __slots__ = ["flat_field", "frames", "method", "name", "recipe", "reductions", "region_set", "result", "work_class"]
     class FramesEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class Inspection(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    FLAT_FIELD_FIELD_NUMBER: _ClassVar[int]
     FRAMES_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +59,7 @@ class Inspection(_message.Message):
     REGION_SET_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     WORK_CLASS_FIELD_NUMBER: _ClassVar[int]
+    flat_field: _frame_pb2.FlatField
     frames: _containers.ScalarMap[str, str]
     method: _region_pb2.MaskMethod
     name: str
@@ -66,7 +68,7 @@ class Inspection(_message.Message):
     region_set: _region_pb2.RegionSet
     result: _columns_pb2.ResultOptions
     work_class: WorkClass
-    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., reductions: _Optional[_Union[_region_pb2.Reductions, _Mapping]] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., work_class: _Optional[_Union[WorkClass, str]] = ..., result: _Optional[_Union[_columns_pb2.ResultOptions, _Mapping]] = ..., name: _Optional[str] = ..., frames: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., reductions: _Optional[_Union[_region_pb2.Reductions, _Mapping]] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., work_class: _Optional[_Union[WorkClass, str]] = ..., result: _Optional[_Union[_columns_pb2.ResultOptions, _Mapping]] = ..., name: _Optional[str] = ..., frames: _Optional[_Mapping[str, str]] = ..., flat_field: _Optional[_Union[_frame_pb2.FlatField, _Mapping]] = ...) -> None: ...
 
 class RasterizeRequest(_message.Message):
     __slots__ = ["encoding", "height", "method", "mode", "recipe", "region_set", "width"]

@@ -13,10 +13,11 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from polyscan.v1 import frame_pb2 as polyscan_dot_v1_dot_frame__pb2
 from polyscan.v1 import region_pb2 as polyscan_dot_v1_dot_region__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18polyscan/v1/recipe.proto\x12\x0bpolyscan.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18polyscan/v1/region.proto\"\x97\x03\n\x06Recipe\x12\x14\n\x04name\x18\x01 \x01(\tB\x00R\x04name\x12\x18\n\x07version\x18\x02 \x01(\x04R\x07version\x12\"\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x00R\x0b\x64\x65scription\x12\x37\n\nregion_set\x18\x04 \x01(\x0b\x32\x16.polyscan.v1.RegionSetB\x00R\tregionSet\x12\x37\n\nreductions\x18\x05 \x01(\x0b\x32\x17.polyscan.v1.ReductionsR\nreductions\x12\x39\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n\x06tenant\x18\x07 \x01(\tR\x06tenant\x12\x39\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x1f.polyscan.v1.Recipe.FramesEntryB\x00R\x06\x66rames\x1a\x39\n\x0b\x46ramesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\";\n\tRecipeRef\x12\x14\n\x04name\x18\x01 \x01(\tB\x00R\x04name\x12\x18\n\x07version\x18\x02 \x01(\x04R\x07version\"\x86\x01\n\x10PutRecipeRequest\x12-\n\x06recipe\x18\x01 \x01(\x0b\x32\x13.polyscan.v1.RecipeB\x00R\x06recipe\x12.\n\x10\x65xpected_version\x18\x02 \x01(\x04H\x00R\x0f\x65xpectedVersion\x88\x01\x01\x42\x13\n\x11_expected_version\"@\n\x11PutRecipeResponse\x12+\n\x06recipe\x18\x01 \x01(\x0b\x32\x13.polyscan.v1.RecipeR\x06recipe\"D\n\x10GetRecipeRequest\x12\x30\n\x06recipe\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefB\x00R\x06recipe\"@\n\x11GetRecipeResponse\x12+\n\x06recipe\x18\x01 \x01(\x0b\x32\x13.polyscan.v1.RecipeR\x06recipe\"\x9a\x01\n\x12ListRecipesRequest\x12!\n\x0bname_prefix\x18\x01 \x01(\tB\x00R\nnamePrefix\x12!\n\x0c\x61ll_versions\x18\x02 \x01(\x08R\x0b\x61llVersions\x12\x1d\n\tpage_size\x18\x03 \x01(\rB\x00R\x08pageSize\x12\x1f\n\npage_token\x18\x04 \x01(\tB\x00R\tpageToken\"\xf8\x01\n\rRecipeSummary\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07version\x18\x02 \x01(\x04R\x07version\x12 \n\x0b\x64\x65scription\x18\x03 \x01(\tR\x0b\x64\x65scription\x12!\n\x0cregion_count\x18\x04 \x01(\rR\x0bregionCount\x12!\n\x0cvertex_count\x18\x05 \x01(\x04R\x0bvertexCount\x12\x39\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n\x06tenant\x18\x07 \x01(\tR\x06tenant\"s\n\x13ListRecipesResponse\x12\x34\n\x07recipes\x18\x01 \x03(\x0b\x32\x1a.polyscan.v1.RecipeSummaryR\x07recipes\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n\x13\x44\x65leteRecipeRequest\x12\x30\n\x06recipe\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefB\x00R\x06recipe\"0\n\x14\x44\x65leteRecipeResponse\x12\x18\n\x07\x64\x65leted\x18\x01 \x01(\rR\x07\x64\x65leted2\xce\x02\n\rRecipeService\x12J\n\tPutRecipe\x12\x1d.polyscan.v1.PutRecipeRequest\x1a\x1e.polyscan.v1.PutRecipeResponse\x12J\n\tGetRecipe\x12\x1d.polyscan.v1.GetRecipeRequest\x1a\x1e.polyscan.v1.GetRecipeResponse\x12P\n\x0bListRecipes\x12\x1f.polyscan.v1.ListRecipesRequest\x1a .polyscan.v1.ListRecipesResponse\x12S\n\x0c\x44\x65leteRecipe\x12 .polyscan.v1.DeleteRecipeRequest\x1a!.polyscan.v1.DeleteRecipeResponseB\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18polyscan/v1/recipe.proto\x12\x0bpolyscan.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/region.proto\"\xce\x03\n\x06Recipe\x12\x14\n\x04name\x18\x01 \x01(\tB\x00R\x04name\x12\x18\n\x07version\x18\x02 \x01(\x04R\x07version\x12\"\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x00R\x0b\x64\x65scription\x12\x37\n\nregion_set\x18\x04 \x01(\x0b\x32\x16.polyscan.v1.RegionSetB\x00R\tregionSet\x12\x37\n\nreductions\x18\x05 \x01(\x0b\x32\x17.polyscan.v1.ReductionsR\nreductions\x12\x39\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n\x06tenant\x18\x07 \x01(\tR\x06tenant\x12\x39\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x1f.polyscan.v1.Recipe.FramesEntryB\x00R\x06\x66rames\x12\x35\n\nflat_field\x18\t \x01(\x0b\x32\x16.polyscan.v1.FlatFieldR\tflatField\x1a\x39\n\x0b\x46ramesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\";\n\tRecipeRef\x12\x14\n\x04name\x18\x01 \x01(\tB\x00R\x04name\x12\x18\n\x07version\x18\x02 \x01(\x04R\x07version\"\x86\x01\n\x10PutRecipeRequest\x12-\n\x06recipe\x18\x01 \x01(\x0b\x32\x13.polyscan.v1.RecipeB\x00R\x06recipe\x12.\n\x10\x65xpected_version\x18\x02 \x01(\x04H\x00R\x0f\x65xpectedVersion\x88\x01\x01\x42\x13\n\x11_expected_version\"@\n\x11PutRecipeResponse\x12+\n\x06recipe\x18\x01 \x01(\x0b\x32\x13.polyscan.v1.RecipeR\x06recipe\"D\n\x10GetRecipeRequest\x12\x30\n\x06recipe\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefB\x00R\x06recipe\"@\n\x11GetRecipeResponse\x12+\n\x06recipe\x18\x01 \x01(\x0b\x32\x13.polyscan.v1.RecipeR\x06recipe\"\x9a\x01\n\x12ListRecipesRequest\x12!\n\x0bname_prefix\x18\x01 \x01(\tB\x00R\nnamePrefix\x12!\n\x0c\x61ll_versions\x18\x02 \x01(\x08R\x0b\x61llVersions\x12\x1d\n\tpage_size\x18\x03 \x01(\rB\x00R\x08pageSize\x12\x1f\n\npage_token\x18\x04 \x01(\tB\x00R\tpageToken\"\xf8\x01\n\rRecipeSummary\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07version\x18\x02 \x01(\x04R\x07version\x12 \n\x0b\x64\x65scription\x18\x03 \x01(\tR\x0b\x64\x65scription\x12!\n\x0cregion_count\x18\x04 \x01(\rR\x0bregionCount\x12!\n\x0cvertex_count\x18\x05 \x01(\x04R\x0bvertexCount\x12\x39\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n\x06tenant\x18\x07 \x01(\tR\x06tenant\"s\n\x13ListRecipesResponse\x12\x34\n\x07recipes\x18\x01 \x03(\x0b\x32\x1a.polyscan.v1.RecipeSummaryR\x07recipes\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n\x13\x44\x65leteRecipeRequest\x12\x30\n\x06recipe\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefB\x00R\x06recipe\"0\n\x14\x44\x65leteRecipeResponse\x12\x18\n\x07\x64\x65leted\x18\x01 \x01(\rR\x07\x64\x65leted2\xce\x02\n\rRecipeService\x12J\n\tPutRecipe\x12\x1d.polyscan.v1.PutRecipeRequest\x1a\x1e.polyscan.v1.PutRecipeResponse\x12J\n\tGetRecipe\x12\x1d.polyscan.v1.GetRecipeRequest\x1a\x1e.polyscan.v1.GetRecipeResponse\x12P\n\x0bListRecipes\x12\x1f.polyscan.v1.ListRecipesRequest\x1a .polyscan.v1.ListRecipesResponse\x12S\n\x0c\x44\x65leteRecipe\x12 .polyscan.v1.DeleteRecipeRequest\x1a!.polyscan.v1.DeleteRecipeResponseB\x00\x62\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'polyscan.v1.recipe_pb2', globals())
@@ -25,30 +26,30 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _RECIPE_FRAMESENTRY._options = None
   _RECIPE_FRAMESENTRY._serialized_options = b'8\001'
-  _RECIPE._serialized_start=101
-  _RECIPE._serialized_end=508
-  _RECIPE_FRAMESENTRY._serialized_start=451
-  _RECIPE_FRAMESENTRY._serialized_end=508
-  _RECIPEREF._serialized_start=510
-  _RECIPEREF._serialized_end=569
-  _PUTRECIPEREQUEST._serialized_start=572
-  _PUTRECIPEREQUEST._serialized_end=706
-  _PUTRECIPERESPONSE._serialized_start=708
-  _PUTRECIPERESPONSE._serialized_end=772
-  _GETRECIPEREQUEST._serialized_start=774
-  _GETRECIPEREQUEST._serialized_end=842
-  _GETRECIPERESPONSE._serialized_start=844
-  _GETRECIPERESPONSE._serialized_end=908
-  _LISTRECIPESREQUEST._serialized_start=911
-  _LISTRECIPESREQUEST._serialized_end=1065
-  _RECIPESUMMARY._serialized_start=1068
-  _RECIPESUMMARY._serialized_end=1316
-  _LISTRECIPESRESPONSE._serialized_start=1318
-  _LISTRECIPESRESPONSE._serialized_end=1433
-  _DELETERECIPEREQUEST._serialized_start=1435
-  _DELETERECIPEREQUEST._serialized_end=1506
-  _DELETERECIPERESPONSE._serialized_start=1508
-  _DELETERECIPERESPONSE._serialized_end=1556
-  _RECIPESERVICE._serialized_start=1559
-  _RECIPESERVICE._serialized_end=1893
+  _RECIPE._serialized_start=126
+  _RECIPE._serialized_end=588
+  _RECIPE_FRAMESENTRY._serialized_start=531
+  _RECIPE_FRAMESENTRY._serialized_end=588
+  _RECIPEREF._serialized_start=590
+  _RECIPEREF._serialized_end=649
+  _PUTRECIPEREQUEST._serialized_start=652
+  _PUTRECIPEREQUEST._serialized_end=786
+  _PUTRECIPERESPONSE._serialized_start=788
+  _PUTRECIPERESPONSE._serialized_end=852
+  _GETRECIPEREQUEST._serialized_start=854
+  _GETRECIPEREQUEST._serialized_end=922
+  _GETRECIPERESPONSE._serialized_start=924
+  _GETRECIPERESPONSE._serialized_end=988
+  _LISTRECIPESREQUEST._serialized_start=991
+  _LISTRECIPESREQUEST._serialized_end=1145
+  _RECIPESUMMARY._serialized_start=1148
+  _RECIPESUMMARY._serialized_end=1396
+  _LISTRECIPESRESPONSE._serialized_start=1398
+  _LISTRECIPESRESPONSE._serialized_end=1513
+  _DELETERECIPEREQUEST._serialized_start=1515
+  _DELETERECIPEREQUEST._serialized_end=1586
+  _DELETERECIPERESPONSE._serialized_start=1588
+  _DELETERECIPERESPONSE._serialized_end=1636
+  _RECIPESERVICE._serialized_start=1639
+  _RECIPESERVICE._serialized_end=1973
 # @@protoc_insertion_point(module_scope)

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/frame.proto.
  */
 export const file_polyscan_v1_frame: GenFile = /*@__PURE__*/
-  fileDesc("Chdwb2x5c2Nhbi92MS9mcmFtZS5wcm90bxILcG9seXNjYW4udjEirwEKC0ZyYW1lTGF5b3V0Eg0KBXdpZHRoGAEgASgNEg4KBmhlaWdodBgCIAEoDRIuCgxwaXhlbF9mb3JtYXQYAyABKA4yGC5wb2x5c2Nhbi52MS5QaXhlbEZvcm1hdBIOCgZzdHJpZGUYBCABKA0SGAoQc2lnbmlmaWNhbnRfYml0cxgFIAEoDRInCghkZW1vc2FpYxgGIAEoDjIVLnBvbHlzY2FuLnYxLkRlbW9zYWljItgBCgVGcmFtZRIoCgZsYXlvdXQYASABKAsyGC5wb2x5c2Nhbi52MS5GcmFtZUxheW91dBInCghlbmNvZGluZxgCIAEoDjIVLnBvbHlzY2FuLnYxLkVuY29kaW5nEhAKCGZyYW1lX2lkGAMgASgJEg8KB3BhcnRfaWQYBCABKAkSDgoEZGF0YRgPIAEoDEgAEisKBnNoYXJlZBgQIAEoCzIZLnBvbHlzY2FuLnYxLlNoYXJlZFBpeGVsc0gAEhIKCHJlc2lkZW50GBEgASgJSABCCAoGc291cmNlIkAKDFNoYXJlZFBpeGVscxIQCghsZWFzZV9pZBgBIAEoBBIOCgZvZmZzZXQYAiABKAQSDgoGbGVuZ3RoGAMgASgEIiUKDVBpeGVsUG9zaXRpb24SCQoBeBgBIAEoDRIJCgF5GAIgASgNIh0KBVBvaW50EgkKAXgYASABKAESCQoBeRgCIAEoASI7CglQaXhlbFJlY3QSCgoCeDAYASABKA0SCgoCeTAYAiABKA0SCgoCeDEYAyABKA0SCgoCeTEYBCABKA0q8AUKC1BpeGVsRm9ybWF0EhwKGFBJWEVMX0ZPUk1BVF9VTlNQRUNJRklFRBAAEhYKElBJWEVMX0ZPUk1BVF9HUkFZOBABEhkKFVBJWEVMX0ZPUk1BVF9HUkFZMTZMRRACEhUKEVBJWEVMX0ZPUk1BVF9SR0I4EAMSFQoRUElYRUxfRk9STUFUX0JHUjgQBBIWChJQSVhFTF9GT1JNQVRfUkdCQTgQBRIYChRQSVhFTF9GT1JNQVRfTU9OTzEwUBAGEhgKFFBJWEVMX0ZPUk1BVF9NT05PMTJQEAcSHAoYUElYRUxfRk9STUFUX1lVVjQyMl9VWVZZEAgSHAoYUElYRUxfRk9STUFUX1lVVjQyMl9ZVVlWEAkSGgoWUElYRUxfRk9STUFUX0JBWUVSX1JHOBAKEhoKFlBJWEVMX0ZPUk1BVF9CQVlFUl9HUjgQCxIaChZQSVhFTF9GT1JNQVRfQkFZRVJfR0I4EAwSGgoWUElYRUxfRk9STUFUX0JBWUVSX0JHOBANEh0KGVBJWEVMX0ZPUk1BVF9CQVlFUl9SRzE2TEUQDhIdChlQSVhFTF9GT1JNQVRfQkFZRVJfR1IxNkxFEA8SHQoZUElYRUxfRk9STUFUX0JBWUVSX0dCMTZMRRAQEh0KGVBJWEVMX0ZPUk1BVF9CQVlFUl9CRzE2TEUQERIcChhQSVhFTF9GT1JNQVRfQkFZRVJfUkcxMFAQEhIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR1IxMFAQExIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR0IxMFAQFBIcChhQSVhFTF9GT1JNQVRfQkFZRVJfQkcxMFAQFRIcChhQSVhFTF9GT1JNQVRfQkFZRVJfUkcxMlAQFhIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR1IxMlAQFxIcChhQSVhFTF9GT1JNQVRfQkFZRVJfR0IxMlAQGBIcChhQSVhFTF9GT1JNQVRfQkFZRVJfQkcxMlAQGSpaCghEZW1vc2FpYxIYChRERU1PU0FJQ19VTlNQRUNJRklFRBAAEhUKEURFTU9TQUlDX0JJTElORUFSEAESHQoZREVNT1NBSUNfTUFMVkFSX0hFX0NVVExFUhACKvcCCgdDaGFubmVsEhcKE0NIQU5ORUxfVU5TUEVDSUZJRUQQABIQCgxDSEFOTkVMX0dSQVkQARIPCgtDSEFOTkVMX1JFRBACEhEKDUNIQU5ORUxfR1JFRU4QAxIQCgxDSEFOTkVMX0JMVUUQBBIRCg1DSEFOTkVMX0FMUEhBEAUSFAoQQ0hBTk5FTF9HUkFZXzcwORAGEg8KC0NIQU5ORUxfSFVFEAcSFgoSQ0hBTk5FTF9TQVRVUkFUSU9OEAgSEQoNQ0hBTk5FTF9WQUxVRRAJEhEKDUNIQU5ORUxfTEFCX0wQChIRCg1DSEFOTkVMX0xBQl9BEAsSEQoNQ0hBTk5FTF9MQUJfQhAMEhQKEENIQU5ORUxfTUFUUklYX1gQDRIUChBDSEFOTkVMX01BVFJJWF9ZEA4SFAoQQ0hBTk5FTF9NQVRSSVhfWhAPEhQKEENIQU5ORUxfR1JBRElFTlQQEBIVChFDSEFOTkVMX0xBUExBQ0lBThARKpMBCghFbmNvZGluZxIYChRFTkNPRElOR19VTlNQRUNJRklFRBAAEhAKDEVOQ09ESU5HX1JBVxABEhEKDUVOQ09ESU5HX0FVVE8QAhIQCgxFTkNPRElOR19QTkcQAxIRCg1FTkNPRElOR19KUEVHEAQSEQoNRU5DT0RJTkdfVElGRhAFEhAKDEVOQ09ESU5HX0JNUBAGQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z");
+  fileDesc("Chdwb2x5c2Nhbi92MS9mcmFtZS5wcm90bxILcG9seXNjYW4udjEirwEKC0ZyYW1lTGF5b3V0Eg0KBXdpZHRoGAEgASgNEg4KBmhlaWdodBgCIAEoDRIuCgxwaXhlbF9mb3JtYXQYAyABKA4yGC5wb2x5c2Nhbi52MS5QaXhlbEZvcm1hdBIOCgZzdHJpZGUYBCABKA0SGAoQc2lnbmlmaWNhbnRfYml0cxgFIAEoDRInCghkZW1vc2FpYxgGIAEoDjIVLnBvbHlzY2FuLnYxLkRlbW9zYWljItgBCgVGcmFtZRIoCgZsYXlvdXQYASABKAsyGC5wb2x5c2Nhbi52MS5GcmFtZUxheW91dBInCghlbmNvZGluZxgCIAEoDjIVLnBvbHlzY2FuLnYxLkVuY29kaW5nEhAKCGZyYW1lX2lkGAMgASgJEg8KB3BhcnRfaWQYBCABKAkSDgoEZGF0YRgPIAEoDEgAEisKBnNoYXJlZBgQIAEoCzIZLnBvbHlzY2FuLnYxLlNoYXJlZFBpeGVsc0gAEhIKCHJlc2lkZW50GBEgASgJSABCCAoGc291cmNlIngKCUZsYXRGaWVsZBIoCgZsYXlvdXQYASABKAsyGC5wb2x5c2Nhbi52MS5GcmFtZUxheW91dBIVCg1mcmFjdGlvbl9iaXRzGAIgASgNEgwKBGRhcmsYAyABKAwSDAoEZ2FpbhgEIAEoDBIOCgZzaGEyNTYYBSABKAkiQAoMU2hhcmVkUGl4ZWxzEhAKCGxlYXNlX2lkGAEgASgEEg4KBm9mZnNldBgCIAEoBBIOCgZsZW5ndGgYAyABKAQiJQoNUGl4ZWxQb3NpdGlvbhIJCgF4GAEgASgNEgkKAXkYAiABKA0iHQoFUG9pbnQSCQoBeBgBIAEoARIJCgF5GAIgASgBIjsKCVBpeGVsUmVjdBIKCgJ4MBgBIAEoDRIKCgJ5MBgCIAEoDRIKCgJ4MRgDIAEoDRIKCgJ5MRgEIAEoDSrwBQoLUGl4ZWxGb3JtYXQSHAoYUElYRUxfRk9STUFUX1VOU1BFQ0lGSUVEEAASFgoSUElYRUxfRk9STUFUX0dSQVk4EAESGQoVUElYRUxfRk9STUFUX0dSQVkxNkxFEAISFQoRUElYRUxfRk9STUFUX1JHQjgQAxIVChFQSVhFTF9GT1JNQVRfQkdSOBAEEhYKElBJWEVMX0ZPUk1BVF9SR0JBOBAFEhgKFFBJWEVMX0ZPUk1BVF9NT05PMTBQEAYSGAoUUElYRUxfRk9STUFUX01PTk8xMlAQBxIcChhQSVhFTF9GT1JNQVRfWVVWNDIyX1VZVlkQCBIcChhQSVhFTF9GT1JNQVRfWVVWNDIyX1lVWVYQCRIaChZQSVhFTF9GT1JNQVRfQkFZRVJfUkc4EAoSGgoWUElYRUxfRk9STUFUX0JBWUVSX0dSOBALEhoKFlBJWEVMX0ZPUk1BVF9CQVlFUl9HQjgQDBIaChZQSVhFTF9GT1JNQVRfQkFZRVJfQkc4EA0SHQoZUElYRUxfRk9STUFUX0JBWUVSX1JHMTZMRRAOEh0KGVBJWEVMX0ZPUk1BVF9CQVlFUl9HUjE2TEUQDxIdChlQSVhFTF9GT1JNQVRfQkFZRVJfR0IxNkxFEBASHQoZUElYRUxfRk9STUFUX0JBWUVSX0JHMTZMRRAREhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9SRzEwUBASEhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9HUjEwUBATEhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9HQjEwUBAUEhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9CRzEwUBAVEhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9SRzEyUBAWEhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9HUjEyUBAXEhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9HQjEyUBAYEhwKGFBJWEVMX0ZPUk1BVF9CQVlFUl9CRzEyUBAZKloKCERlbW9zYWljEhgKFERFTU9TQUlDX1VOU1BFQ0lGSUVEEAASFQoRREVNT1NBSUNfQklMSU5FQVIQARIdChlERU1PU0FJQ19NQUxWQVJfSEVfQ1VUTEVSEAIq9wIKB0NoYW5uZWwSFwoTQ0hBTk5FTF9VTlNQRUNJRklFRBAAEhAKDENIQU5ORUxfR1JBWRABEg8KC0NIQU5ORUxfUkVEEAISEQoNQ0hBTk5FTF9HUkVFThADEhAKDENIQU5ORUxfQkxVRRAEEhEKDUNIQU5ORUxfQUxQSEEQBRIUChBDSEFOTkVMX0dSQVlfNzA5EAYSDwoLQ0hBTk5FTF9IVUUQBxIWChJDSEFOTkVMX1NBVFVSQVRJT04QCBIRCg1DSEFOTkVMX1ZBTFVFEAkSEQoNQ0hBTk5FTF9MQUJfTBAKEhEKDUNIQU5ORUxfTEFCX0EQCxIRCg1DSEFOTkVMX0xBQl9CEAwSFAoQQ0hBTk5FTF9NQVRSSVhfWBANEhQKEENIQU5ORUxfTUFUUklYX1kQDhIUChBDSEFOTkVMX01BVFJJWF9aEA8SFAoQQ0hBTk5FTF9HUkFESUVOVBAQEhUKEUNIQU5ORUxfTEFQTEFDSUFOEBEqkwEKCEVuY29kaW5nEhgKFEVOQ09ESU5HX1VOU1BFQ0lGSUVEEAASEAoMRU5DT0RJTkdfUkFXEAESEQoNRU5DT0RJTkdfQVVUTxACEhAKDEVOQ09ESU5HX1BORxADEhEKDUVOQ09ESU5HX0pQRUcQBBIRCg1FTkNPRElOR19USUZGEAUSEAoMRU5DT0RJTkdfQk1QEAZCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM");
 
 /**
  * FrameLayout describes raw pixels. Pixel (i, j) covers [i, i+1) x [j, j+1), x to the right, y down.
@@ -147,6 +147,67 @@ export const FrameSchema: GenMessage<Frame> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_frame, 1);
 
 /**
+ * FlatField is what each sample of a camera's frames is corrected by, before anything else is done with them: the camera's
+ * dark value is taken away, and the rest multiplied by a gain that makes an even scene even. With the largest sample of
+ * the format max (255, or 2^significant_bits - 1),
+ *
+ *   out = clamp(floor(((raw - dark) * gain + 2^(fraction_bits - 1)) / 2^fraction_bits), 0, max)
+ *
+ * in integers, the same on every backend. A sample of max is saturated, and stays max.
+ *
+ * All frames of an inspection are of the camera: those that are compared with are corrected, too. What is converted, such
+ * as Bayer, is corrected behind that.
+ *
+ * @generated from message polyscan.v1.FlatField
+ */
+export type FlatField = Message<"polyscan.v1.FlatField"> & {
+  /**
+   * Of the samples of dark. The width is that of the frames. The height is theirs, or 1 where all rows have the same dark
+   * values and gains, such as a line-scan camera's, whose sessions take no other. The pixel format and the significant bits
+   * are those of the frames as they are reduced. stride can only be that of rows without a gap.
+   *
+   * @generated from field: polyscan.v1.FrameLayout layout = 1;
+   */
+  layout?: FrameLayout | undefined;
+
+  /**
+   * Of gain, behind the point: 9 to 15.
+   *
+   * @generated from field: uint32 fraction_bits = 2;
+   */
+  fractionBits: number;
+
+  /**
+   * Rows of pixels as layout has them. That of alpha is 0.
+   *
+   * @generated from field: bytes dark = 3;
+   */
+  dark: Uint8Array;
+
+  /**
+   * Two bytes for each sample of dark, little endian: 1 to 65535, in units of 2^-fraction_bits. That of alpha is 1.
+   *
+   * @generated from field: bytes gain = 4;
+   */
+  gain: Uint8Array;
+
+  /**
+   * What the server knows it by, 64 hexadecimal digits that are made of all of the above. It alone, without dark and gain,
+   * stands for a field that a stored recipe has. GetRecipe returns it so, with its layout.
+   *
+   * @generated from field: string sha256 = 5;
+   */
+  sha256: string;
+};
+
+/**
+ * Describes the message polyscan.v1.FlatField.
+ * Use `create(FlatFieldSchema)` to create a new message.
+ */
+export const FlatFieldSchema: GenMessage<FlatField> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_frame, 2);
+
+/**
  * SharedPixels is a range of bytes of a lease.
  *
  * @generated from message polyscan.v1.SharedPixels
@@ -179,7 +240,7 @@ export type SharedPixels = Message<"polyscan.v1.SharedPixels"> & {
  * Use `create(SharedPixelsSchema)` to create a new message.
  */
 export const SharedPixelsSchema: GenMessage<SharedPixels> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_frame, 2);
+  messageDesc(file_polyscan_v1_frame, 3);
 
 /**
  * PixelPosition is the index of a pixel: column x and row y, from 0.
@@ -203,7 +264,7 @@ export type PixelPosition = Message<"polyscan.v1.PixelPosition"> & {
  * Use `create(PixelPositionSchema)` to create a new message.
  */
 export const PixelPositionSchema: GenMessage<PixelPosition> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_frame, 3);
+  messageDesc(file_polyscan_v1_frame, 4);
 
 /**
  * Point is a place in the frame in pixels; the centre of pixel (i, j) is (i + 0.5, j + 0.5).
@@ -227,7 +288,7 @@ export type Point = Message<"polyscan.v1.Point"> & {
  * Use `create(PointSchema)` to create a new message.
  */
 export const PointSchema: GenMessage<Point> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_frame, 4);
+  messageDesc(file_polyscan_v1_frame, 5);
 
 /**
  * PixelRect is the half-open range of columns [x0, x1) and rows [y0, y1).
@@ -261,7 +322,7 @@ export type PixelRect = Message<"polyscan.v1.PixelRect"> & {
  * Use `create(PixelRectSchema)` to create a new message.
  */
 export const PixelRectSchema: GenMessage<PixelRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_frame, 5);
+  messageDesc(file_polyscan_v1_frame, 6);
 
 /**
  * PixelFormat says how the samples of one pixel lie in memory.
