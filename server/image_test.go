@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -338,11 +339,25 @@ func TestRefusesImages(t *testing.T) {
 	bigTIFF := encodePicture(t, "tiff", all["gray"])
 	setTag(t, bigTIFF, 256, 1<<31-1)
 	setTag(t, bigTIFF, 257, 1)
+	turned := slices.Concat(jpegFile[:2], []byte("\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01"+
+		"\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"), jpegFile[2:])
 	longTIFF := encodePicture(t, "tiff", all["gray"])
 	setTag(t, longTIFF, 257, 40_000)
 	manyScans := encodePicture(t, "jpeg", all["gray"])
 	sos := bytes.Index(manyScans, []byte{0xff, 0xda})
 	manyScans = append(manyScans[:sos:sos], bytes.Repeat([]byte{0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 1, 2}, 101)...)
+
+	progressive := progressiveJPEG(t)
+	scans := []int{}
+	for i := range len(progressive) - 1 {
+		if progressive[i] == 0xff && progressive[i+1] == 0xda {
+			scans = append(scans, i)
+		}
+	}
+	cut := func(scan int) []byte { return append(progressive[:scans[scan]:scans[scan]], 0xff, 0xd9) }
+	outside := bytes.Clone(pngOf("palette of two"))
+	plte := bytes.Index(outside, []byte("PLTE"))
+	outside = slices.Concat(outside[:plte-4], pngChunk("PLTE", []byte{1, 2, 3}), outside[plte+4+6+4:])
 
 	raw, auto := pb.Encoding_ENCODING_RAW, pb.Encoding_ENCODING_AUTO
 	for _, c := range []struct {
@@ -391,6 +406,10 @@ func TestRefusesImages(t *testing.T) {
 			[]string{"another JPEG picture", fmt.Sprintf("byte %d", len(jpegFile))}},
 		{"a BMP and a PNG", slices.Concat(bmpFile, pngOf("gray")), auto, nil, "frame.data", []string{"another PNG picture"}},
 
+		{"JPEG without its last scan", cut(len(scans) - 1), auto, nil, "frame.data", []string{"before all scans"}},
+		{"JPEG with its first scan alone", cut(1), auto, nil, "frame.data", []string{"before all scans"}},
+		{"palette that lacks a colour", outside, auto, nil, "frame.data", []string{"colour 1 of a palette of 1"}},
+		{"a turned JPEG", turned, auto, nil, "frame.data", []string{"orientation 6", "turn"}},
 		{"two pages", morePages(encodePicture(t, "tiff", all["gray"]), 0), auto, nil, "frame.data",
 			[]string{"another page", "one picture"}},
 		{"two pages of colour", morePages(encodePicture(t, "tiff", all["nrgba"]), 2), auto, nil, "frame.data",
@@ -425,7 +444,7 @@ func TestRefusesImages(t *testing.T) {
 	}
 	// Notes of programs may follow a picture, and pictures that the first one speaks of.
 	follows := slices.Concat(jpegFile[:2], []byte("\xff\xe2\x00\x06MPF\x00"), jpegFile[2:], jpegFile)
-	for _, file := range [][]byte{morePages(encodePicture(t, "tiff", all["gray"]), 1), follows, slices.Concat(pngOf("gray"), make([]byte, 100)),
+	for _, file := range [][]byte{progressive, morePages(encodePicture(t, "tiff", all["gray"]), 1), follows, slices.Concat(pngOf("gray"), make([]byte, 100)),
 		slices.Concat(jpegFile, []byte("\xff\xd8 no picture")), slices.Concat(bmpFile, []byte("B"))} {
 		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)),
 			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: file}, Encoding: auto}})
@@ -436,6 +455,21 @@ func TestRefusesImages(t *testing.T) {
 	if n := s.host.Cap; !s.host.Sem.TryAcquire(n) {
 		t.Error("refused files keep host memory")
 	}
+}
+
+// progressiveJPEG is 16x16 pixels of (10, 200, 100) but one, in ten scans, as libjpeg-turbo writes them.
+func progressiveJPEG(t testing.TB) []byte {
+	file, err := base64.StdEncoding.DecodeString(`/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7` +
+		`gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8` +
+		`fHx8fHx8fHz/wgARCAAQABADASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAH/xAAVAQEBAAAAAAAAAAAAAAAAAAADBf/a` +
+		`AAwDAQACEAMQAAABUOd//8QAFBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQABBQIf/8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgB` +
+		`AwEBPwF//8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAgEBPwF//8QAFBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQAGPwIf/8QA` +
+		`FBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQABPyEf/9oADAMBAAIAAwAAABCP/8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAwEB` +
+		`PxB//8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAgEBPxB//8QAFRABAQAAAAAAAAAAAAAAAAAAIIH/2gAIAQEAAT8Qg//Z`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // morePages is a TIFF file with a second directory of a kind, such as 1 for a smaller copy.

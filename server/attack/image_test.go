@@ -101,7 +101,13 @@ func manyScans(side, scans int) []byte {
 	if bits[len(bits)-1] == 0xff {
 		bits = append(bits, 0)
 	}
-	for range scans {
+	// The first scan has the means of the blocks, of a bit each.
+	clear(table)
+	table[1] = 1
+	out = append(out, segment(0xc4, table...)...)
+	out = append(out, segment(0xda, 1, 1, 0, 0, 0, 0)...)
+	out = append(out, make([]byte, blocks/8)...)
+	for range scans - 1 {
 		out = append(out, segment(0xda, 1, 1, 0, 1, 63, 0)...)
 		out = append(out, bits...)
 	}
@@ -110,7 +116,7 @@ func manyScans(side, scans int) []byte {
 
 // stuffedJPEG is a scan of n bytes of FF00.
 func stuffedJPEG(n int) []byte {
-	head := manyScans(512, 1)
+	head := manyScans(512, 2)
 	return append(head[:len(head)-2], bytes.Repeat([]byte{0xff, 0}, n/2)...)
 }
 

@@ -9,6 +9,8 @@ import (
 	_ "image/jpeg" // PNG and JPEG are known wherever pictures are decoded
 	_ "image/png"
 	"io"
+
+	"github.com/polyscan/polyscan/internal/pictures"
 )
 
 // DecodePicture decodes a file that is one picture. A file that goes on with another picture behind the first is an
@@ -17,6 +19,11 @@ func DecodePicture(file []byte) (image.Image, error) {
 	r := &pieces{Reader: bytes.NewReader(file)}
 	img, kind, err := image.Decode(r)
 	if err != nil {
+		return nil, err
+	}
+	if err := pictures.Check(func(off int64, n int) []byte {
+		return file[min(off, int64(len(file))):min(off+int64(n), int64(len(file)))]
+	}); err != nil {
 		return nil, err
 	}
 	end := len(file) - r.Len()

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 
+	"github.com/polyscan/polyscan/internal/pictures"
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -216,6 +217,9 @@ func readHeader(src *pieceReader, k *imageKind) (h *imageHeader, err error) {
 		src.rewind()
 		cfg, err := k.config(src)
 		if err != nil {
+			return err
+		}
+		if err := pictures.Check(src.at); err != nil {
 			return err
 		}
 		h = &imageHeader{width: cfg.Width, height: cfg.Height, config: cfg}
@@ -445,7 +449,7 @@ func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	if h.scratch = 4 * n; components == 1 { // RGB files become RGBA
 		h.scratch = n
 	}
-	progressive, scans, end, err := scanJPEG(src)
+	progressive, scans, end, whole, err := scanJPEG(src)
 	if err != nil {
 		return err
 	}
@@ -454,6 +458,9 @@ func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 		return fmt.Errorf("the file has %d scans: the limit is %d", scans, maxScans)
 	}
 	if progressive {
+		if !whole {
+			return errors.New("the file ends before all scans of its picture have come")
+		}
 		if pixels := n * int64(scans); pixels > maxScanPixels {
 			return fmt.Errorf("the file has %d scans over %d x %d pixels, %d in all: the limit is %d", scans, cfg.Width,
 				cfg.Height, pixels, maxScanPixels)
@@ -464,19 +471,61 @@ func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	return nil
 }
 
+// precision is how many low bits of each coefficient of a component of a progressive JPEG haven't come.
+type precision map[byte]*[64]byte
+
+// begin reads the components of a frame, of which nothing has come, and scan what a scan brings (ITU T.81, B.2).
+func (p precision) begin(segment []byte) {
+	for i := 8; i+3 <= len(segment) && len(p) < int(segment[7]); i += 3 {
+		p[segment[i]] = new([64]byte)
+		for k := range p[segment[i]] {
+			p[segment[i]][k] = 0xff
+		}
+	}
+}
+
+func (p precision) scan(segment []byte) {
+	if len(segment) < 3 {
+		return
+	}
+	n := int(segment[2])
+	if len(segment) < 3+2*n+3 {
+		return
+	}
+	first, last, low := segment[3+2*n], min(segment[4+2*n], 63), segment[5+2*n]&15
+	for i := range n {
+		c := p[segment[3+2*i]]
+		for k := int(first); c != nil && k <= int(last); k++ {
+			c[k] = low
+		}
+	}
+}
+
+// whole says that all of all coefficients came.
+func (p precision) whole() bool {
+	for _, c := range p {
+		if *c != [64]byte{} {
+			return false
+		}
+	}
+	return true
+}
+
 // scanJPEG counts scans, and says whether coefficients are spread over several, and where the picture ends: 0 where the
 // file says that more pictures follow, as telephones add them for depth and brightness (CIPA DC-007), or doesn't say it.
-func scanJPEG(src *pieceReader) (progressive bool, scans int, end int64, err error) {
+// whole says that all bits of all coefficients came where they are spread.
+func scanJPEG(src *pieceReader) (progressive bool, scans int, end int64, whole bool, err error) {
+	have := precision{}
 	follow := false
 	off := int64(2)
 	for markers := 0; ; markers++ {
 		if markers%4096 == 0 && src.ctx.Err() != nil {
-			return false, 0, 0, context.Cause(src.ctx)
+			return false, 0, 0, false, context.Cause(src.ctx)
 		}
 		// To the next marker: in a scan that is an FF that neither 00 nor a restart follows.
 		i, ok := src.index(0xff, off)
 		if !ok {
-			return progressive, scans, 0, nil
+			return progressive, scans, 0, have.whole(), nil
 		}
 		m, ok := src.byte(i + 1)
 		off = i + 2
@@ -485,16 +534,18 @@ func scanJPEG(src *pieceReader) (progressive bool, scans int, end int64, err err
 			if end = off; !ok || follow {
 				end = 0
 			}
-			return progressive, scans, end, nil
+			return progressive, scans, end, have.whole(), nil
 		case m == 0xff:
 			off = i + 1
 		case m == 0 || m == 1 || m >= 0xd0 && m <= 0xd8:
 		default:
-			if m == 0xc2 {
+			switch m {
+			case 0xc2:
 				progressive = true
-			}
-			if m == 0xda {
+				have.begin(src.at(off, 20))
+			case 0xda:
 				scans++
+				have.scan(src.at(off, 14))
 			}
 			follow = follow || m == 0xe2 && string(src.at(off+2, 4)) == "MPF\x00"
 			high, _ := src.byte(off)
@@ -529,44 +580,13 @@ func (s *pieceReader) index(c byte, off int64) (int64, bool) {
 func inspectTIFF(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	n := int64(cfg.Width) * int64(cfg.Height)
 	h.scratch = n*decodedBytes(cfg, h) + 8*n // the image, and a strip or tile of it, at worst all in one
-	var order binary.ByteOrder = binary.LittleEndian
-	head := src.at(0, 8)
-	if head[0] == 'M' {
-		order = binary.BigEndian
-	}
-	const subfileType, bitsPerSample = 254, 258
-	ifd := int64(order.Uint32(head[4:]))
-	end := eachEntry(src, order, ifd, func(tag uint16, count, _ uint32) {
+	const bitsPerSample = 258
+	pictures.Directory(src.at, 0, func(tag uint16, count, _ uint32) {
 		if tag == bitsPerSample && count == 4 && h.samples == samplesColor && cfg.ColorModel == color.RGBAModel {
 			h.samples, h.premultiplied = samplesAlpha, true
 		}
 	})
-	if next := src.at(end, 4); len(next) == 4 && order.Uint32(next) != 0 {
-		// Smaller copies of a page and its transparency are no pages.
-		other := false
-		eachEntry(src, order, int64(order.Uint32(next)), func(tag uint16, _, value uint32) {
-			other = other || tag == subfileType && value&(1|4) != 0
-		})
-		if !other {
-			return errors.New("the file has another page: a frame is one picture")
-		}
-	}
 	return nil
-}
-
-// eachEntry calls f for the entries of a directory, and returns where the place of the next directory is.
-func eachEntry(src *pieceReader, order binary.ByteOrder, ifd int64, f func(tag uint16, count, value uint32)) int64 {
-	n := src.at(ifd, 2)
-	if len(n) < 2 {
-		return ifd
-	}
-	entries := int64(order.Uint16(n))
-	for i := range entries {
-		if e := src.at(ifd+2+12*i, 12); len(e) == 12 {
-			f(order.Uint16(e), order.Uint32(e[4:]), order.Uint32(e[8:]))
-		}
-	}
-	return ifd + 2 + 12*entries
 }
 
 // inspectBMP tells files with an alpha channel from those with padding.

@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/color"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -57,6 +58,11 @@ func convertImage(img image.Image, h *imageHeader, format kernels.PixelFormat) (
 		at(img.Pix, packRGBA(img.Pix, img.Stride, f.Width, f.Height, format))
 		return f, nothing, nil
 	case *image.Paletted:
+		if p, ok := h.config.ColorModel.(color.Palette); ok && len(img.Pix) > 0 {
+			if v := slices.Max(img.Pix); int(v) >= len(p) {
+				return f, nothing, fmt.Errorf("a pixel has the colour %d of a palette of %d", v, len(p))
+			}
+		}
 		table := paletteTable(img.Palette, format)
 		return fresh(func(dst []byte, y int) {
 			src := img.Pix[y*img.Stride:][:f.Width]
