@@ -538,6 +538,7 @@ func TestUnusableRecipes(t *testing.T) {
 		"geometry":      {`"xy":`, `"xy": [1, 2], "xy_":`, "xy"},
 		"reduction":     {`"description":`, `"reductions": {"percentiles": [120]}, "description":`, "120"},
 		"unknown field": {"{", `{"colour": "red", `, "colour"},
+		"in the place of a damaged one": {"", `{"name": "board", "version": "2"}`, "region_set"},
 		"unknown value": {`"limits":`, `"fillRule": "FILL_RULE_ODD", "limits":`, "FILL_RULE_ODD"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -548,7 +549,11 @@ func TestUnusableRecipes(t *testing.T) {
 			s.put(t, "board", region)
 			s.put(t, "board", region)
 			s.stop(t)
-			edit(t, dir, recipeFile("board", "2"), c.old, c.new)
+			if c.old != "" {
+				edit(t, dir, recipeFile("board", "2"), c.old, c.new)
+			} else if err := os.WriteFile(filepath.Join(dir, recipeFile("board", "2")), []byte(c.new), 0o600); err != nil {
+				t.Fatal(err)
+			}
 
 			s = start(t, Config{RecipeDir: dir})
 			if log := s.logs.String(); !strings.Contains(log, c.reason) ||

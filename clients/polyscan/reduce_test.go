@@ -784,6 +784,38 @@ func TestDrawnOnAnotherSize(t *testing.T) {
 	}
 }
 
+// TestFramesOfOneSize: a later frame of another size or format is not held to the same limits in silence.
+func TestFramesOfOneSize(t *testing.T) {
+	folder := t.TempDir()
+	for name, img := range map[string]image.Image{"a.png": image.NewGray(image.Rect(0, 0, 60, 40)),
+		"b.png": image.NewGray(image.Rect(0, 0, 60, 41)), "c.png": image.NewNRGBA(image.Rect(0, 0, 60, 40))} {
+		writePNG(t, filepath.Join(folder, name), img)
+	}
+	regions := write(t, "r.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["max < 200"]}]`)
+	recipes := filepath.Join(t.TempDir(), "recipes")
+	succeed(t, "recipe", "put", "a", "-r", regions, "--recipes", recipes)
+	for _, judge := range [][]string{{"-r", regions}, {"--recipe", "a", "--recipes", recipes}} {
+		args := append([]string{"stream", folder}, judge...)
+		_, stderr, code := polyscan(t, args...)
+		if code != exitOK || !strings.Contains(stderr, "warning: b.png: 60x41 gray8, the first frame is 60x40 gray8: ") ||
+			!strings.Contains(stderr, "warning: c.png: 60x40 rgba8, the first") {
+			t.Errorf("%q: exit %d, %q", judge, code, stderr)
+		}
+		if _, stderr, code := polyscan(t, append(args, "--fail-on-reject")...); code != exitUsage ||
+			!strings.Contains(stderr, "b.png: 60x41 gray8, the first frame is 60x40 gray8: ") {
+			t.Errorf("%q --fail-on-reject: exit %d, %q", judge, code, stderr)
+		}
+		if _, stderr, code := polyscan(t, append([]string{"try", folder}, judge...)...); code != exitUsage ||
+			!strings.Contains(stderr, "the first frame has 60x40") {
+			t.Errorf("try %q: exit %d, %q", judge, code, stderr)
+		}
+	}
+	plain := write(t, "plain.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]]}]`)
+	if _, stderr, code := polyscan(t, "stream", folder, "-r", plain); code != exitOK || strings.Contains(stderr, "warning") {
+		t.Errorf("without limits: exit %d, %q", code, stderr)
+	}
+}
+
 // TestReductionsOfFile: what a regions file asks for is what flags that say the same ask for, and what a recipe of the
 // file asks for; flags take its place.
 func TestReductionsOfFile(t *testing.T) {

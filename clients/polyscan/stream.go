@@ -282,7 +282,8 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	}
 	defer release()
 	start := time.Now()
-	var last *polyscanv1.FrameResult
+	judges := s.target.regions == nil || s.target.regions.hasLimits() // or a recipe may
+	var first, last *polyscanv1.FrameResult
 	var broken error // what ended the stream before its end
 	for a, err := range s.conn.StreamFrames(ctx, in, frames,
 		clients.StreamOptions{Window: c.Window}) {
@@ -300,6 +301,17 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 				if err := s.target.regions.checkSize(e, a.Frame.GetFrameId(), l.GetWidth(), l.GetHeight()); err != nil {
 					return err
 				}
+			}
+			if first == nil {
+				first = a.Result
+			}
+			if o := first.GetLayout(); judges && layoutText(l) != layoutText(o) && layoutText(l) != layoutText(before) {
+				text := fmt.Sprintf("%s: %s, the first frame is %s: the same limits look at other pixels",
+					cli.Printable(a.Frame.GetFrameId()), layoutText(l), layoutText(o))
+				if c.FailOnReject || c.Strict {
+					return usage("%s", text)
+				}
+				e.warn("%s", text)
 			}
 			last = a.Result
 		}
@@ -335,6 +347,11 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 		return &refusedError{n, s.report.Frames, s.refused}
 	}
 	return nil
+}
+
+// layoutText is the size of a frame and what its pixels are.
+func layoutText(l *polyscanv1.FrameLayout) string {
+	return fmt.Sprintf("%dx%d %s", l.GetWidth(), l.GetHeight(), formatName(l.GetPixelFormat()))
 }
 
 // refusedError says that frames were refused, and that nothing is known of them. It is of the kind of the first one's.

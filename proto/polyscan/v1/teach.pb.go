@@ -1063,6 +1063,7 @@ type TryRequest_Open struct {
 }
 
 type TryRequest_Frame struct {
+	// All of one size and format.
 	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3,oneof"`
 }
 

@@ -28,8 +28,9 @@ type try struct {
 	beside  *regions // nil: none
 	res     *pb.TryResponse
 
-	// The frames are a stream for limits over parts.
+	// The frames are a stream for limits over parts, and all of one size.
 	frames           uint64
+	size             size
 	past, pastBeside *polygon.Parts
 }
 
@@ -61,6 +62,11 @@ func (t *try) open(ctx context.Context, req request) (err error) {
 const judgedBytes = 400
 
 func (t *try) frame(ctx context.Context, j *judged, f *frames.Frame) error {
+	if t.frames == 0 {
+		t.size = sizeOf(f)
+	} else if err := t.size.same(f); err != nil {
+		return err
+	}
 	res, err := t.service.reduce(ctx, t.what, t.what.set, f, t.past != nil)
 	if err != nil {
 		return t.what.paths.Translate(err)

@@ -501,6 +501,8 @@ export type TryRequest = Message<"polyscan.v1.TryRequest"> & {
     case: "open";
   } | {
     /**
+     * All of one size and format.
+     *
      * @generated from field: polyscan.v1.Frame frame = 2;
      */
     value: Frame;
