@@ -4,6 +4,7 @@ package clients
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -38,12 +39,19 @@ func AllStatistics() *polyscanv1.Reductions {
 	return r
 }
 
+// recipeName is the rule of the schema for RecipeRef.name.
+var recipeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
 // ParseRecipeRef reads "name" (the latest version) or "name@version".
 func ParseRecipeRef(s string) (*polyscanv1.RecipeRef, error) {
 	name, version, dated := strings.Cut(s, "@")
 	ref := &polyscanv1.RecipeRef{Name: name}
 	if name == "" {
 		return nil, fmt.Errorf("recipe %q: want NAME or NAME@VERSION", s)
+	}
+	if !recipeName.MatchString(name) {
+		return nil, fmt.Errorf("recipe %q: a name has 1 to 128 letters, digits, dots, underscores and hyphens, "+
+			"of which the first is a letter or a digit", s)
 	}
 	if dated {
 		v, err := strconv.ParseUint(version, 10, 64)

@@ -39,7 +39,9 @@ func TestLineMistakes(t *testing.T) {
 		{"defaults: {name: a}\ncameras:\n- source: a", "line.yaml:1: name: each camera has its own"},
 		{"defaults: {addr: 'x:1', limit: mean > 3}\ncameras:\n- name: a\n  source: a\n- name: a\n  source: b",
 			"line.yaml:5: name a is taken, by the camera in line 3"},
-		{"cameras: [", "line.yaml: yaml: line 1"},
+		{"cameras: [", "line.yaml:1: did not find"},
+		{"cameras:\n- name: a\n  source: a\ncameras:\n- name: b\n  source: b\n",
+			"line.yaml:4: cameras is set a second time, first in line 1"},
 		{"a: 1\n---\nb: 2", "line.yaml:2: a second document"},
 	} {
 		if _, err := parseLine("line.yaml", []byte(x.text)); err == nil || !strings.Contains(err.Error(), x.want) {

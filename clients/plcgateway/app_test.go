@@ -44,15 +44,36 @@ func writeFile(t *testing.T, text string) string {
 const (
 	small = "servers: {hall: {addr: 'localhost:1'}}\nmodbus: {listen: ':0'}\n" +
 		"stations:\n  - name: a\n    parts: c\n    recipes: {1: r}\n"
+	many = "servers: {hall: {addr: 'localhost:1'}}\nmodbus: {listen: ':0'}\n" +
+		"stations:\n  - name: a\n    parts: c\n    recipes: "
 	oneStation = "stations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n"
 )
 
 func TestConfigMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":           {"", ":1: the file is empty"},
-		"no YAML":         {"a: [", ":1: "},
-		"unknown":         {small + "    nam: x\n", ":7: field nam: there is no such setting"},
-		"wrong type":      {small + "    deadline: x\n", ":7: deadline `x`: want a time with its unit, as 50ms"},
+		"empty":      {"", ":1: the file is empty"},
+		"no YAML":    {"a: [", ":1: "},
+		"unknown":    {small + "    nam: x\n", ":7: field nam: there is no such setting"},
+		"wrong type": {small + "    deadline: x\n", ":7: deadline `x`: want a time with its unit, as 50ms"},
+		"slot twice": {many + "{01: q, 1: r}\n", ":6: recipes `01`: want a whole number, 0 to 65535, in plain digits"},
+		"slot 1.0":   {many + "{1: q, 1.0: r}\n", ":6: recipes `1.0`: want a whole number"},
+		"slot 0x1":   {many + "{0x1: q, 1: r}\n", ":6: recipes `0x1`: want a whole number"},
+		"octal slot": {many + "{010: r}\n", ":6: recipes `010`: want a whole number"},
+		"slot 1.7":   {many + "{1.7: r}\n", ":6: recipes `1.7`: want a whole number"},
+		"same slot":  {many + "{1: q, '1': r}\n", ":6: 1 is set a second time, first in line 6"},
+		"slot 1.5":   {small + "    prepare: 1.5\n", ":7: prepare `1.5`: want a whole number"},
+		"unit 1.9":   {small + "    modbus: {unit: 1.9}\n", ":7: unit `1.9`: want a whole number, 0 to 255, in plain digits"},
+		"no slots":   {many + "r\n", ":6: recipes `r`: want settings, as KEY: VALUE"},
+		"no section": {"servers: {h: x}\n" + oneStation, ":1: h `x`: want settings, as KEY: VALUE"},
+		"no list":    {small + "    values: r.mean\n", ":7: values `r.mean`: want a list"},
+		"list":       {many + "[r]\n", ":6: recipes: want settings, as KEY: VALUE, not a list"},
+		"text alone": {"stations\n", ":1: `stations`: want settings, as KEY: VALUE"},
+		"two files":  {small + "    modbus: {unit: 1}\n---\n{}\n", ":8: a second document; want one mapping"},
+		"pattern": {strings.Replace(small, "parts: c", "parts: cam*", 1),
+			`:5: station a: parts "cam*": no stream has such a name: want 1 to 64 letters`},
+		"space last": {strings.Replace(small, "parts: c", "parts: 'cam '", 1), `:5: station a: parts "cam ": no stream`},
+		"recipe's name": {many + "{1: R 1}\n",
+			`:6: station a: recipe "R 1": a name has 1 to 128 letters, digits, dots, underscores and hyphens`},
 		"no unit of time": {small + "    deadline: 2\n", ":7: deadline `2`: want a time with its unit, as 50ms"},
 		"slot's type":     {small + "    prepare: 70000\n", ":7: prepare `70000`: want a whole number, 0 to 65535"},
 		"unit's type":     {small + "    modbus:\n      unit: 300\n", ":8: unit `300`: want a whole number, 0 to 255"},
@@ -168,6 +189,16 @@ func TestPrintConfig(t *testing.T) {
 		if again != out {
 			t.Errorf("%s\nthen\n%s", out, again)
 		}
+	}
+}
+
+// A station may take the settings of another one: its own defaults don't go over them.
+func TestMergedStation(t *testing.T) {
+	file := writeFile(t, strings.Replace(small, "- name", "- &a\n    name", 1)+"    deadline: 70ms\n    modbus: {unit: 1}\n"+
+		"  - <<: *a\n    name: b\n    modbus: {unit: 2}\n")
+	out, errs, _ := plcgateway(t, t.Context(), "--config", file, "--print-config")
+	if strings.Count(out, "deadline: 70ms") != 2 {
+		t.Errorf("%s%s", out, errs)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/modbus"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/source"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
+	"github.com/polyscan/polyscan/internal/command"
 )
 
 // config is a file.
@@ -154,13 +155,23 @@ func readConfig(name string) ([]byte, error) {
 var inJSON = regexp.MustCompile(`(?m)^["']?log-format["']?:[ \t]*["']?json\b`)
 
 func parseConfig(name string, text []byte) (*config, error) {
-	c := &config{}
 	k := &checker{name: name}
+	root, err := command.Document(name, text)
+	switch {
+	case err != nil:
+		return nil, &inputError{err.Error()}
+	case root == nil:
+		k.add("the file is empty")
+		return nil, k.err()
+	}
+	k.root = root
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
-	err := d.Decode(c)
-	if syntax := yaml.Unmarshal(text, &k.root); err == nil {
-		err = syntax
+	c := &config{}
+	if err = d.Decode(c); err == nil {
+		plainNumbers(root)
+		c = &config{}
+		err = root.Decode(c)
 	}
 	if err != nil {
 		k.decode(err)
@@ -168,11 +179,25 @@ func parseConfig(name string, text []byte) (*config, error) {
 	}
 	c.defaults(k)
 	c.check(k)
-	k.empty(&k.root, "")
+	k.empty(k.root, "")
 	return c, k.err()
 }
 
-// defaults fills in what a file leaves out. What it sets to nothing stays so, and is a mistake.
+// plainNumbers makes texts of all numbers but whole ones in decimal digits. The YAML library would take 1.7 for slot 1,
+// 010 for slot 8, and of slots 01 and 1 the last.
+func plainNumbers(n *yaml.Node) {
+	if n.Tag == "!!float" || n.Tag == "!!int" && !plainNumber.MatchString(n.Value) {
+		n.Tag = "!!str"
+	}
+	for _, c := range n.Content {
+		plainNumbers(c)
+	}
+}
+
+var plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
+
+// defaults fills in what a file leaves out. What it sets to nothing stays so, and is a mistake. A setting that comes from
+// another station, by "<<", is not found in this one.
 func (c *config) defaults(k *checker) {
 	c.LogLevel = cmp.Or(c.LogLevel, "info")
 	c.LogFormat = cmp.Or(c.LogFormat, "text")
@@ -187,10 +212,10 @@ func (c *config) defaults(k *checker) {
 		if s.Server == "" && len(c.Servers) == 1 {
 			s.Server = slices.Collect(maps.Keys(c.Servers))[0]
 		}
-		if !k.has("stations", i, "deadline") {
+		if s.Deadline == 0 && !k.has("stations", i, "deadline") {
 			s.Deadline = 50 * time.Millisecond
 		}
-		if !k.has("stations", i, "heartbeat") {
+		if s.Heartbeat == 0 && !k.has("stations", i, "heartbeat") {
 			s.Heartbeat = 500 * time.Millisecond
 		}
 	}
@@ -201,6 +226,9 @@ const (
 	minDeadline, maxDeadline   = time.Millisecond, time.Minute
 	minHeartbeat, maxHeartbeat = 100 * time.Millisecond, 10 * time.Second
 )
+
+// maxStreamName bounds the names that clients give their streams. Otherwise they are as the ids of parts.
+const maxStreamName = 64
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
@@ -286,6 +314,10 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 	case c.Servers[s.Server] == nil:
 		bad("server", "server %q: there is none of that name", s.Server)
 	}
+	if s.Parts != "" && (len(s.Parts) > maxStreamName || !station.ValidPartID(s.Parts)) {
+		bad("parts", "parts %q: no stream has such a name: want 1 to %d letters, digits, spaces and any of . _ : / @ # + -, "+
+			"a letter or digit first and no space last", s.Parts, maxStreamName)
+	}
 	n := 0
 	for _, where := range []string{s.Parts, s.Resident, s.Folder} {
 		if where != "" {
@@ -311,7 +343,7 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 			k.add("station %s: %v", s.Name, err).at("stations", i, "recipes", fmt.Sprint(slot))
 		}
 	}
-	if _, ok := s.Recipes[s.Prepare]; !ok && k.has("stations", i, "prepare") {
+	if _, ok := s.Recipes[s.Prepare]; !ok && (s.Prepare != 0 || k.has("stations", i, "prepare")) {
 		bad("prepare", "prepare %d: no recipe has this slot", s.Prepare)
 	}
 	if s.Deadline < minDeadline || s.Deadline > maxDeadline {
@@ -351,7 +383,7 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 // checker collects mistakes, and finds their lines.
 type checker struct {
 	name     string
-	root     yaml.Node
+	root     *yaml.Node
 	mistakes []*mistake
 	listens  []string
 }
@@ -380,10 +412,7 @@ func (k *checker) has(path ...any) bool {
 
 // find looks for a field, and returns the line of the last of its path that is there.
 func (k *checker) find(path ...any) (line int, ok bool) {
-	n := &k.root
-	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
-		n = n.Content[0]
-	}
+	n := k.root
 	line = 1
 	for _, p := range path {
 		line = max(n.Line, 1)
@@ -439,20 +468,21 @@ var (
 	noType = regexp.MustCompile(`^cannot unmarshal (?:!!\S+ )?(.*) into (\S+)$`)
 )
 
-// wanted says what the types of the file are. Others are of structure: a list, a section, or a single value.
+// wanted says what the types of the file are. Others are of structure: a list, or a section.
 var wanted = map[string]string{
-	"time.Duration": "a time with its unit, as 50ms", "uint16": "a whole number, 0 to 65535", "uint8": "a whole number, 0 to 255",
-	"bool": "true or false", "string": "a text",
+	"time.Duration": "a time with its unit, as 50ms", "uint16": "a whole number, 0 to 65535, in plain digits",
+	"uint8": "a whole number, 0 to 255, in plain digits", "bool": "true or false", "string": "a text",
+	"modbus.WordOrder": "a text",
 }
+
+// structures are the tags of YAML that stand in the place of a value.
+var structures = map[string]string{"!!seq": "a list", "!!map": "settings"}
 
 // decode takes the mistakes that the YAML library finds.
 func (k *checker) decode(err error) {
 	texts := []string{err.Error()}
 	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
 		texts = te.Errors
-	}
-	if errors.Is(err, io.EOF) {
-		texts = []string{"the file is empty"}
 	}
 	for _, text := range texts {
 		m := k.add("%s", text)
@@ -463,25 +493,34 @@ func (k *checker) decode(err error) {
 		if inType.MatchString(m.text) {
 			m.text = inType.ReplaceAllString(m.text, "") + ": there is no such setting"
 		}
-		if found := noType.FindStringSubmatch(m.text); found != nil && wanted[found[2]] != "" {
-			m.text = found[1] + ": want " + wanted[found[2]]
-			if name := settingAt(&k.root, "", m.line, found[1]); name != "" {
-				m.text = name + " " + m.text
+		if found := noType.FindStringSubmatch(m.text); found != nil {
+			want := cmp.Or(wanted[found[2]], "settings, as KEY: VALUE")
+			if strings.HasPrefix(found[2], "[]") {
+				want = "a list"
+			}
+			name := settingAt(k.root, "", m.line, found[1])
+			m.text = strings.TrimSpace(name+" "+found[1]) + ": want " + want
+			if s := structures[found[1]]; s != "" {
+				m.text = cmp.Or(name, "the file") + ": want " + want + ", not " + s
 			}
 		}
 	}
 }
 
-// settingAt names the setting that has a value in a line. The YAML library quotes the value, and shortens a long one.
+// settingAt names the setting that has a value in a line, or that is a section with such a key. The YAML library quotes
+// the value, and shortens a long one; of a list or a section it has the tag.
 func settingAt(n *yaml.Node, name string, line int, quoted string) string {
 	value, long := strings.CutSuffix(strings.Trim(quoted, "`"), "...")
-	if n.Kind == yaml.ScalarNode && n.Line == line && (n.Value == value || long && strings.HasPrefix(n.Value, value)) {
+	if n.Line == line && (n.Kind == yaml.ScalarNode && (n.Value == value || long && strings.HasPrefix(n.Value, value)) ||
+		n.ShortTag() == quoted) {
 		return name
 	}
+	section := name
 	for i, c := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 0 {
-			name = c.Value
-			continue
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			name = n.Content[i-1].Value
+		} else if n.Kind == yaml.MappingNode {
+			name = section
 		}
 		if found := settingAt(c, name, line, quoted); found != "" {
 			return found

@@ -35,14 +35,42 @@ func Document(name string, text []byte) (*yaml.Node, error) {
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, syntax(name, err)
 	}
 	if err := d.Decode(&second); err == nil {
 		return nil, mistake(name, &second, "a second document; want one mapping of settings to values")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, syntax(name, err)
 	}
-	return doc.Content[0], nil
+	return doc.Content[0], twice(name, &doc)
+}
+
+// syntax names file and line of an error of the YAML library.
+func syntax(name string, err error) error {
+	line, text := 1, strings.TrimPrefix(err.Error(), "yaml: ")
+	if where, what, ok := strings.Cut(text, ": "); ok {
+		if _, err := fmt.Sscanf(where, "line %d", &line); err == nil {
+			text = what
+		}
+	}
+	return mistake(name, &yaml.Node{Line: line}, "%s", text)
+}
+
+// twice refuses a key that a mapping has two times: the first value would be dropped in silence.
+func twice(name string, n *yaml.Node) error {
+	lines := map[string]int{}
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && c.Kind == yaml.ScalarNode {
+			if first := lines[c.Value]; first > 0 {
+				return mistake(name, c, "%s is set a second time, first in line %d", c.Value, first)
+			}
+			lines[c.Value] = c.Line
+		}
+		if err := twice(name, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Settings reads a mapping of flags' names to values, and checks that the flags take them. Errors name file, line and
@@ -57,9 +85,6 @@ func Settings(name string, root *yaml.Node, flags []*kong.Flag) (map[string]Sett
 		i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == key.Value })
 		if i < 0 {
 			return nil, mistake(name, key, "%q is not a setting", key.Value)
-		}
-		if first, ok := values[key.Value]; ok {
-			return nil, mistake(name, key, "%s is set a second time, first in line %d", key.Value, first.Line)
 		}
 		v, err := decode(value, flags[i])
 		if err != nil {

@@ -173,8 +173,8 @@ func TestFileErrors(t *testing.T) {
 		{"- streams\n", `:1: want a mapping`},
 		{"streams", `:1: want a mapping`},
 		{"streams: 1\n---\nstreams: 2\n", `:2: a second document`},
-		{"streams: *x\n", "unknown anchor"},
-		{"a: [\n", "line 1"},
+		{"streams: *x\n", ":1: unknown anchor"},
+		{"a: [\n", ":1: did not find expected node content"},
 	} {
 		name := writeFile(t, c.text)
 		_, _, _, err := parse(t, "--config", name)
