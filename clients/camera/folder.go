@@ -29,7 +29,7 @@ type folder struct {
 	*feed
 	path  string
 	watch *watcher
-	first string // a file that has come before the stream began
+	first []string // files that have come before the stream began, the last of which says what pictures are
 }
 
 // errOverflow is of a watcher that was too slow for the kernel's queue: files were missed.
@@ -48,12 +48,14 @@ func (f *folder) open(ctx context.Context) (_ about, err error) {
 		f.notify("the first picture in %s is waited for", f.path)
 	}
 	for f.geo.Width == 0 {
-		if f.first, err = f.file(ctx); err != nil {
+		name, err := f.file(ctx)
+		if err != nil {
 			return about{}, err
 		}
-		if f.geo, err = pictureLayout(filepath.Join(f.path, f.first)); err != nil {
+		f.first = append(f.first, name)
+		if f.geo, err = pictureLayout(filepath.Join(f.path, name)); err != nil {
 			f.geo = gvsp.Geometry{}
-			f.notify("%s: %v", f.first, err)
+			f.notify("%s: %v", name, err)
 		}
 	}
 	return about{name: f.name, title: fmt.Sprintf("%s: pictures of %d x %d %v", f.path, f.geo.Width, f.geo.Height,
@@ -84,8 +86,11 @@ func (f *folder) file(ctx context.Context) (string, error) {
 func (f *folder) keep(ctx context.Context, to *sink) error {
 	f.connected(true)
 	for {
-		name, err := f.first, error(nil)
-		if f.first = ""; name == "" {
+		var name string
+		var err error
+		if len(f.first) > 0 {
+			name, f.first = f.first[0], f.first[1:]
+		} else {
 			name, err = f.file(ctx)
 		}
 		switch {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"image"
+	"image/color"
+	"image/draw"
 	"io"
 	"os"
 	"os/exec"
@@ -78,6 +80,52 @@ func TestFolder(t *testing.T) {
 	}
 	if !strings.Contains(r.err.String(), "notes.txt is no picture") {
 		t.Errorf("%s", r.err)
+	}
+}
+
+// Pictures that can't be taken as they are, before the first that can, are parts that are missing, as with --layout:
+// the parts behind them have the numbers that they would have had.
+func TestFolderBeginsBadly(t *testing.T) {
+	s := startInspector(t, false)
+	dir := t.TempDir()
+	r := start(t, "stream", dir, "--addr", s.addr, "--limit", "max < 150", "--json", "--count", "6", "--name", "in")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	if err := os.WriteFile(filepath.Join(dir, "0.png"), []byte("no picture"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	size := image.Rect(0, 0, 160, 120)
+	through := image.NewNRGBA(size)
+	draw.Draw(through, size, image.NewUniform(color.NRGBA{200, 200, 200, 100}), image.Point{}, draw.Src)
+	writePNG(t, filepath.Join(dir, "1.png"), through)
+	deep := image.NewRGBA64(size)
+	draw.Draw(deep, size, image.NewUniform(color.RGBA64{1, 2, 3, 0xffff}), image.Point{}, draw.Src)
+	writePNG(t, filepath.Join(dir, "2.png"), deep)
+	opaque := image.NewNRGBA(size)
+	draw.Draw(opaque, size, image.NewUniform(color.NRGBA{200, 100, 100, 255}), image.Point{}, draw.Src)
+	writePNG(t, filepath.Join(dir, "3.png"), opaque)
+	opaque.Set(3, 2, color.NRGBA{100, 100, 100, 254})
+	writePNG(t, filepath.Join(dir, "4.png"), opaque)
+	draw.Draw(opaque, size, image.NewUniform(color.NRGBA{100, 100, 100, 255}), image.Point{}, draw.Src)
+	writePNG(t, filepath.Join(dir, "5.png"), opaque)
+	if code := r.wait(); code != exitFail {
+		t.Errorf("%d: %s", code, r.err)
+	}
+	want := []struct{ verdict, why string }{
+		{verdictMissing, "0.png: image: unknown format"},
+		{verdictMissing, "1.png: pixel (0, 0) is transparent, alpha 100 of 255"},
+		{verdictMissing, "2.png: 16-bit colour: no pixel format holds it"}, {"FAIL", "part: red max 200"},
+		{verdictMissing, "4.png: pixel (3, 2) is transparent, alpha 254 of 255"}, {"PASS", ""},
+	}
+	rows := r.rows(t)
+	if len(rows) != len(want) {
+		t.Fatalf("%d parts: %+v", len(rows), rows)
+	}
+	for i, x := range rows {
+		w := want[i]
+		if x.Data["file"] != fmt.Sprintf("%d.png", i) || x.Verdict != w.verdict || !strings.HasPrefix(x.Why, w.why) ||
+			x.Part != fmt.Sprintf("in-%d", i) {
+			t.Errorf("row %d: %+v, want %+v", i, x, w)
+		}
 	}
 }
 

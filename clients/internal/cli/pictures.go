@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	_ "image/jpeg" // PNG and JPEG are known wherever pictures are decoded
 	_ "image/png"
@@ -13,8 +14,10 @@ import (
 	"github.com/polyscan/polyscan/internal/pictures"
 )
 
-// DecodePicture decodes a file that is one picture. A file that goes on with another picture behind the first is an
-// error, since nobody would look at that; those that a JPEG itself speaks of are its own (CIPA DC-007).
+// DecodePicture decodes a file that is one picture whose pixels a frame can hold as they are. A file that goes on with
+// another picture behind the first is an error, since nobody would look at that; those that a JPEG itself speaks of are
+// its own (CIPA DC-007). So are colours of 16 bits and pixels that are transparent: the lower bits of the one would be
+// lost, and the other would be darker than the file says.
 func DecodePicture(file []byte) (image.Image, error) {
 	r := &pieces{Reader: bytes.NewReader(file)}
 	img, kind, err := image.Decode(r)
@@ -34,7 +37,29 @@ func DecodePicture(file []byte) (image.Image, error) {
 	if kind == "png" && bytes.HasPrefix(file[end:], []byte("\x89PNG\r\n\x1a\n")) {
 		return nil, errors.New("another PNG picture begins behind the end of the first: a frame is one picture")
 	}
-	return img, nil
+	switch img.(type) {
+	case *image.RGBA64, *image.NRGBA64:
+		return nil, errors.New("16-bit colour: no pixel format holds it: convert the file to 8 bits a channel, or to " +
+			"16-bit gray")
+	}
+	return img, checkOpaque(img)
+}
+
+// checkOpaque names the first pixel that is transparent. All kinds of pictures that decoders make say whether one is.
+func checkOpaque(img image.Image) error {
+	if o, ok := img.(interface{ Opaque() bool }); ok && o.Opaque() {
+		return nil
+	}
+	b := img.Bounds()
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			if _, _, _, alpha := img.At(x, y).RGBA(); alpha < 0xffff {
+				return fmt.Errorf("pixel (%d, %d) is transparent, alpha %d of 255: want a picture that is opaque throughout",
+					x-b.Min.X, y-b.Min.Y, alpha>>8)
+			}
+		}
+	}
+	return nil
 }
 
 // piece is how many bytes decoders get at once, so that what they read beyond the end of a picture is no more.

@@ -2,7 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"hash/crc32"
 	"image"
+	"image/color"
+	"image/draw"
 	"image/jpeg"
 	"image/png"
 	"slices"
@@ -46,4 +51,59 @@ func TestDecodePicture(t *testing.T) {
 	if _, err := DecodePicture(nil); err == nil {
 		t.Error("nothing is a picture")
 	}
+}
+
+// TestDecodePictureOpaque: a picture is taken as its colours, or not at all: never those of transparent pixels, which
+// are darker than the file says, nor the upper half of 16 bits.
+func TestDecodePictureOpaque(t *testing.T) {
+	r := image.Rect(0, 0, 5, 4)
+	for _, x := range []struct {
+		img  draw.Image
+		last color.Color // of the pixel (3, 2)
+		want string      // "": it is a picture
+	}{
+		{image.NewNRGBA(r), color.NRGBA{200, 200, 200, 255}, ""},
+		{image.NewNRGBA(r), color.NRGBA{200, 200, 200, 254}, "pixel (3, 2) is transparent, alpha 254 of 255"},
+		{image.NewNRGBA(r), color.NRGBA{200, 200, 200, 0}, "pixel (3, 2) is transparent, alpha 0 of 255"},
+		{image.NewPaletted(r, color.Palette{color.White, color.NRGBA{200, 200, 200, 100}}), color.White, ""},
+		{image.NewPaletted(r, color.Palette{color.White, color.NRGBA{200, 200, 200, 100}}),
+			color.NRGBA{200, 200, 200, 100}, "pixel (3, 2) is transparent, alpha 100 of 255"},
+		{image.NewGray16(r), color.White, ""},
+		{image.NewRGBA64(r), color.White, "16-bit colour"},
+		{image.NewNRGBA64(r), color.NRGBA64{1, 2, 3, 4}, "16-bit colour"},
+	} {
+		draw.Draw(x.img, r, image.White, image.Point{}, draw.Src)
+		x.img.Set(3, 2, x.last)
+		var file bytes.Buffer
+		if err := png.Encode(&file, x.img); err != nil {
+			t.Fatal(err)
+		}
+		_, err := DecodePicture(file.Bytes())
+		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.HasPrefix(err.Error(), x.want)) {
+			t.Errorf("%T with %v: %v, want %q", x.img, x.last, err, x.want)
+		}
+	}
+	// Gray with alpha, which package png doesn't write.
+	gray := []byte("\x89PNG\r\n\x1a\n")
+	gray = appendChunk(gray, "IHDR", "\x00\x00\x00\x01\x00\x00\x00\x01\x08\x04\x00\x00\x00")
+	gray = appendChunk(gray, "IDAT", deflated("\x00\xc8\x64"))
+	gray = appendChunk(gray, "IEND", "")
+	_, err := DecodePicture(gray)
+	if err == nil || !strings.HasPrefix(err.Error(), "pixel (0, 0) is transparent, alpha 100") {
+		t.Errorf("gray with alpha: %v", err)
+	}
+}
+
+func appendChunk(to []byte, kind, data string) []byte {
+	to = binary.BigEndian.AppendUint32(to, uint32(len(data)))
+	to = append(append(to, kind...), data...)
+	return binary.BigEndian.AppendUint32(to, crc32.ChecksumIEEE([]byte(kind+data)))
+}
+
+func deflated(text string) string {
+	var b strings.Builder
+	w := zlib.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.String()
 }
