@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,11 +92,12 @@ type Source struct {
 	mu    sync.Mutex
 	files []string
 	next  int
+	first map[station.Recipe]string // the size and format of the first frame that a recipe judged
 }
 
 // Add makes a source over the link. Attach it to its station before Run.
 func (l *Link) Add(cfg Config) (*Source, error) {
-	s := &Source{cfg: cfg, link: l}
+	s := &Source{cfg: cfg, link: l, first: map[station.Recipe]string{}}
 	switch {
 	case cfg.Parts != "":
 		s.parts = newParts()
@@ -361,7 +363,28 @@ func (s *Source) reduce(j *station.Job) (o station.Outcome) {
 		Values: valuesOf(s.cfg.Values, res.GetRegions()), Steps: station.Steps{LastLine: sent, Received: time.Now()},
 	}
 	o.FirstFailed, o.FailedRegions = firstFailed(res.GetRegions())
+	if text := s.other(j.Recipe, res.GetLayout()); text != "" {
+		o.Reason, o.Detail = station.ReasonNoVerdict, text
+	}
 	return o
+}
+
+// other says that a frame is of another size or format than the first that the recipe judged: its regions, drawn for
+// that one, look at other pixels of this.
+func (s *Source) other(r station.Recipe, l *polyscanv1.FrameLayout) string {
+	r.Slot = 0
+	is := fmt.Sprintf("%dx%d %s", l.GetWidth(), l.GetHeight(),
+		strings.TrimPrefix(l.GetPixelFormat().String(), "PIXEL_FORMAT_"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first[r] == "" {
+		s.first[r] = is
+	}
+	if s.first[r] == is {
+		return ""
+	}
+	return fmt.Sprintf("the picture is %s, and the first one that recipe %s@%d judged was %s", is, r.Name, r.Version,
+		s.first[r])
 }
 
 // frame is the one that a trigger asks for, and the id of its part.
