@@ -200,7 +200,11 @@ func (c *runCmd) Run(e *env) error {
 	var wait sync.WaitGroup
 	ended := make([]error, len(streams))
 	for i, s := range streams {
-		wait.Go(func() { ended[i] = s.again(e.ctx) })
+		wait.Go(func() {
+			ctx, stop := s.bounded(e.ctx)
+			defer stop()
+			ended[i] = s.again(ctx)
+		})
 	}
 	wait.Wait()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)

@@ -38,7 +38,7 @@ type part struct {
 // outcome is what a part came to.
 type outcome struct {
 	part
-	verdict string // PASS, FAIL, NONE, INCOMPLETE or MISSING
+	verdict string // PASS, FAIL, NONE, LATE, INCOMPLETE or MISSING
 	result  *polyscanv1.PartResult
 	latency time.Duration // from the last packet to the result; 0: no result
 }
@@ -46,6 +46,7 @@ type outcome struct {
 // Verdicts beside the server's PASS and FAIL.
 const (
 	verdictNone       = "NONE" // no limits were given
+	verdictLate       = "LATE" // a PASS that came after --budget
 	verdictIncomplete = "INCOMPLETE"
 	verdictMissing    = "MISSING"
 )

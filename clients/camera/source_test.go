@@ -240,6 +240,56 @@ func TestStdin(t *testing.T) {
 	}
 }
 
+// Parts that are late of a budget that was asked for, and fewer than were asked for, are not passed.
+func TestNotPassed(t *testing.T) {
+	s := startInspector(t, false)
+	for _, x := range []struct {
+		flags         []string
+		code          int
+		verdict, want string
+	}{
+		{nil, exitOK, "PASS", ""},
+		{[]string{"--count", "2"}, exitOK, "PASS", ""},
+		{[]string{"--count", "5"}, exitFail, "PASS", "camera: 2 of 5 parts came\n"},
+		{[]string{"--budget", "1m"}, exitOK, "PASS", ""},
+		{[]string{"--budget", "1us"}, exitFail, "LATE", "camera: 2 of 2 parts were late: --budget allows 1µs\n"},
+		{[]string{"--budget", "0s"}, exitUsage, "", "--budget 0s: must be 1us or more"},
+	} {
+		var out, errs screen
+		in := bytes.NewReader(append(picture(0).Pix, picture(1).Pix...))
+		code := run(t.Context(), append([]string{"stream", "-", "--addr", s.addr, "--limit", "min >= 1", "--layout",
+			"160x120:Mono8", "--json"}, x.flags...), in, &out, &errs)
+		if code != x.code || (x.want == "") != (errs.String() == "") || !strings.Contains(errs.String(), x.want) {
+			t.Errorf("%q: %d, %q, want %d, %q", x.flags, code, &errs, x.code, x.want)
+		}
+		for _, row := range (&running{out: &out}).rows(t) {
+			late := x.verdict == verdictLate
+			if row.Verdict != x.verdict || late != strings.Contains(row.Why, "late: it took ") || late && !row.Late {
+				t.Errorf("%q: %+v, want %s", x.flags, row, x.verdict)
+			}
+		}
+	}
+}
+
+// A stream that waits for its source ends with its time, and has no part.
+func TestDurationWaits(t *testing.T) {
+	s := startInspector(t, false)
+	file := filepath.Join(t.TempDir(), "line.yaml")
+	text := fmt.Sprintf("cameras: [{name: in, source: %s, addr: '%s', limit: mean > 3, duration: 20ms}]", t.TempDir(),
+		s.addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"run", file},
+		{"stream", t.TempDir(), "--addr", s.addr, "--limit", "mean > 3", "--duration", "20ms"}} {
+		r := start(t, args...)
+		r.err.await(t, "that no part came", func(s string) bool { return strings.Contains(s, "no part came") })
+		if code := r.wait(); code != exitVoid {
+			t.Errorf("%q: %d: %s", args, code, r.err)
+		}
+	}
+}
+
 // fakeFFmpeg puts scripts in the place of ffmpeg and ffprobe. The one that plays is given its arguments in $ARGS.
 func fakeFFmpeg(t *testing.T, probe, play string) (args string) {
 	t.Helper()

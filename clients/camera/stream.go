@@ -39,12 +39,13 @@ type streamCmd struct {
 	PartLines int `placeholder:"N" group:"parts"`
 	// Lines from the start of a part to that of the next one (default: those of a part).
 	Every int `placeholder:"N" group:"parts"`
-	// End after so many parts; 0: never.
+	// End after so many parts; 0: never. Where fewer come the stream has not passed.
 	Count uint64 `placeholder:"N" group:"parts" zero:""`
-	// End after this time; 0: never.
+	// End after this time from the start on, parts or none; 0: never.
 	Duration time.Duration `placeholder:"TIME" group:"parts" zero:""`
-	// Latency above which the server marks a result as late.
-	Budget time.Duration `default:"5ms" group:"parts"`
+	// Latency above which a part is late, and has not passed: by this program's clock from its last packet on, or by the
+	// server's. Without it the server marks results after 5ms as late, which are counted alone.
+	Budget *time.Duration `placeholder:"TIME" group:"parts"`
 
 	// Name of the stream, as watchers and metrics of the server have it, and before the numbers of its parts (default:
 	// the camera's user name or serial number, or the end of the source's name).
@@ -94,8 +95,8 @@ func (c *streamCmd) check() error {
 		return usage("--every %d: must be 1 to %d", c.Every, 1<<20)
 	case c.Duration < 0:
 		return usage("--duration %v: must not be negative", c.Duration)
-	case c.Budget < time.Microsecond:
-		return usage("--budget %v: must be 1us or more", c.Budget)
+	case c.Budget != nil && *c.Budget < time.Microsecond:
+		return usage("--budget %v: must be 1us or more", *c.Budget)
 	case c.PacketSize != 0 && (c.PacketSize < gvsp.MinPacket || c.PacketSize > gvsp.MaxPacket || c.PacketSize%4 != 0):
 		return usage("--packet-size %d: must be %d to %d, and a multiple of 4", c.PacketSize, gvsp.MinPacket,
 			gvsp.MaxPacket)
@@ -200,10 +201,20 @@ func (c *streamCmd) Run(e *env) (err error) {
 		}
 		defer shut()
 	}
-	if err := s.run(e.ctx); err != nil {
+	ctx, stop := c.bounded(e.ctx)
+	defer stop()
+	if err := s.run(ctx); err != nil {
 		return err
 	}
 	return s.tally.summary(e.stdout)
+}
+
+// bounded is a context that ends --duration from now, whatever the stream waits for then.
+func (c *streamCmd) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Duration == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, c.Duration, errEnough)
 }
 
 // run streams until the context ends, the source, or as much has come as was asked for, which are no errors.
@@ -215,6 +226,9 @@ func (s *stream) run(ctx context.Context) (err error) {
 	}
 	found, err := src.open(ctx)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errEnough) {
+			return nil
+		}
 		return err
 	}
 	given := false
@@ -240,9 +254,12 @@ func (s *stream) run(ctx context.Context) (err error) {
 		Inspection: in,
 		Layout: &polyscanv1.FrameLayout{Width: uint32(geo.Width), Height: uint32(geo.Height),
 			PixelFormat: pixelFormat(geo.Format), SignificantBits: uint32(l.Bits)},
-		PartLines: uint32(lay.partLines), WholeParts: true, LatencyBudget: durationpb.New(c.Budget), CameraId: name,
+		PartLines: uint32(lay.partLines), WholeParts: true, CameraId: name,
 		Trigger: &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(lay.every)},
 		Source:  shortened(cmp.Or(found.from, found.title)),
+	}
+	if c.Budget != nil {
+		open.LatencyBudget = durationpb.New(*c.Budget)
 	}
 	client, err := clients.Dial(c.Addr, c.Options()...)
 	if err != nil {
@@ -285,10 +302,6 @@ func (s *stream) run(ctx context.Context) (err error) {
 
 	playing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	if c.Duration > 0 {
-		t := time.AfterFunc(c.Duration, func() { stop(errEnough) })
-		defer t.Stop()
-	}
 	to.notify, to.cancel = s.notify, stop
 	to.report = func(o outcome) {
 		if !s.tally.add(o) {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvcp"
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
@@ -650,6 +652,35 @@ func TestFeatures(t *testing.T) {
 			if !strings.Contains(r.out.String(), want) {
 				t.Errorf("%q: %q is not in\n%s", x.args, want, r.out)
 			}
+		}
+	}
+}
+
+// A part is late by the clock of this program or by that of the server, of the budget that was asked for.
+func TestLate(t *testing.T) {
+	budget := 5 * time.Millisecond
+	late := &polyscanv1.PartResult{Late: true, Times: &polyscanv1.PartTimes{Latency: durationpb.New(6 * budget)}}
+	for _, x := range []struct {
+		budget       *time.Duration
+		o            outcome
+		verdict, why string
+	}{
+		{&budget, outcome{verdict: "PASS", latency: budget}, "PASS", ""},
+		{&budget, outcome{verdict: "PASS", latency: 2 * budget}, "LATE", "late: it took 10ms, --budget allows 5ms"},
+		{&budget, outcome{verdict: "PASS", result: late}, "LATE", "late: it took 30ms, --budget allows 5ms"},
+		{&budget, outcome{verdict: "FAIL", result: late, part: part{reason: "dark"}}, "FAIL",
+			"dark; late: it took 30ms, --budget allows 5ms"},
+		{nil, outcome{verdict: "PASS", latency: 2 * budget, result: late}, "PASS", ""},
+	} {
+		var out, errs screen
+		s := newStream(&streamCmd{Budget: x.budget, JSON: true}, &env{stdout: &out, stderr: &errs}, newSeconds())
+		s.tally.add(x.o)
+		row := (&running{out: &out}).rows(t)[0]
+		if row.Verdict != x.verdict || row.Why != x.why {
+			t.Errorf("%+v: %+v", x, row)
+		}
+		if err := s.tally.summary(&out); (err == nil) != (x.verdict == "PASS") {
+			t.Errorf("%+v: %v", x, err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // verdicts in the order of reports.
-var verdicts = []string{"PASS", "FAIL", verdictNone, verdictIncomplete, verdictMissing}
+var verdicts = []string{"PASS", "FAIL", verdictNone, verdictLate, verdictIncomplete, verdictMissing}
 
 // tally counts what parts came to.
 type tally struct {
@@ -91,9 +91,21 @@ func (t *tally) add(o outcome) bool {
 		t.mu.Unlock()
 		return false
 	}
+	late := o.result.GetLate()
+	if b := t.s.Budget; b != nil && (late || o.latency > *b) {
+		late = true
+		took := max(o.latency, o.result.GetTimes().GetLatency().AsDuration())
+		why := fmt.Sprintf("late: it took %v, --budget allows %v", took.Round(time.Microsecond), *b)
+		if o.reason != "" {
+			why = o.reason + "; " + why
+		}
+		if o.reason = why; o.verdict == "PASS" {
+			o.verdict = verdictLate
+		}
+	}
 	t.parts++
 	t.counts[o.verdict]++
-	if o.result.GetLate() {
+	if late {
 		t.late++
 	}
 	if o.latency > 0 {
@@ -107,7 +119,7 @@ func (t *tally) add(o outcome) bool {
 		return more
 	}
 	r := row{Part: o.id, Number: o.number, Verdict: o.verdict, Block: o.block, MissingLines: o.lost,
-		LatencyMS: float64(o.latency.Microseconds()) / 1000, Late: o.result.GetLate(), Resent: o.resent, Why: o.reason}
+		LatencyMS: float64(o.latency.Microseconds()) / 1000, Late: late, Resent: o.resent, Why: o.reason}
 	for _, d := range o.data {
 		if r.Data == nil {
 			r.Data = map[string]string{}
@@ -270,6 +282,14 @@ func (t *tally) summary(w io.Writer) error {
 	}
 	if none > 0 {
 		fmt.Fprintf(t.e.stderr, "camera: %s%d of %d parts got no verdict: no region has limits\n", t.prefix, none, parts)
+	}
+	if b := t.s.Budget; b != nil && late > 0 {
+		bad += late
+		fmt.Fprintf(t.e.stderr, "camera: %s%d of %d parts were late: --budget allows %v\n", t.prefix, late, parts, *b)
+	}
+	if want := t.s.Count; parts > 0 && parts < want {
+		bad++
+		fmt.Fprintf(t.e.stderr, "camera: %s%d of %d parts came\n", t.prefix, parts, want)
 	}
 	switch {
 	case parts == 0:
