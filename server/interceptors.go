@@ -71,9 +71,8 @@ func shown(method string) bool {
 		method == pb.InspectionService_Rasterize_FullMethodName
 }
 
-// validate checks a request by the rules in the schemas, at a place of the pool where it is large.
+// validate checks a request by the rules in the schemas, at a place of the pool where it is not small.
 func (s *Server) validate(ctx context.Context, req any) error {
-	const small = 256 << 10 // takes 0.5 ms
 	if class, _ := kernels.ClassOf(ctx); class == kernels.LineScan {
 		return s.validator.Validate(req)
 	}
@@ -81,7 +80,7 @@ func (s *Server) validate(ctx context.Context, req any) error {
 	if m, ok := req.(proto.Message); ok {
 		size = proto.Size(m)
 	}
-	return s.work.Do(ctx, size, small, func(func() error) error { return s.validator.Validate(req) })
+	return s.work.Do(ctx, size, wire.Burst, func(func() error) error { return s.validator.Validate(req) })
 }
 
 // streamInterceptors validate nothing: streams do that themselves, because not each bad message ends them.

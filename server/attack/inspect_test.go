@@ -14,7 +14,6 @@ import (
 )
 
 var inspectAttacks = []attack{
-	// p99 is 19 to 104 ms on two quiet cores, of 40; p50 is 5, with contours and without: no cause is found.
 	{row: 1, name: "blobs in every second pixel", cancelled: true, run: inspecting(deadline, &pb.Reductions{
 		Blobs: specks(2000)}), uncounted: unmade},
 	{row: 5, name: "blobs with contours, of many regions", run: inspecting(nil, &pb.Reductions{Blobs: specks(20)},

@@ -16,7 +16,6 @@ import (
 
 var unreadAttacks = []attack{
 	{row: 4, name: "rasterised images that nobody reads", args: []string{"--stream-idle", "2s"}, run: unreadImages},
-	// p99 is 30 to 103 ms on two quiet cores, of 40, or a call of the probe's is shed: 800 calls come at once.
 	{row: 4, name: "small images that nobody reads", run: unreadSmall, uncounted: pooled},
 	{row: 5, name: "recipes of many regions, RGBA", run: manyRegions},
 	{row: 5, name: "streams of many regions that nobody reads", run: unreadStreams},

@@ -40,7 +40,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	taken   int
-	waiting []*waiter // in no order: there are few
+	waiting []*share // those of whose work some waits, in no order
 	arrival uint64
 	shares  map[key]*share
 	virtual [2]time.Duration // of each class: what one has had that always has work
@@ -54,14 +54,15 @@ type key struct {
 
 // share is what a client has had, as far as that can matter.
 type share struct {
-	used time.Duration
-	work int // that waits or has a place
+	key
+	used    time.Duration
+	work    int       // that waits or has a place
+	waiting []*waiter // in order; the first of them waits
 }
 
 type waiter struct {
-	key
-	share   *share
 	arrival uint64
+	over    bool          // it waits no more: it is among the others until it is the first
 	ready   chan struct{} // closed with a place
 }
 
@@ -206,7 +207,7 @@ func (t *Turn) enter() error {
 	p.mu.Lock()
 	s := p.shares[t.key]
 	if s == nil {
-		s = &share{used: *p.class(t.key) - headStart}
+		s = &share{key: t.key, used: *p.class(t.key) - headStart}
 		p.shares[t.key] = s
 	}
 	// Who had nothing to do is owed nothing for that, but goes first with a bit.
@@ -215,8 +216,10 @@ func (t *Turn) enter() error {
 	}
 	t.share = s
 	p.arrival++
-	w := &waiter{key: t.key, share: s, arrival: p.arrival, ready: make(chan struct{})}
-	p.waiting = append(p.waiting, w)
+	w := &waiter{arrival: p.arrival, ready: make(chan struct{})}
+	if s.waiting = append(s.waiting, w); len(s.waiting) == 1 {
+		p.waiting = append(p.waiting, s)
+	}
 	p.waiters.Add(1)
 	p.serve()
 	p.mu.Unlock()
@@ -225,9 +228,8 @@ func (t *Turn) enter() error {
 	case <-t.ctx.Done():
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if i := slices.Index(p.waiting, w); i >= 0 {
-			p.waiting = slices.Delete(p.waiting, i, i+1)
-			p.waiters.Add(-1)
+		if !w.over {
+			p.stop(s, w)
 		} else {
 			p.taken--
 			p.serve()
@@ -243,28 +245,41 @@ func (t *Turn) enter() error {
 // serve gives places to those who wait, as far as there are any. p.mu is held.
 func (p *Pool) serve() {
 	for p.taken < p.room() && len(p.waiting) > 0 {
-		best := 0
-		for i, w := range p.waiting {
-			if w.before(p.waiting[best]) {
-				best = i
+		best := p.waiting[0]
+		for _, s := range p.waiting[1:] {
+			if s.before(best) {
+				best = s
 			}
 		}
-		w := p.waiting[best]
-		p.waiting = slices.Delete(p.waiting, best, best+1)
-		p.waiters.Add(-1)
+		w := best.waiting[0]
+		p.stop(best, w)
 		p.taken++
 		close(w.ready)
 	}
 }
 
-func (w *waiter) before(o *waiter) bool {
-	switch {
-	case w.batch != o.batch:
-		return o.batch
-	case w.share.used != o.share.used:
-		return w.share.used < o.share.used
+// stop ends the waiting of w, which is of s. p.mu is held.
+func (p *Pool) stop(s *share, w *waiter) {
+	w.over = true
+	p.waiters.Add(-1)
+	for len(s.waiting) > 0 && s.waiting[0].over {
+		s.waiting[0] = nil
+		s.waiting = s.waiting[1:]
 	}
-	return w.arrival < o.arrival
+	if len(s.waiting) == 0 {
+		s.waiting = nil
+		p.waiting = slices.DeleteFunc(p.waiting, func(o *share) bool { return o == s })
+	}
+}
+
+func (s *share) before(o *share) bool {
+	switch {
+	case s.batch != o.batch:
+		return o.batch
+	case s.used != o.used:
+		return s.used < o.used
+	}
+	return s.waiting[0].arrival < o.waiting[0].arrival
 }
 
 // mostShares is how many clients are known, those aside that have work.

@@ -56,6 +56,41 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// Of one client the first to come goes first, whoever behind it has given up.
+func TestOrderOfOneClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(1)
+		first, err := p.Enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var diary []int
+		for i := range 6 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%2 == 0 {
+				time.AfterFunc(time.Millisecond, cancel)
+			}
+			go func() {
+				if turn, err := p.Enter(ctx); err == nil {
+					diary = append(diary, i)
+					turn.Leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Millisecond)
+		if n := p.Waiting(); n != 3 {
+			t.Errorf("%d wait, of 6 of which 3 have given up", n)
+		}
+		first.Leave()
+		synctest.Wait()
+		if !slices.Equal(diary, []int{1, 3, 5}) || len(p.waiting) != 0 || p.Waiting() != 0 {
+			t.Errorf("%v had places, and %d clients wait", diary, len(p.waiting))
+		}
+	})
+}
+
 // Interactive work goes before batch work, line-scan waits for nobody, and while there is any a place is kept free.
 func TestClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,9 @@ import (
 	"github.com/polyscan/polyscan/server/internal/observe"
 )
 
-// Large messages are read and written at a place of the pool, and end their waiting for one with their calls. Small
-// ones, and those of which the pixels of a frame are most, wait for nobody.
+// Large messages, and requests of which hundreds can come at once, take a place of the pool to be read or written, and
+// end their waiting for one with their calls. Small ones, and those of which the pixels of a frame are most, wait for
+// nobody.
 func TestLargeMessagesTakePlaces(t *testing.T) {
 	pool := hostwork.New(1)
 	c := NewCodec(observe.New(), 1<<30, pool, nil, func(_ context.Context, p any) error { panic(p) })
@@ -54,8 +55,8 @@ func TestLargeMessagesTakePlaces(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := read(over, request(LargeMessage, 0)); !errors.Is(err, context.Canceled) {
-		t.Errorf("a large one read without a place: %v", err)
+	if err := read(over, request(Burst/16, 0)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request of %d bytes was read without a place: %v", Burst, err)
 	}
 	write := func(ctx context.Context, size int64) error {
 		out, err := c.Marshal(&Response{Message: &pb.ReduceResponse{}, Ctx: ctx, Size: size})
