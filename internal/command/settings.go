@@ -139,7 +139,7 @@ func decode(n *yaml.Node, f *kong.Flag) (Setting, error) {
 		scan := kong.Scan().PushTyped(text, kong.FlagValueToken)
 		err := f.Mapper.Decode(&kong.DecodeContext{Value: f.Value, Scan: scan}, reflect.New(f.Target.Type()).Elem())
 		if err != nil {
-			return Setting{}, err
+			return Setting{}, errors.New(Words(err))
 		}
 	}
 	return Setting{Text: text, Items: each}, nil

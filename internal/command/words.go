@@ -1,8 +1,14 @@
 package command
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
+
+	"github.com/alecthomas/kong"
 )
 
 // Errors of kong that tell of its own doings, and what they mean to people. The flag's name comes before.
@@ -13,8 +19,6 @@ var kongWords = []struct {
 	{regexp.MustCompile(`expected \S+ value but got "(-[^"]*)" \((?:short|long) flag\); perhaps try (--?[^= ]+)=.*$`),
 		`"$1" looks like a flag: write $2=$1`},
 	{regexp.MustCompile(`expected \S+ value but got "EOL" .*$`), `its value is missing`},
-	{regexp.MustCompile(`expected a valid \d+ bit uint but got ("[^"]*")$`), `$1 is no whole number from 0, or too large`},
-	{regexp.MustCompile(`expected a valid \d+ bit int but got ("[^"]*")$`), `$1 is no whole number, or too large`},
 	{regexp.MustCompile(`bool value must be true, .* but got ("[^"]*")$`), `$1 is neither true nor false`},
 	{regexp.MustCompile(`must be one of "",`), `must be one of `},
 	{regexp.MustCompile(`expected a float but got ("[^"]*")(?: \(.*\))?$`), `$1 is no number`},
@@ -25,9 +29,51 @@ var kongWords = []struct {
 
 // Words is the text of an error of kong in plain words.
 func Words(err error) string {
-	text := err.Error()
+	text, from, variable := strings.Cut(err.Error(), " (from envar ")
 	for _, k := range kongWords {
 		text = k.pattern.ReplaceAllString(text, k.words)
 	}
-	return strings.TrimSpace(text)
+	if text = strings.TrimSpace(text); variable {
+		text += " (from the variable " + from
+	}
+	return text
+}
+
+// WholeNumbers has kong read whole numbers in decimal digits wherever they come from. By itself it takes those of Go's
+// sources: 010 for 8, and 0x1F or 1_000.
+var WholeNumbers = kong.OptionFunc(func(k *kong.Kong) error {
+	for kind := reflect.Int; kind <= reflect.Uint64; kind++ {
+		if err := kong.KindMapper(kind, kong.MapperFunc(wholeNumber)).Apply(k); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+func wholeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("int", &text); err != nil {
+		return err
+	}
+	bits, from := target.Type().Bits(), ""
+	var err error
+	if target.CanInt() {
+		var n int64
+		n, err = strconv.ParseInt(text, 10, bits)
+		target.SetInt(n)
+	} else {
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, bits)
+		target.SetUint(n)
+		from = " from 0"
+	}
+	switch {
+	case errors.Is(err, strconv.ErrRange) && target.CanInt():
+		return fmt.Errorf("%s: must be %d to %d", text, int64(-1)<<(bits-1), int64(1)<<(bits-1)-1)
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("%s: must be 0 to %d", text, uint64(1)<<bits-1)
+	case err != nil:
+		return fmt.Errorf("%q is no whole number%s, in decimal digits", text, from)
+	}
+	return nil
 }

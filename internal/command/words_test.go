@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -26,8 +27,14 @@ func TestWords(t *testing.T) {
 		want string
 	}{
 		{[]string{"f", "--count", "-1"}, `--count: "-1" looks like a flag: write --count=-1`},
-		{[]string{"f", "--count", "3x"}, `--count: "3x" is no whole number, or too large`},
-		{[]string{"f", "--size=70000"}, `--size: "70000" is no whole number from 0, or too large`},
+		{[]string{"f", "--count", "3x"}, `--count: "3x" is no whole number, in decimal digits`},
+		{[]string{"f", "--count=10.7"}, `--count: "10.7" is no whole number, in decimal digits`},
+		{[]string{"f", "--count=9223372036854775808"},
+			`--count: 9223372036854775808: must be -9223372036854775808 to 9223372036854775807`},
+		{[]string{"f", "--size=70000"}, `--size: 70000: must be 0 to 65535`},
+		{[]string{"f", "--size="}, `--size: "" is no whole number from 0, in decimal digits`},
+		{[]string{"f", "--size=0x10"}, `--size: "0x10" is no whole number from 0, in decimal digits`},
+		{[]string{"f", "--size=1_0"}, `--size: "1_0" is no whole number from 0, in decimal digits`},
 		{[]string{"f", "--loud=maybe"}, `--loud: "maybe" is neither true nor false`},
 		{[]string{"f", "--by=x"}, `--by must be one of "name","recipe" but got "x"`},
 		{[]string{"f", "--share=x"}, `--share: "x" is no number`},
@@ -46,4 +53,28 @@ func TestWords(t *testing.T) {
 			return 0
 		}, kong.Name("x"))
 	}
+}
+
+// TestWholeNumbers: zeros in front don't make a number octal, on the command line or in the environment.
+func TestWholeNumbers(t *testing.T) {
+	type grammar struct {
+		Count int      `name:"count"`
+		Each  []uint32 `name:"each"`
+		Most  *int64   `name:"most" env:"MOST"`
+	}
+	t.Setenv("MOST", "010")
+	var g grammar
+	Run(&g, []string{"--count=-0100", "--each=08,9"}, io.Discard, io.Discard, nil, func(_ *kong.Context, err error) int {
+		if err != nil || g.Count != -100 || *g.Most != 10 || fmt.Sprint(g.Each) != "[8 9]" {
+			t.Errorf("%+v, most %d, %v", g, *g.Most, err)
+		}
+		return 0
+	}, kong.Name("x"))
+	t.Setenv("MOST", "")
+	Run(&g, nil, io.Discard, io.Discard, nil, func(_ *kong.Context, err error) int {
+		if err == nil || Words(err) != `--most: "" is no whole number, in decimal digits (from the variable MOST="")` {
+			t.Error(Words(err))
+		}
+		return 0
+	}, kong.Name("x"))
 }

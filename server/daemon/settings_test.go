@@ -125,6 +125,15 @@ func TestConfigByEnvironment(t *testing.T) {
 	}
 }
 
+// Zeros in front don't make a number octal.
+func TestDecimal(t *testing.T) {
+	t.Setenv("POLYSCAN_MAX_PIXELS", "010")
+	f, _, _, err := parse(t, "--threads", "08", "--config", writeFile(t, "streams: 0100\n"))
+	if err != nil || f.Threads != 8 || f.Streams != 100 || f.MaxFramePixels != 10 {
+		t.Errorf("%d threads, %d streams, %d pixels, %v", f.Threads, f.Streams, f.MaxFramePixels, err)
+	}
+}
+
 // What --print-config prints are the same settings again, all of them.
 func TestPrintedSettingsAreAFile(t *testing.T) {
 	args := []string{"--listen", ":1", "--listen", `unix:/x\, y`, "--memory", "1.5GiB", "--host-memory", "1000001",
@@ -162,7 +171,9 @@ func TestFileErrors(t *testing.T) {
 		{"streams: many\n", `:1: streams: `},
 		{"\nmax-message: lots\n", `:2: max-message: "lots" is not a size`},
 		{"shutdown-timeout: 30\n", `:1: shutdown-timeout: `},
-		{"reflection: maybe\n", `:1: reflection: bool value must be`},
+		{"reflection: maybe\n", `:1: reflection: "maybe" is neither true nor false`},
+		{"threads: 0x8\n", `:1: threads: "0x8" is no whole number, in decimal digits`},
+		{"threads: 1.5\n", `:1: threads: "1.5" is no whole number, in decimal digits`},
 		{"log-level: loud\n", `:1: log-level: "loud" is not one of debug, info, warn, error`},
 		{"streams:\n", `:1: streams: the value is missing`},
 		{"streams: [1, 2]\n", `:1: streams: want one value`},
