@@ -421,7 +421,7 @@ func TestRegionsFileKeys(t *testing.T) {
 		{`"reductions": ["blobs(>= 128)"]`, `"limits": ["mean >= 0.1"]`, exitUsage, "blobs aren't found in line-scans"},
 		{`"frames": {"golden": "kept"}`, `"limits": ["mean >= 0.1"]`, exitUsage, "is spoken of by no limit"},
 		{`"name": "r"`, `"limits": ["meen < 3"]`, exitUsage, `r.json: regions[0].limits[0] = "meen < 3": column 1`},
-		{`"name": "r"`, `"limit": ["mean above 250"]`, exitUsage, `a key looks like a misspelt "limits"`},
+		{`"name": "r"`, `"limit": ["mean above 250"]`, exitUsage, `a key is ignored that looks like "limits"`},
 	} {
 		file := filepath.Join(t.TempDir(), "r.json")
 		text := fmt.Sprintf(`{%s, "regions": [{"name": "a", "rings": [[[1, 1], [11, 1], [11, 11], [1, 11]]], %s}]}`,

@@ -22,7 +22,7 @@ func TestSaysWhatIsMissing(t *testing.T) {
 	}
 	lost := []string{"-r", write(t, "lost.json", `{"shapes":[{"label":"a","shape_type":"line","points":[[1,1],[5,5]],`+
 		`"flags":{"mean < 50":true}},{"label":"b","points":[[1,1],[9,1],[9,9]],"flags":{"mean > 1":true}}]}`)}
-	const skipped = `lost.json: shapes[0] "a" has limits and is skipped, so that nobody would read them: correct it`
+	const skipped = `lost.json: shapes[0] "a" is skipped or not read as it is drawn, so that limits on it would be of nothing`
 	board, metal, belt, dir := frames+"board.png", frames+"metal.png", frames+"conveyor", t.TempDir()
 	inBoard, inMetal := []string{"-r", frames + "board.regions.json"}, []string{"-r", frames + "metal.regions.json"}
 	inBelt := []string{"-r", belt + "/regions.json"}
@@ -65,7 +65,7 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		{[]string{"diffuse", board, "-o", filepath.Join(dir, "f.png")}, nil,
 			"board.png: the picture is opaque: all pixels are given, and there is nothing to diffuse"},
 		{append([]string{"recipe", "put", "r", "-r", misspelt}, recipes...), nil,
-			`misspelt.json: a key looks like a misspelt "limits", which nobody would read: correct it`},
+			`misspelt.json: a key is ignored that looks like "limits", misspelt or at another place: correct it`},
 		{append([]string{"recipe", "put", "--strict", "--golden", "g=NEW"}, recipes...), with(`,"frames":{"g":"OLD"}`, ""),
 			"keys.json: --golden g=NEW takes the place of the file's own frame, OLD (--strict)"},
 		{append([]string{"recipe", "put", "--golden", "g=A", "--golden", "g=B"}, recipes...), with("", ""),
@@ -75,7 +75,7 @@ func TestSaysWhatIsMissing(t *testing.T) {
 		{[]string{"stream", belt, "--fail-on-reject"}, with(`,"scal":0.1`, ""), `a misspelt "scale"`},
 		{[]string{"try", "--good", metal, "--fail-on-error"}, with("", `,"fil":"evenodd"`), `a misspelt "fill"`},
 		{append([]string{"recipe", "put", "r"}, recipes...), lost, skipped},
-		{[]string{"regions", misspelt}, nil, `misspelt.json: a key looks like a misspelt "limits"`},
+		{[]string{"regions", misspelt}, nil, `misspelt.json: a key is ignored that looks like "limits"`},
 		{[]string{"regions", lost[1]}, nil, skipped},
 		{[]string{"reduce", metal, "--fail-on-reject"}, lost, skipped},
 		{[]string{"stream", belt, "--fail-on-reject"}, lost, skipped},

@@ -25,7 +25,8 @@ type builder struct {
 	maskPixels int64 // spent of maxMaskPixels
 	strs       int   // spent of maxStrings
 	warnings   int   // given, including those beyond maxWarnings
-	keys       map[string]*strangeKey
+	keys       map[strangeKey]*strangePlace
+	near       map[nearKey]meaning
 
 	scratch [][2]float64 // the ring being read
 	arena   [][2]float64 // where finished rings are kept, a large block at a time
@@ -44,6 +45,12 @@ func (b *builder) lost(limits []string, where string) {
 	if len(limits) > 0 && len(b.file.Lost) < maxWarnings {
 		b.file.Lost = append(b.file.Lost, oneLine(where))
 	}
+}
+
+// unlike warns of something that makes a region other than the file has it; limits on it would be of something else.
+func (b *builder) unlike(where, why string) {
+	b.warn("%s: %s", where, why)
+	b.lost([]string{""}, where)
 }
 
 // spend accounts for n more vertices.
@@ -158,6 +165,15 @@ func coordinate(axis string, v float64) *Error {
 		return nil
 	}
 	return fail(ErrInvalid, "%s is %v, its magnitude must be below %d px", axis, v, coordinateLimit)
+}
+
+// bothSides checks the size of an image: both sides, or none.
+func bothSides(width, height int) *Error {
+	if (width > 0) != (height > 0) {
+		return fail(ErrInvalid, "a size of %dx%d pixels: width and height must both be above 0, or both be left out",
+			width, height)
+	}
+	return nil
 }
 
 // enough checks the length of a ring.

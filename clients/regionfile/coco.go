@@ -28,22 +28,24 @@ type cocoImage struct {
 }
 
 func (b *builder) coco(top *members) *Error {
-	categories, e := cocoTable(top, "categories", func(m *members) (string, *Error) {
+	categories, e := cocoTable(b, top, "categories", &cocoCategory, func(m *members) (string, *Error) {
 		return optional(m, "name", (*cursor).scalar)
-	}, "name")
+	})
 	if e != nil {
 		return e
 	}
-	images, e := cocoTable(top, "images", func(m *members) (img cocoImage, e *Error) {
+	images, e := cocoTable(b, top, "images", &cocoImageObject, func(m *members) (img cocoImage, e *Error) {
 		if img.name, e = optional(m, "file_name", (*cursor).stringOrNull); e != nil {
 			return img, e
 		}
 		if img.width, e = optional(m, "width", (*cursor).extent); e != nil {
 			return img, e
 		}
-		img.height, e = optional(m, "height", (*cursor).extent)
-		return img, e
-	}, "file_name", "width", "height")
+		if img.height, e = optional(m, "height", (*cursor).extent); e != nil {
+			return img, e
+		}
+		return img, bothSides(img.width, img.height)
+	})
 	if e != nil {
 		return e
 	}
@@ -93,7 +95,7 @@ type cocoList[T any] struct {
 }
 
 // cocoTable reads a list of objects with an id each.
-func cocoTable[T any](top *members, name string, read func(*members) (T, *Error), keys ...string) (cocoList[T],
+func cocoTable[T any](b *builder, top *members, name string, o *object, read func(*members) (T, *Error)) (cocoList[T],
 	*Error) {
 	t := cocoList[T]{byID: map[string]T{}}
 	c := top.cursor(name)
@@ -106,12 +108,12 @@ func cocoTable[T any](top *members, name string, read func(*members) (T, *Error)
 	if e := c.expect(kindArray); e != nil {
 		return t, e.within("%s", name)
 	}
-	keys = append(keys, "id")
+	n := 0
 	entry := func() *Error {
 		if e := c.expect(kindObject); e != nil {
 			return e
 		}
-		m, e := c.members(keys...)
+		m, e := b.members(c, o, func() string { return fmt.Sprintf("%s[%d]", name, n) })
 		if e != nil {
 			return e
 		}
@@ -136,7 +138,6 @@ func cocoTable[T any](top *members, name string, read func(*members) (T, *Error)
 		t.order = append(t.order, id)
 		return nil
 	}
-	n := 0
 	for more := c.enter(); more; more = c.next() {
 		if e := entry(); e != nil {
 			return t, e.within("%s[%d]", name, n)
@@ -287,7 +288,7 @@ func listImages(images cocoList[cocoImage], ids []string) string {
 // to none that the file has.
 func (b *builder) annotation(c *cursor, index int, image string, images cocoList[cocoImage],
 	categories cocoList[string], boxes *int) *Error {
-	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox", "attributes")
+	m, e := b.members(c, &cocoAnnotation, func() string { return fmt.Sprintf("annotations[%d]", index) })
 	if e != nil {
 		return e
 	}

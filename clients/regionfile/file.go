@@ -130,11 +130,13 @@ type File struct {
 	// name repeats.
 	Renamed map[string]string
 
-	// Misspelt are the keys that others, which are ignored, look like, but for names and descriptions, on which no
-	// verdict hangs; there is a warning of each.
+	// Misspelt are the keys that others, which are ignored, look like or are at another place, but for names and
+	// descriptions, on which no verdict hangs; there is a warning of each.
 	Misspelt []string
 
-	// Lost are the places of what was skipped though it has limits; there is a warning of each. At most maxWarnings.
+	// Lost are the places of what was skipped though it has limits, and of what makes a region other than it is drawn
+	// (a style sheet, a clip-path), so that limits would be of something else; there is a warning of each. At most
+	// maxWarnings.
 	Lost []string
 
 	// Reductions that a recipe asks for, as the file writes them; this package doesn't interpret them.

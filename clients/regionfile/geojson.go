@@ -38,29 +38,29 @@ type geoReader struct {
 	crs      bool       // a crs member was seen
 }
 
-func (b *builder) geoJSON(c *cursor) *Error {
+func (b *builder) geoJSON(c *cursor, kind string) *Error {
 	g := &geoReader{builder: b, min: [2]float64{math.Inf(1), math.Inf(1)}, max: [2]float64{math.Inf(-1), math.Inf(-1)}}
-	c.pos = 0
-	c.space()
-	m, e := c.members("type", "features", "geometry", "properties", "id", "coordinates", "geometries", "name",
-		"description", "crs")
+	o, where := &geoGeometry, "the geometry"
+	switch kind {
+	case "FeatureCollection":
+		o, where = &geoCollection, "the collection"
+	case "Feature":
+		o, where = &geoFeature, "the feature"
+	}
+	m, e := b.members(c, o, func() string { return where })
 	if e != nil {
 		return e
 	}
-	g.noteCRS(m)
-	switch t, _ := m.str("type"); t {
-	case "FeatureCollection":
-		if e := g.collection(m); e != nil {
-			return e
-		}
-	case "Feature":
-		if e := g.feature(m, "the feature"); e != nil {
-			return e
-		}
+	switch o {
+	case &geoCollection:
+		e = g.collection(m)
+	case &geoFeature:
+		e = g.feature(m, where)
 	default:
-		if e := g.geometry(m, Region{}, "the geometry", 0); e != nil {
-			return e
-		}
+		e = g.geometry(m, Region{}, where, 0)
+	}
+	if e != nil {
+		return e
 	}
 	if g.open > 0 {
 		b.warn("%d %s not closed (the last position must equal the first): closed implicitly", g.open,
@@ -83,11 +83,12 @@ func (g *geoReader) noteCRS(m *members) {
 }
 
 func (g *geoReader) collection(m *members) *Error {
+	g.noteCRS(m)
 	var e *Error
 	if g.file.Name, e = optional(m, "name", (*cursor).stringOrNull); e != nil {
 		return e
 	}
-	if g.file.Description, e = optional(m, "description", (*cursor).stringOrNull); e != nil {
+	if g.file.Description, e = optional(m, "description", (*cursor).note); e != nil {
 		return e
 	}
 	c := m.cursor("features")
@@ -104,7 +105,7 @@ func (g *geoReader) collection(m *members) *Error {
 		if e != nil {
 			return e.within("%s", where)
 		}
-		fm, e := c.members("type", "geometry", "properties", "id", "crs")
+		fm, e := g.members(c, &geoFeature, func() string { return where })
 		if e == nil {
 			e = g.feature(fm, where)
 		} else {
@@ -145,7 +146,7 @@ func (g *geoReader) feature(m *members, where string) *Error {
 		return e.within("%s: geometry", where)
 	}
 	before := len(g.file.Regions)
-	gm, e := c.members("type", "coordinates", "geometries", "crs")
+	gm, e := g.members(c, &geoGeometry, func() string { return where + ": geometry" })
 	if e == nil {
 		e = g.geometry(gm, Region{Name: name, Limits: limits}, where, 0)
 	}
@@ -239,7 +240,7 @@ func (g *geoReader) geometry(m *members, of Region, where string, depth int) *Er
 			e := c.expect(kindObject)
 			if e == nil {
 				var gm *members
-				if gm, e = c.members("type", "coordinates", "geometries", "crs"); e == nil {
+				if gm, e = g.members(c, &geoGeometry, func() string { return where + ": geometries" }); e == nil {
 					e = g.geometry(gm, of, where, depth+1)
 				}
 			}

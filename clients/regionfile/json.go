@@ -28,27 +28,31 @@ func (b *builder) json(data []byte) *Error {
 		b.file.Format = FormatRegions
 		return b.regions(c, "regions", FillDefault)
 	}
-	top, e := c.members("regions", "shapes", "annotations", "images", "categories",
-		"type", "features", "geometry", "geometries", "coordinates", "properties",
-		"name", "description", "fill", "scale", "reductions", "frames", "drawn_on", "flags", "imagePath", "imageWidth",
-		"imageHeight")
+	// Which format it is decides which keys are read.
+	top, e := c.find("regions", "shapes", "annotations", "type", "features", "geometry", "geometries", "coordinates")
 	if e != nil {
 		return e
 	}
+	c.pos = top.start
+	of := func(f Format, whole string, o *object, read func(*members) *Error) *Error {
+		b.file.Format = f
+		m, e := b.members(c, o, func() string { return whole })
+		if e != nil {
+			return e
+		}
+		return read(m)
+	}
 	if t, ok := top.str("type"); ok && slices.Contains(geoTypes, t) {
 		b.file.Format = FormatGeoJSON
-		return b.geoJSON(c)
+		return b.geoJSON(c, t)
 	}
 	switch {
 	case top.has("regions"):
-		b.file.Format = FormatRecipe
-		return b.recipe(top)
+		return of(FormatRecipe, "recipe", &recipeObject, b.recipe)
 	case top.has("shapes"):
-		b.file.Format = FormatLabelMe
-		return b.labelMe(top)
+		return of(FormatLabelMe, "the file", &labelMeFile, b.labelMe)
 	case top.has("annotations"):
-		b.file.Format = FormatCOCO
-		return b.coco(top)
+		return of(FormatCOCO, "the file", &cocoFile, b.coco)
 	}
 	if t, ok := top.str("type"); ok &&
 		(top.has("coordinates") || top.has("features") || top.has("geometry") || top.has("geometries")) {
@@ -302,6 +306,15 @@ func (c *cursor) stringOrNull() (string, *Error) {
 	return strings.Clone(c.text()), nil
 }
 
+// note is stringOrNull of a text for people, which is no limit.
+func (c *cursor) note() (string, *Error) {
+	text, e := c.stringOrNull()
+	if e == nil && isLimit(text) {
+		e = misplacedLimits().within("%s", quote(text))
+	}
+	return text, e
+}
+
 // strings consumes an array of strings, or null as none.
 func (b *builder) strings(c *cursor) ([]string, *Error) {
 	if c.kind() == kindNull {
@@ -411,29 +424,44 @@ type members struct {
 	names []string // the first maxListed+1 names of the object
 }
 
-// members consumes an object and notes where the wanted members' values are. A wanted name that occurs twice is an
-// error: JSON leaves open which of them counts.
-func (c *cursor) members(wanted ...string) (*members, *Error) {
+// find consumes an object and notes where the wanted members' values are. A wanted name that occurs twice is an error:
+// JSON leaves open which of them counts.
+func (c *cursor) find(wanted ...string) (*members, *Error) {
+	return c.walk(wanted, func(string) *Error {
+		c.skip()
+		return nil
+	})
+}
+
+// members consumes an object and notes where the values are that are read of it. Of the others, limits are an error,
+// and a warning is due where one looks like a key of the object; where says which that is.
+func (b *builder) members(c *cursor, o *object, where func() string) (*members, *Error) {
+	return c.walk(o.read, func(key string) *Error {
+		if key == limitsKey {
+			return misplacedLimits()
+		}
+		return b.unread(c, key, o, where)
+	})
+}
+
+func (c *cursor) walk(wanted []string, other func(key string) *Error) (*members, *Error) {
 	m := &members{doc: c.s, start: c.pos, at: make(map[string]int, len(wanted))}
 	for more := c.enter(); more; more = c.next() {
 		k := c.key()
 		if len(m.names) <= maxListed {
 			m.names = append(m.names, k)
 		}
-		switch {
-		case slices.Contains(wanted, k):
-			if _, twice := m.at[k]; twice {
-				return nil, twiceError(k)
+		if !slices.Contains(wanted, k) {
+			if e := other(k); e != nil {
+				return nil, e
 			}
-			m.at[k] = c.pos
-			c.skip()
-		case k == limitsKey:
-			return nil, misplacedLimits()
-		default:
-			if e := c.skipUnread(k); e != nil {
-				return nil, e.within("%s", k)
-			}
+			continue
 		}
+		if _, twice := m.at[k]; twice {
+			return nil, twiceError(k)
+		}
+		m.at[k] = c.pos
+		c.skip()
 	}
 	return m, nil
 }

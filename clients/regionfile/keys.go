@@ -15,74 +15,170 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 )
 
-// regionKeys and recipeKeys are the keys of polyscan's own formats.
+// An object is a kind of object of a format: the keys that are read, and others that the format has.
+type object struct{ read, known []string }
+
+// The objects of polyscan's own formats.
 var (
-	regionKeys = []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}
-	recipeKeys = []string{"name", "description", "fill", "scale", "regions", "reductions", "frames",
-		"drawn_on"}
+	regionObject  = object{read: []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}}
+	recipeObject  = object{read: []string{"name", "description", "fill", "scale", "regions", "reductions", "frames", "drawn_on"}}
+	scaleObject   = object{read: []string{"mm_per_pixel", "origin"}}
+	drawnOnObject = object{read: []string{"name", "width", "height"}}
 )
+
+// The objects of other programs' formats.
+var (
+	labelMeFile = object{read: []string{"shapes", "imagePath", "imageWidth", "imageHeight", "flags"},
+		known: []string{"version", "imageData", "description", "lineColor", "fillColor"}}
+	labelMeShape = object{read: []string{"label", "points", "shape_type", "group_id", "mask", "flags", "attributes"},
+		known: []string{"description", "score", "difficult", "direction", "line_color", "fill_color"}}
+	cocoFile        = object{read: []string{"images", "annotations", "categories"}, known: []string{"info", "licenses", "type"}}
+	cocoImageObject = object{read: []string{"id", "file_name", "width", "height"},
+		known: []string{"license", "flickr_url", "coco_url", "date_captured"}}
+	cocoCategory   = object{read: []string{"id", "name"}, known: []string{"supercategory", "keypoints", "skeleton"}}
+	cocoAnnotation = object{read: []string{"id", "image_id", "category_id", "segmentation", "bbox", "attributes"},
+		known: []string{"area", "iscrowd", "keypoints", "num_keypoints", "score", "caption"}}
+	cocoRuns      = object{read: []string{"size", "counts"}}
+	geoCollection = object{read: []string{"type", "features", "name", "description", "crs"},
+		known: []string{"bbox", "id", "properties"}}
+	geoFeature  = object{read: []string{"type", "geometry", "properties", "id", "crs"}, known: []string{"bbox"}}
+	geoGeometry = object{read: []string{"type", "coordinates", "geometries", "crs"}, known: []string{"bbox"}}
+)
+
+// svgObject returns the attributes that are read of an SVG element.
+func svgObject(own ...string) *object {
+	return &object{read: append(own, "transform", "fill-rule", "style", "display", "visibility", "clip-path", "mask")}
+}
+
+// svgObjects are the SVG elements that are read.
+var svgObjects = map[string]*object{
+	"svg": svgObject("x", "y", "width", "height", "viewBox", "preserveAspectRatio"), "g": svgObject(),
+	"path": svgObject("d"), "polygon": svgObject("points"), "polyline": svgObject("points"),
+	"rect":   svgObject("x", "y", "width", "height", "rx", "ry"),
+	"circle": svgObject("cx", "cy", "r"), "ellipse": svgObject("cx", "cy", "rx", "ry"),
+}
 
 // otherNames are keys that say the same elsewhere: in the protocol's JSON, in GIS programs, in the words of inspectors.
 var otherNames = map[string]string{
 	"fill_rule": "fill", "fillrule": "fill", "fill-rule": "fill", "holes": "rings", "statistics": "reductions",
+	"stats": "reductions", "blobs": "reductions", "texture": "reductions", "textures": "reductions", "percentiles": "reductions",
+	"histogram": "reductions", "color": "reductions", "colors": "reductions", "correlations": "reductions",
+	"units": "scale", "unit": "scale", "mm_per_pixel": "scale", "polygon": "segmentation", "polygons": "segmentation",
+	"rle":         "segmentation",
 	"requirement": "limits", "requirements": "limits", "criterion": "limits", "criteria": "limits", "spec": "limits",
 	"specs": "limits", "specification": "limits", "specifications": "limits", "tolerance": "limits",
 	"tolerances": "limits", "rule": "limits", "rules": "limits", "condition": "limits", "conditions": "limits",
 	"constraint": "limits", "constraints": "limits", "threshold": "limits", "thresholds": "limits",
 }
 
-// strangeKey is where a key was found first that its object ignores, and in how many others it was.
-type strangeKey struct {
+// harmless are keys on which no verdict hangs.
+var harmless = []string{"name", "description", "label", "id", "category_id", "imagePath", "file_name", "crs"}
+
+// strangeKey is a key that its object ignores.
+type strangeKey struct{ key, hint string }
+
+// strangePlace is where a strange key was found first, and in how many other objects it was.
+type strangePlace struct {
 	order int
 	where string
-	hint  string
 	more  int
 }
 
-// strange notes a key that an object ignores, if it means near, one of the object's own keys. where says which object
-// it is.
-func (b *builder) strange(key, near string, where func() string) {
-	if seen, ok := b.keys[key]; ok {
-		seen.more++
-		return
-	}
+// strange notes a key that an object ignores, if it means near, which hint tells people. where says which object it is.
+func (b *builder) strange(key, near, hint string, verdict bool, where func() string) {
 	if near == "" {
 		return
 	}
-	hint := fmt.Sprintf("did you mean %s?", quote(near))
-	if b.keys == nil {
-		b.keys = map[string]*strangeKey{}
+	k := strangeKey{key, hint}
+	if seen, ok := b.keys[k]; ok {
+		seen.more++
+		return
 	}
-	b.keys[key] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
-	if near != "name" && near != "description" {
+	if b.keys == nil {
+		b.keys = map[strangeKey]*strangePlace{}
+	}
+	b.keys[k] = &strangePlace{order: len(b.keys), where: where()}
+	if verdict {
 		b.file.Misspelt = append(b.file.Misspelt, near)
 	}
 }
 
+// nearest notes a key that an object doesn't have, if it looks like one that it has or belongs to another object of
+// polyscan's own formats.
+func (b *builder) nearest(key string, o *object, where func() string) {
+	if slices.Contains(o.known, key) {
+		return
+	}
+	at := nearKey{o, key}
+	m, ok := b.near[at]
+	if !ok {
+		m = o.meaning(key)
+		if b.near == nil {
+			b.near = map[nearKey]meaning{}
+		}
+		if len(b.near) < maxNear {
+			b.near[at] = m
+		}
+	}
+	b.strange(key, m.near, m.hint, slices.Contains(o.read, m.near) && !slices.Contains(harmless, m.near) || m.misplaced, where)
+}
+
+// maxNear bounds how many keys a builder remembers the meaning of, so that files of many alike objects are read fast.
+const maxNear = 4096
+
+type nearKey struct {
+	of  *object
+	key string
+}
+
+// meaning is the key that another one is close to, what to tell of it, and whether it is a key of another object.
+type meaning struct {
+	near, hint string
+	misplaced  bool
+}
+
+func (o *object) meaning(key string) meaning {
+	misplaced := func(of *object) bool { return slices.Contains(of.read, key) && !slices.Contains(harmless, key) }
+	switch {
+	case o == &regionObject && misplaced(&recipeObject):
+		return meaning{key, "it belongs beside the regions, not into one of them", true}
+	case o == &recipeObject && misplaced(&regionObject):
+		return meaning{key, "it belongs into a region, not beside the regions", true}
+	case o == &scaleObject && strings.HasPrefix(strings.ToLower(key), "unit"):
+		return meaning{key, "a scale is in millimetres, by its mm_per_pixel", true}
+	}
+	near := otherNames[strings.ToLower(key)]
+	if !slices.Contains(o.read, near) {
+		near = spelling.Nearest(key, slices.Concat(o.read, o.known))
+	}
+	return meaning{near: near, hint: meant(near)}
+}
+
+func meant(near string) string { return fmt.Sprintf("did you mean %s?", quote(near)) }
+
 // regionsInside is of what a key holds that nobody reads.
 var regionsInside = regexp.MustCompile(`"(rings|mask|shape)"\s*:`)
 
-// unread skips the value of a key that an object of polyscan's own ignores. Limits in it are an error, and regions a
-// warning.
-func (b *builder) unread(c *cursor, key string, own []string, where func() string) *Error {
-	near := spelling.Nearest(key, own)
-	if other := otherNames[strings.ToLower(key)]; slices.Contains(own, other) {
-		near = other
-	}
-	b.strange(key, near, where)
+// unread skips the value of a key that an object ignores. Limits in it are an error, and in polyscan's own formats
+// regions a warning.
+func (b *builder) unread(c *cursor, key string, o *object, where func() string) *Error {
+	b.nearest(key, o, where)
 	start := c.pos
 	if e := c.skipUnread(key); e != nil {
-		return e
+		return e.within("%s", key)
 	}
-	if regionsInside.MatchString(c.s[start:c.pos]) {
+	if own := b.file.Format == FormatRegions || b.file.Format == FormatRecipe; own && regionsInside.MatchString(c.s[start:c.pos]) {
 		b.warn("%s: the key %s is ignored, and so are the regions in it", where(), quote(key))
 	}
 	return nil
 }
 
-// skipUnread consumes a value that nobody reads, of a key. Limits in it are an error: those of a key "limits", and
+// skipUnread consumes a value that nobody reads, of a key. Limits there are an error: those of a key "limits", and
 // texts and keys that are limits, alone ("mean < 3") or together ("mean": "< 3").
 func (c *cursor) skipUnread(key string) *Error {
+	if isLimit(key) {
+		return misplacedLimits()
+	}
 	end := *c
 	end.skip()
 	for c.pos < end.pos {
@@ -114,9 +210,12 @@ func (c *cursor) skipUnread(key string) *Error {
 // maxNote bounds the texts that are looked at for limits, in bytes.
 const maxNote = 4096
 
+// limitSigns are in every limit.
+const limitSigns = "<>=[(≤≥"
+
 // isLimit asks whether a text is a limit, or several with semicolons between.
 func isLimit(text string) bool {
-	if len(text) > maxNote || !strings.ContainsAny(text, "<>=[(") {
+	if len(text) > maxNote || !strings.ContainsAny(text, limitSigns) {
 		return false
 	}
 	return slices.ContainsFunc(strings.Split(text, ";"), func(part string) bool {
@@ -127,13 +226,13 @@ func isLimit(text string) bool {
 
 // warnOfKeys gives one warning for each of the strange keys.
 func (b *builder) warnOfKeys() {
-	byOrder := func(x, y string) int { return cmp.Compare(b.keys[x].order, b.keys[y].order) }
-	for _, key := range slices.SortedFunc(maps.Keys(b.keys), byOrder) {
-		k := b.keys[key]
+	byOrder := func(x, y strangeKey) int { return cmp.Compare(b.keys[x].order, b.keys[y].order) }
+	for _, k := range slices.SortedFunc(maps.Keys(b.keys), byOrder) {
+		at := b.keys[k]
 		more := ""
-		if k.more > 0 {
-			more = fmt.Sprintf(" and %d more", k.more)
+		if at.more > 0 {
+			more = fmt.Sprintf(" and %d more", at.more)
 		}
-		b.warn("%s%s: the key %s is ignored; %s", k.where, more, quote(key), k.hint)
+		b.warn("%s%s: the key %s is ignored; %s", at.where, more, quote(k.key), k.hint)
 	}
 }

@@ -68,6 +68,92 @@ func TestMisspelt(t *testing.T) {
 	}
 }
 
+// TestMisspeltOfOthers: every format has its misspelt keys found, and every one on which a verdict hangs is told.
+func TestMisspeltOfOthers(t *testing.T) {
+	coco := func(image, annotation string) string {
+		return `{"images":[{"id":1,"file_name":"x.png"` + image + `}],"annotations":[{"id":7,"image_id":1,` + annotation + `}]}`
+	}
+	labelMe := func(file, shape string) string {
+		return `{"version":"5","imageData":null,"flags":{},"shapes":[{"label":"a","points":[[1,1],[9,1],[9,9]],` +
+			`"group_id":null,"description":""` + shape + `}]` + file + `}`
+	}
+	own := func(file, region string) string {
+		return `{"regions":[{"name":"a","rings":` + triangle + region + `}]` + file + `}`
+	}
+	const box = `"bbox":[1,1,8,8]`
+	const feature = `{"type":"Feature","properties":{"id":3},"geometry":{"type":"Polygon",` +
+		`"coordinates":[[[0,0],[9,0],[9,9],[0,0]]]%s}%s}`
+	svg := func(more string) string {
+		return `<svg xmlns="http://www.w3.org/2000/svg"><rect width="9" height="9"/>` + more + `</svg>`
+	}
+	for _, c := range []struct{ file, warning, misspelt string }{
+		{coco("", box+`,"area":3,"iscrowd":0`), "", ""},
+		{coco("", box+`,"segmentaton":[]`), `annotations[0]: the key "segmentaton" is ignored; did you mean "segmentation"?`,
+			"segmentation"},
+		{coco("", box+`,"segmentations":[]`), "did you mean", "segmentation"},
+		{coco("", box+`,"Segmentation":[]`), "did you mean", "segmentation"},
+		{coco("", box+`,"polygon":[]`), "did you mean", "segmentation"},
+		{coco("", box+`,"imageid":1`), `did you mean "image_id"?`, "image_id"},
+		{coco("", box+`,"iscrwd":1`), `did you mean "iscrowd"?`, ""}, // nothing hangs on it
+		{coco("", box+`,"uid":1,"i":2`), "", ""},
+		{coco(`,"widht":9,"hieght":9`, box), `images[0]: the key "widht" is ignored`, "width height"},
+		{labelMe("", ""), "", ""},
+		{labelMe(`,"imageWidht":9`, ""), `the file: the key "imageWidht" is ignored; did you mean "imageWidth"?`, "imageWidth"},
+		{labelMe(`,"image_width":9,"image_height":9`, ""), `did you mean "imageWidth"?`, "imageWidth imageHeight"},
+		{labelMe("", `,"shape_typ":"circle"`), `shapes[0] "a": the key "shape_typ" is ignored`, "shape_type"},
+		{fmt.Sprintf(feature, "", `,"propertis":{}`), `the feature: the key "propertis" is ignored`, "properties"},
+		{fmt.Sprintf(feature, `,"coordinate":[]`, ``), `the feature "3": geometry: the key "coordinate"`, "coordinates"},
+		{own("", `,"scale":{"mm_per_pixel":1}`),
+			`regions[0] "a": the key "scale" is ignored; it belongs beside the regions`, "scale"},
+		{own("", `,"reductions":["mean"],"frames":{},"drawn_on":{}`), "beside the regions", "reductions frames drawn_on"},
+		{own(`,"shape":"circle(1, 2, 3)"`, ""), `recipe: the key "shape" is ignored; it belongs into a region`, "shape"},
+		{own(`,"scale":{"mm_per_pixel":1,"unit":"um"}`, ""), `scale: the key "unit" is ignored; a scale is in millimetres`, "unit"},
+		{own(`,"blobs":{},"texture":1,"stats":[],"units":"mm"`, ""), `did you mean "reductions"?`,
+			"reductions reductions reductions scale"},
+		{svg(`<rect widht="5" height="5"/>`), `line 1: <rect>: the key "widht" is ignored; did you mean "width"?`, "width"},
+		{svg(`<rect Width="5" height="5"/>`), `did you mean "width"?`, "width"},
+		{svg(`<polgon points="1 1 9 1 9 9"/>`), `did you mean "polygon"?`, "polygon"},
+		{svg(`<path class="a" stroke-width="3" d="M0 0H9V9Z" clip-rule="evenodd" pathLength="3"/>`), "", ""},
+	} {
+		f, err := Parse("", []byte(c.file), Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.file, err)
+		} else if all := strings.Join(f.Warnings, "\n"); strings.Join(f.Misspelt, " ") != c.misspelt ||
+			!strings.Contains(all, c.warning) || c.warning == "" && strings.Contains(all, "mean") {
+			t.Errorf("%s: %q, %q; want %q and %q", c.file, f.Warnings, f.Misspelt, c.warning, c.misspelt)
+		}
+	}
+	for _, file := range []string{labelMe(`,"imageWidth":9`, ""), coco(`,"width":9`, box), coco(`,"width":0,"height":9`, box)} {
+		if _, err := Parse("", []byte(file), Options{}); err == nil || !strings.Contains(err.Error(), "width and height must both") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// TestUnlikeDrawn: what an SVG draws at another place or of another shape than is read is told apart from warnings.
+func TestUnlikeDrawn(t *testing.T) {
+	for _, c := range []struct{ inside, want string }{
+		{``, ""},
+		{`<style>#z{transform:translate(9px)}</style>`, "line 1: <style>"},
+		{`<style>path { fill-rule: evenodd }</style>`, "line 1: <style>"},
+		{`<style>path{clip-path:url(#c)}</style>`, "line 1: <style>"},
+		{`<style>path{fill:red}</style>`, ""},
+		{`<style>@import url("a.css");</style>`, "line 1: <style>"},
+		{`<circle clip-path="url(#c)" r="3"/>`, "line 1: <circle>"},
+		{`<circle mask="url(#c)" r="3"/>`, "line 1: <circle>"},
+		{`<circle mask="none" r="3"/>`, ""},
+	} {
+		f, err := Parse("", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><rect width="9" height="9"/>`+c.inside+`</svg>`), Options{})
+		if err != nil || strings.Join(f.Lost, ", ") != c.want || len(f.Warnings) != len(f.Lost) {
+			t.Errorf("%s: %v, %+v; want %q", c.inside, err, f, c.want)
+		}
+	}
+	const linked = `<?xml-stylesheet href="a.css"?><svg xmlns="http://www.w3.org/2000/svg"><rect width="9" height="9"/></svg>`
+	if f, err := Parse("", []byte(linked), Options{}); err != nil || len(f.Lost) != 1 {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
 // TestImageOfOne: the image that somebody asked for is not looked for in silence where a file holds one image.
 func TestImageOfOne(t *testing.T) {
 	labelMe := `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]]}],"imagePath":"..\\line\\board.png"}`

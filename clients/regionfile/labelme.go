@@ -36,9 +36,17 @@ func (b *builder) labelMe(top *members) *Error {
 	if b.file.ImageHeight, e = optional(top, "imageHeight", (*cursor).extent); e != nil {
 		return e
 	}
-	if c := top.cursor("flags"); c != nil && c.kind() == kindObject { // of the image
-		if limits, e := b.flags(c); e != nil || len(limits) > 0 {
-			return misplacedLimits().within("flags")
+	if e := bothSides(b.file.ImageWidth, b.file.ImageHeight); e != nil {
+		return e
+	}
+	if c := top.cursor("flags"); c != nil { // of the image
+		if c.kind() != kindObject {
+			e = c.skipUnread("flags")
+		} else if limits, bad := b.flags(c); bad != nil || len(limits) > 0 {
+			e = misplacedLimits()
+		}
+		if e != nil {
+			return e.within("flags")
 		}
 	}
 	c := top.cursor("shapes")
@@ -64,7 +72,10 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e := c.expect(kindObject); e != nil {
 		return e
 	}
-	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "flags", "attributes")
+	start := c.pos
+	m, e := b.members(c, &labelMeShape, func() string {
+		return fmt.Sprintf("shapes[%d]%s", index, nameAt(c.s, start, "label"))
+	})
 	if e != nil {
 		return e
 	}

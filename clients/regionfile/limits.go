@@ -34,13 +34,17 @@ func (b *builder) flags(c *cursor) ([]string, *Error) {
 	}
 	for more := c.enter(); more; more = c.next() {
 		flag, kind := c.key(), c.kind()
+		value := *c
 		c.skip()
 		switch {
 		case strings.EqualFold(flag, limitsKey):
 			return nil, fail(ErrInvalid, "the flag %s: each limit is a flag of its own, such as \"mean in [90, 140]\": true",
 				quote(flag))
 		case kind == kindFalse:
-		case !strings.ContainsAny(flag, "<>=[(≤≥"):
+		case !strings.ContainsAny(flag, limitSigns):
+			if e := value.skipUnread(flag); e != nil {
+				return nil, e.within("%s", flag)
+			}
 			if q := firstQuantity(flag); q != "" {
 				return nil, fail(ErrInvalid, "the flag %s begins with the quantity %s and is no limit: want a comparison, such as "+
 					"\"%s < 90\"", quote(flag), q, q)
@@ -57,13 +61,20 @@ func (b *builder) flags(c *cursor) ([]string, *Error) {
 	return limits, nil
 }
 
-// firstQuantity is the quantity that the first words of a text name, and empty where they name none.
+// firstQuantity is the quantity that the first words of a text name, with or without a dot behind a channel ("red mean"),
+// and empty where they name none.
 func firstQuantity(text string) string {
-	first := ""
+	first, channel := "", ""
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return unicode.IsSpace(r) || r == ':' || r == ',' }) {
+		if first == "" && !strings.EqualFold(word, "a") { // which is an article, too
+			channel = word
+		}
+		dotted := channel + "." + strings.TrimPrefix(first+" "+word, channel+" ")
 		first = strings.TrimSpace(first + " " + word)
-		if _, err := polygon.ParseQuantity(first); err == nil {
-			return first
+		for _, q := range []string{first, dotted} {
+			if _, err := polygon.ParseQuantity(q); err == nil {
+				return q
+			}
 		}
 	}
 	return ""
@@ -73,18 +84,19 @@ func firstQuantity(text string) string {
 // "limits", a string with semicolons between limits, or an array of strings. where says whose they are.
 func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) {
 	if c.kind() != kindObject { // null, or something of another program
-		start := c.pos
+		value := *c
 		c.skip()
-		if strings.Contains(c.s[start:c.pos], `"`+limitsKey+`"`) {
+		if strings.Contains(c.s[value.pos:c.pos], `"`+limitsKey+`"`) {
 			return nil, fail(ErrInvalid, "expected an object, as it names limits")
 		}
-		return nil, nil
+		return nil, value.skipUnread("attributes")
 	}
 	var limits []string
 	seen := false
 	for more := c.enter(); more; more = c.next() {
 		if key := c.key(); key != limitsKey {
-			b.strange(key, spelling.Nearest(key, []string{limitsKey}), where)
+			near := spelling.Nearest(key, []string{limitsKey})
+			b.strange(key, near, meant(near), true, where)
 			if e := c.skipUnread(key); e != nil {
 				return nil, e.within("%s", key)
 			}
@@ -99,11 +111,15 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 			limits, e = b.strings(c)
 		} else {
 			var text string
+			given := c.kind() == kindString
 			text, e = c.stringOrNull()
 			for part := range strings.SplitSeq(text, ";") {
 				if part = strings.TrimSpace(part); part != "" && e == nil {
 					limits, e = b.limit(limits, part)
 				}
+			}
+			if given && len(limits) == 0 && e == nil {
+				e = fail(ErrInvalid, "no limit in %s: leave the key out, or say null", quote(text))
 			}
 		}
 		if e != nil {

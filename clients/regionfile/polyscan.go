@@ -18,7 +18,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -28,7 +27,7 @@ func (b *builder) recipe(top *members) *Error {
 	if b.file.Name, e = optional(top, "name", (*cursor).stringOrNull); e != nil {
 		return e
 	}
-	if b.file.Description, e = optional(top, "description", (*cursor).stringOrNull); e != nil {
+	if b.file.Description, e = optional(top, "description", (*cursor).note); e != nil {
 		return e
 	}
 	if b.file.Reductions, e = optional(top, "reductions", b.strings); e != nil {
@@ -46,14 +45,6 @@ func (b *builder) recipe(top *members) *Error {
 	fill, e := optional(top, "fill", (*cursor).fill)
 	if e != nil {
 		return e
-	}
-	all := &cursor{s: top.doc, pos: top.start}
-	for more := all.enter(); more; more = all.next() {
-		if key := all.key(); slices.Contains(recipeKeys, key) {
-			all.skip()
-		} else if e := b.unread(all, key, recipeKeys, func() string { return "recipe" }); e != nil {
-			return e.within("%s", key)
-		}
 	}
 	c := top.cursor("regions")
 	if e := c.expect(kindArray); e != nil {
@@ -142,9 +133,11 @@ func (b *builder) region(c *cursor, fill string) *Error {
 			twice, seen.reference = seen.reference, true
 			r.Reference, e = b.reference(c)
 		default:
-			e = b.unread(c, key, regionKeys, func() string {
+			if e := b.unread(c, key, &regionObject, func() string {
 				return fmt.Sprintf("regions[%d]%s", len(b.file.Regions), nameAt(c.s, start, "name"))
-			})
+			}); e != nil {
+				return e
+			}
 		}
 		if e != nil {
 			return e.within("%s", key)
@@ -206,7 +199,9 @@ func (b *builder) scale(c *cursor) (*Scale, *Error) {
 			twice, seen.origin = seen.origin, true
 			s.Origin, e = c.pair()
 		default:
-			e = b.unread(c, key, []string{"mm_per_pixel", "origin"}, func() string { return "scale" })
+			if e := b.unread(c, key, &scaleObject, func() string { return "scale" }); e != nil {
+				return nil, e
+			}
 		}
 		if e != nil {
 			return nil, e.within("%s", key)
@@ -242,7 +237,9 @@ func (b *builder) drawnOn(c *cursor) (none struct{}, e *Error) {
 		case "height":
 			f.ImageHeight, e = c.extent()
 		default:
-			e = b.unread(c, key, []string{"name", "width", "height"}, func() string { return "drawn_on" })
+			if e := b.unread(c, key, &drawnOnObject, func() string { return "drawn_on" }); e != nil {
+				return none, e
+			}
 		}
 		if e != nil {
 			return none, e.within("%s", key)
@@ -252,11 +249,7 @@ func (b *builder) drawnOn(c *cursor) (none struct{}, e *Error) {
 		}
 		seen[key] = true
 	}
-	if (f.ImageWidth > 0) != (f.ImageHeight > 0) {
-		return none, fail(ErrInvalid, "a size of %dx%d pixels: width and height must both be above 0, or both be left out",
-			f.ImageWidth, f.ImageHeight)
-	}
-	return none, nil
+	return none, bothSides(f.ImageWidth, f.ImageHeight)
 }
 
 // pair consumes an array of two numbers.

@@ -9,7 +9,7 @@ package regionfile
 
 // runLengths reads the mask of an annotation's segmentation object.
 func (b *builder) runLengths(c *cursor) ([]Run, *Error) {
-	m, e := c.members("size", "counts")
+	m, e := b.members(c, &cocoRuns, func() string { return "segmentation" })
 	if e != nil {
 		return nil, e
 	}

@@ -28,11 +28,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"golang.org/x/text/encoding/charmap"
+
+	"github.com/polyscan/polyscan/internal/spelling"
 )
 
 // maxElements bounds the nesting of elements; editors seldom pass thirty.
@@ -91,7 +94,11 @@ func (b *builder) svg(data []byte) *Error {
 				e.within("line %d", r.line)
 			}
 		case xml.EndElement:
-			r.endElement()
+			e = r.endElement()
+		case xml.ProcInst:
+			if t.Target == "xml-stylesheet" {
+				r.unlike(fmt.Sprintf("line %d: <?xml-stylesheet?>", r.line), "style sheets are not applied")
+			}
 		case xml.CharData:
 			r.characters(t)
 		case xml.Directive:
@@ -244,6 +251,8 @@ func (r *svgReader) startElement(t xml.StartElement) *Error {
 		"animate", "animateMotion", "animateTransform", "animateColor", "set", "discard", "color-profile":
 	default:
 		r.warn("line %d: %s: skipped, not an element that this program knows", r.line, tag(name))
+		near := spelling.Nearest(name, slices.Collect(maps.Keys(svgObjects)))
+		r.strange(name, near, meant(near), true, func() string { return fmt.Sprintf("line %d: %s", r.line, tag(name)) })
 	}
 	return nil
 }
@@ -262,7 +271,7 @@ func (r *svgReader) characters(t xml.CharData) {
 	}
 }
 
-func (r *svgReader) endElement() {
+func (r *svgReader) endElement() *Error {
 	s := r.stack[len(r.stack)-1]
 	r.stack = r.stack[:len(r.stack)-1]
 	if s.region >= 0 {
@@ -271,12 +280,14 @@ func (r *svgReader) endElement() {
 		}
 	}
 	if len(r.stack) == 0 || s.name != "title" && s.name != "desc" && s.name != "style" {
-		return
+		return nil
 	}
 	parent, document := r.top(), len(r.stack) == 1
 	text := strings.Join(strings.Fields(validUTF8(r.text.String())), " ")
 	r.text.Reset()
 	switch {
+	case s.name != "style" && isLimit(text):
+		return misplacedLimits().within("%s", quote(text)).within("<%s>", s.name).within("line %d", r.line)
 	case s.name == "title" && parent.region >= 0:
 		if region := &r.file.Regions[parent.region]; region.Name == "" {
 			region.Name = text
@@ -286,13 +297,14 @@ func (r *svgReader) endElement() {
 	case s.name == "desc" && document && r.file.Description == "":
 		r.file.Description = text
 	case s.name == "style":
-		for _, p := range slices.Concat([]string{"fill-rule", "display", "visibility"}, moving, reshaping) {
+		for _, p := range slices.Concat([]string{"fill-rule", "display", "visibility", "clip-path", "mask", "@import"}, moving, reshaping) {
 			if setsProperty(text, p) {
-				r.warn("line %d: <style>: style sheets are not applied, and this one sets %s", r.line, p)
+				r.unlike(fmt.Sprintf("line %d: <style>", r.line), "style sheets are not applied, and this one sets "+p)
 				break
 			}
 		}
 	}
+	return nil
 }
 
 // Properties that, set in a style, would change where a shape is or what it looks like, and that this reader takes from
@@ -302,7 +314,7 @@ var (
 	reshaping = []string{"d", "x", "y", "width", "height", "cx", "cy", "r", "rx", "ry"}
 )
 
-// setsProperty says whether a style sheet has a declaration of a property.
+// setsProperty says whether a style sheet has a declaration of a property, or an at-rule.
 func setsProperty(sheet, property string) bool {
 	for rest := sheet; ; {
 		before, after, ok := strings.Cut(rest, property)
@@ -311,7 +323,7 @@ func setsProperty(sheet, property string) bool {
 		}
 		rest = after
 		start := before == "" || strings.ContainsRune("{; }/", rune(before[len(before)-1]))
-		if start && strings.HasPrefix(strings.TrimLeft(after, " "), ":") {
+		if start && property[0] == '@' || start && strings.HasPrefix(strings.TrimLeft(after, " "), ":") {
 			return true
 		}
 	}
@@ -354,6 +366,9 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 					shorten(attr.Name.Local, 64)).within("%s", a.place())
 			}
 			a.own[attr.Name.Local] = attr.Value
+			if o := svgObjects[a.element]; o != nil && !slices.Contains(o.read, attr.Name.Local) {
+				r.nearest(attr.Name.Local, o, func() string { return fmt.Sprintf("line %d: %s", r.line, a.place()) })
+			}
 		case attr.Name.Local == "label" && (attr.Name.Space == inkscapeSpace || attr.Name.Space == "inkscape"):
 			a.label = strings.Join(strings.Fields(attr.Value), " ")
 		}
@@ -404,7 +419,7 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 	}
 	for _, p := range []string{"clip-path", "mask"} {
 		if v := a.property(p); v != "" && v != "none" && !s.skip {
-			r.warn("line %d: %s: its %s is ignored, the region is the whole shape", r.line, a.place(), p)
+			r.unlike(fmt.Sprintf("line %d: %s", r.line, a.place()), "its "+p+" is ignored, the region is the whole shape")
 		}
 	}
 	return a, nil

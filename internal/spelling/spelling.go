@@ -4,7 +4,7 @@ package spelling
 import "strings"
 
 // Nearest is the known word that another one is probably meant to be, or empty: one that differs in capitals alone, in
-// one letter, or in two letters of six.
+// one letter of three, or in two letters of six.
 func Nearest(word string, known []string) string {
 	if len(word) > 24 {
 		return ""
@@ -12,7 +12,7 @@ func Nearest(word string, known []string) string {
 	low := strings.ToLower(word)
 	best, least := "", 3
 	for _, k := range known {
-		if d := distance(low, k); d < least && (d < 2 || len(k) >= 6) {
+		if d := distance(low, strings.ToLower(k)); d < least && (d == 0 || d == 1 && len(k) > 2 || len(k) >= 6) {
 			best, least = k, d
 		}
 	}

@@ -34,16 +34,16 @@ func LoadInspection(path string, strict bool, warn func(string)) (*polyscanv1.In
 		Frames: file.Frames}, nil
 }
 
-// CheckRead refuses limits, references and the like that nobody would read: of keys that look like misspelt ones, and
-// of what was skipped. There is a warning of each.
+// CheckRead refuses limits, references and the like that nobody would read: of keys that are misspelt or
+// misplaced, and of what was skipped or is not read as it is drawn. There is a warning of each.
 func CheckRead(file *regionfile.File) error {
 	if len(file.Misspelt) > 0 {
-		return fmt.Errorf("a key looks like a misspelt %q, which nobody would read: correct it (the warning above says "+
-			"where)", file.Misspelt[0])
+		return fmt.Errorf("a key is ignored that looks like %q, misspelt or at another place: correct it (the warning above "+
+			"says where)", file.Misspelt[0])
 	}
 	if len(file.Lost) > 0 {
-		return fmt.Errorf("%s has limits and is skipped, so that nobody would read them: correct it (the warning above "+
-			"says why)", file.Lost[0])
+		return fmt.Errorf("%s is skipped or not read as it is drawn, so that limits on it would be of nothing or of "+
+			"something else: correct it (the warning above says why)", file.Lost[0])
 	}
 	return nil
 }

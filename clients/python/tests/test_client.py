@@ -731,7 +731,7 @@ def test_files_that_would_lose_a_verdict(client, tmp_path):
         client.reduce(frame, path)
     line = '{"label":"l","shape_type":"line","points":[[1,1],[5,5]],"flags":{"mean < 5":true}}'
     path.write_text(f'{{"shapes":[{line},{{"label":"b","points":[[1,1],[9,1],[9,9]]}}]}}')
-    with pytest.raises(polyscan.RegionFileError, match=r'near.json: shapes\[0\] "l" has limits and is skipped'):
+    with pytest.raises(polyscan.RegionFileError, match=r'near.json: shapes\[0\] "l" is skipped or not read as it is drawn'):
         client.reduce(frame, path)
 
 

@@ -73,6 +73,8 @@ def _own(data: bytes, name: str) -> _regions.Regions | None:
         return None
     if not _are_texts([*frames.values()]) or not all(isinstance(v, (str, int)) for v in notes):
         return None
+    if any(sign in str(v) for v in notes for sign in "<>=[(≤≥"):  # it may be a limit, which is an error there
+        return None
     if len({r["name"] for r in regions}) < len(regions):
         return None
     return _regions.Regions(_message(file), file=file, source=name)

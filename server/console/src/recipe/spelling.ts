@@ -1,14 +1,14 @@
 // What a misspelt word was probably meant to be, as internal/spelling has it.
 
 /** nearest is the known word that another one is probably meant to be, or empty: one that differs in capitals alone, in
- * one letter, or in two letters of six. */
+ * one letter of three, or in two letters of six. */
 export function nearest(word: string, known: string[]): string {
   if (word.length > 24) return "";
   let best = "";
   let least = 3;
   for (const k of known) {
-    const d = distance(word.toLowerCase(), k);
-    if (d < least && (d < 2 || k.length >= 6)) [best, least] = [k, d];
+    const d = distance(word.toLowerCase(), k.toLowerCase());
+    if (d < least && (d === 0 || (d === 1 && k.length > 2) || k.length >= 6)) [best, least] = [k, d];
   }
   return best;
 }
