@@ -128,10 +128,7 @@ func newDeriver(p *plan, cached known) *deriver {
 }
 
 // sticksOut says whether region i may have pixels outside the frame.
-func (p *plan) sticksOut(i int) bool {
-	x0, y0, x1, y1 := p.set.boxes[i].pixels()
-	return x0 < x1 && y0 < y1 && (x0 < 0 || y0 < 0 || x1 > p.frame.Width || y1 > p.frame.Height)
-}
+func (p *plan) sticksOut(i int) bool { return p.set.sticksOut(i, p.frame.Width, p.frame.Height) }
 
 // measure finds what is wanted of the regions and isn't known, as measureExtents does.
 func (d *deriver) measure(ctx context.Context, onHost func(func(pause func() error) error) error) error {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -32,6 +33,41 @@ type extent struct {
 
 // pauseEvery is how often others go first: a piece of work on the device takes as long.
 const pauseEvery = time.Millisecond
+
+// ExtentBytes is about how much host memory a call takes to count the pixels of regions that stick out of frames of a
+// size: as much as for the one of which most edges share rows.
+func (s *Set) ExtentBytes(width, height int) (most int64) {
+	for i := range s.regions {
+		if s.regions[i].Fill == driver.ByRuns || !s.sticksOut(i, width, height) {
+			continue
+		}
+		edges := s.edgesOf(i)
+		_, y0, _, y1 := s.boxes[i].pixels()
+		const bands = 64
+		var share [bands + 1]int64 // begin to share the rows of each, and end to
+		of := func(y int) int { return min(max((y-y0)*bands/(y1-y0), 0), bands-1) }
+		for _, e := range edges {
+			if from, to := edgeRows(e); from < to {
+				share[of(from)]++
+				share[of(to-1)+1]--
+			}
+		}
+		live, now := int64(0), int64(0)
+		for _, n := range share {
+			now += n
+			live = max(live, now)
+		}
+		const index = int64(unsafe.Sizeof(int32(0)))
+		most = max(most, int64(len(edges))*index+live*(index+int64(unsafe.Sizeof(bandEdge{}))))
+	}
+	return most
+}
+
+// sticksOut says whether region i may have pixels outside a frame of a size.
+func (s *Set) sticksOut(i, width, height int) bool {
+	x0, y0, x1, y1 := s.boxes[i].pixels()
+	return x0 < x1 && y0 < y1 && (x0 < 0 || y0 < 0 || x1 > width || y1 > height)
+}
 
 // done looks at the context now and then, and lets others go first. Sorting asks in each comparison, which are equal
 // once it says so, and then ends.
@@ -60,7 +96,7 @@ func (x *extent) done() bool {
 // progression for each edge. Where they are not, the band is cut in half. So a region that is millions of rows tall
 // takes no longer than one of its shape that fits a frame.
 func (x *extent) pixels(edges []driver.Edge, fill driver.FillRule) (n uint64, ok bool) {
-	x.order, x.live, x.looks = x.order[:0], x.live[:0], 0
+	x.order, x.live, x.looks = grow(x.order, len(edges))[:0], x.live[:0], 0
 	for i, e := range edges {
 		if from, to := edgeRows(e); from < to {
 			x.order = append(x.order, int32(i))
@@ -145,7 +181,7 @@ func (x *extent) rows(total *int64, edges []driver.Edge, fill driver.FillRule, y
 		return false
 	}
 	x.looks -= len(x.live)
-	x.band = x.band[:0]
+	x.band = slices.Grow(x.band[:0], len(x.live))
 	at := func(e driver.Edge, y int) (num int64, f fixed) {
 		num, den := crossingFraction(e, y)
 		q, r := floorDiv(num, den)

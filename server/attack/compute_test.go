@@ -32,8 +32,7 @@ var computeAttacks = []attack{
 	{row: 6, name: "combs beside a camera", camera: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 8, pb.InspectionService_Reduce_FullMethodName, comb())
-		},
-		uncounted: tall},
+		}},
 	// p99 is 10.5 to 11.9 ms on two quiet cores, of 5.2: messages are received outside the pool of host work.
 	{row: 6, name: "bad values beside a camera", camera: true,
 		run: func(ctx context.Context, a *attempt) {
@@ -42,7 +41,7 @@ var computeAttacks = []attack{
 	{row: 11, name: "combs with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, comb(), deadline...)
-		}, uncounted: tall},
+		}},
 	{row: 11, name: "random vertices with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, randomVertices(250_000), deadline...)
@@ -59,7 +58,6 @@ var computeAttacks = []attack{
 // Why the metrics tell of another sum than there is, by heap profiles and by servers without a pool of buffers, or of
 // more.
 const (
-	tall      = "the rows of a region 8 million pixels high, of which its extent is made, are 20 MB that nobody counts"
 	pooled    = "buffers that messages are put together in stay in the library's pool for two collections, not counted"
 	untouched = "a connection counts with all of its buffers, which are resident once something has come"
 	asked     = "what shapes take is counted when it is asked for, before it is written"

@@ -249,7 +249,7 @@ func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 			"histograms, percentiles, textures, correlations, covered pixels, blobs, limits and distributions that are "+
 				"compared of %d regions would take %d bytes; the limit is %d", in.Set.Len(), bytes, limit))
 	}
-	bytes += in.Set.CoverBytes(in.Reductions, f.Width, f.Height)
+	bytes += in.Set.CoverBytes(in.Reductions, f.Width, f.Height) + in.Set.ExtentBytes(f.Width, f.Height)
 	return bytes + int64(in.Set.Len())*(regionShare+channelShare*int64(in.channels(f.Format))), nil
 }
 
