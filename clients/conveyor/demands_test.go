@@ -45,6 +45,8 @@ func TestDemands(t *testing.T) {
 			"no latency was measured, and --max-p99 is about it"},
 		{"none whole", outcome{counts: counters{Parts: 2, Verdicts: verdictCounts{Incomplete: 2}}, checked: 2}, loose,
 			runVoid, "no part came whole"},
+		{"none judged", outcome{counts: counters{Parts: 2, Verdicts: verdictCounts{None: 2}}, checked: 2}, loose,
+			runVoid, "no region has limits, so that no part has a verdict"},
 		{"late", slow, demands{maxLate: &none, maxHeldUp: 1}, runBad,
 			"713 of 1,890 parts were late (37.7 %): --max-late allows 0 %"},
 		{"late, and allowed", slow, demands{maxLate: &some, maxHeldUp: 1}, runGood, ""},
