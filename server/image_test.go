@@ -401,7 +401,8 @@ func TestRefusesImages(t *testing.T) {
 		{"JPEG with 101 scans", manyScans, auto, nil, "frame.data", []string{"101 scans", "100"}},
 		{"two PNGs", slices.Concat(pngOf("gray"), pngOf("gray")), auto, nil, "frame.data",
 			[]string{"another PNG picture", fmt.Sprintf("byte %d", len(pngOf("gray"))), "one picture"}},
-		{"a PNG and a TIFF", slices.Concat(pngOf("opaque"), bigTIFF), auto, nil, "frame.data", []string{"another TIFF picture"}},
+		{"a PNG and a TIFF", slices.Concat(pngOf("opaque"), bigTIFF), auto, nil, "frame.data",
+			[]string{"another TIFF picture"}},
 		{"two JPEGs", slices.Concat(jpegFile, jpegFile), auto, nil, "frame.data",
 			[]string{"another JPEG picture", fmt.Sprintf("byte %d", len(jpegFile))}},
 		{"a BMP and a PNG", slices.Concat(bmpFile, pngOf("gray")), auto, nil, "frame.data", []string{"another PNG picture"}},
@@ -444,7 +445,8 @@ func TestRefusesImages(t *testing.T) {
 	}
 	// Notes of programs may follow a picture, and pictures that the first one speaks of.
 	follows := slices.Concat(jpegFile[:2], []byte("\xff\xe2\x00\x06MPF\x00"), jpegFile[2:], jpegFile)
-	for _, file := range [][]byte{progressive, morePages(encodePicture(t, "tiff", all["gray"]), 1), follows, slices.Concat(pngOf("gray"), make([]byte, 100)),
+	for _, file := range [][]byte{progressive, morePages(encodePicture(t, "tiff", all["gray"]), 1), follows,
+		slices.Concat(pngOf("gray"), make([]byte, 100)),
 		slices.Concat(jpegFile, []byte("\xff\xd8 no picture")), slices.Concat(bmpFile, []byte("B"))} {
 		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)),
 			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: file}, Encoding: auto}})
@@ -459,13 +461,14 @@ func TestRefusesImages(t *testing.T) {
 
 // progressiveJPEG is 16x16 pixels of (10, 200, 100) but one, in ten scans, as libjpeg-turbo writes them.
 func progressiveJPEG(t testing.TB) []byte {
-	file, err := base64.StdEncoding.DecodeString(`/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7` +
-		`gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8` +
-		`fHx8fHx8fHz/wgARCAAQABADASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAH/xAAVAQEBAAAAAAAAAAAAAAAAAAADBf/a` +
-		`AAwDAQACEAMQAAABUOd//8QAFBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQABBQIf/8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgB` +
-		`AwEBPwF//8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAgEBPwF//8QAFBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQAGPwIf/8QA` +
-		`FBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQABPyEf/9oADAMBAAIAAwAAABCP/8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAwEB` +
-		`PxB//8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAgEBPxB//8QAFRABAQAAAAAAAAAAAAAAAAAAIIH/2gAIAQEAAT8Qg//Z`)
+	file, err := base64.StdEncoding.DecodeString("" +
+		"/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dARkVQWnNiUFVtVkVGZIhlbXd7" +
+		"gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8" +
+		"fHx8fHx8fHz/wgARCAAQABADASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAH/xAAVAQEBAAAAAAAAAAAAAAAAAAADBf/a" +
+		"AAwDAQACEAMQAAABUOd//8QAFBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQABBQIf/8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgB" +
+		"AwEBPwF//8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAgEBPwF//8QAFBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQAGPwIf/8QA" +
+		"FBABAAAAAAAAAAAAAAAAAAAAIP/aAAgBAQABPyEf/9oADAMBAAIAAwAAABCP/8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAwEB" +
+		"PxB//8QAFBEBAAAAAAAAAAAAAAAAAAAAAP/aAAgBAgEBPxB//8QAFRABAQAAAAAAAAAAAAAAAAAAIIH/2gAIAQEAAT8Qg//Z")
 	if err != nil {
 		t.Fatal(err)
 	}

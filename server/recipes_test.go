@@ -534,12 +534,12 @@ func TestDamagedRecipes(t *testing.T) {
 // Nobody gets an older version in its place, all are told why, and a new version mends it.
 func TestUnusableRecipes(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, reason string }{
-		"limit":         {`"mean < 200"`, `"mean < 200 furlongs"`, "furlongs"},
-		"geometry":      {`"xy":`, `"xy": [1, 2], "xy_":`, "xy"},
-		"reduction":     {`"description":`, `"reductions": {"percentiles": [120]}, "description":`, "120"},
-		"unknown field": {"{", `{"colour": "red", `, "colour"},
+		"limit":                         {`"mean < 200"`, `"mean < 200 furlongs"`, "furlongs"},
+		"geometry":                      {`"xy":`, `"xy": [1, 2], "xy_":`, "xy"},
+		"reduction":                     {`"description":`, `"reductions": {"percentiles": [120]}, "description":`, "120"},
+		"unknown field":                 {"{", `{"colour": "red", `, "colour"},
 		"in the place of a damaged one": {"", `{"name": "board", "version": "2"}`, "region_set"},
-		"unknown value": {`"limits":`, `"fillRule": "FILL_RULE_ODD", "limits":`, "FILL_RULE_ODD"},
+		"unknown value":                 {`"limits":`, `"fillRule": "FILL_RULE_ODD", "limits":`, "FILL_RULE_ODD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -27,8 +27,8 @@ func Check(at At) error {
 	return nil
 }
 
-// mostParts is how many chunks of a PNG and segments of a JPEG's head are looked at: a file of 1 GB in chunks of 8 KB has
-// as many.
+// mostParts is how many chunks of a PNG and segments of a JPEG's head are looked at: as many as a file of 1 GB in chunks
+// of 8 KB has.
 const mostParts = 1 << 17
 
 func checkPNG(at At) error {
@@ -95,7 +95,9 @@ func checkTIFF(at At) error {
 		return err
 	}
 	turned := false
-	order, end := Directory(at, 0, func(tag uint16, _, value uint32) { turned = turned || tag == tagFillOrder && value == 2 })
+	order, end := Directory(at, 0, func(tag uint16, _, value uint32) {
+		turned = turned || tag == tagFillOrder && value == 2
+	})
 	if turned {
 		return errors.New("the bits of its bytes are in the other order (FillOrder 2)")
 	}
