@@ -807,3 +807,72 @@ def test_verdicts_have_no_truth(client):
     for verdict in polyscan.Verdict:
         with pytest.raises(TypeError, match="compare it with Verdict.PASS"):
             bool(verdict)
+
+
+UNUSABLE = [FRAME.astype(float), "nope.png", None, np.ma.masked_array(FRAME, FRAME > 100), polyscan.Frame(FRAME, id=7)]
+
+
+def test_stream_of_unusable(client):
+    """A frame that can't be used is an answer with the error that reduce has, in its place, and the stream goes on."""
+    frames = [FRAME, *UNUSABLE, FRAME + 1, None]
+    answers = list(client.stream(iter(frames), {"all": SQUARE}, window=2))
+    assert [a.sequence for a in answers] == list(range(len(frames)))
+    for frame, a in zip(frames, answers):
+        assert a.frame is (frame.source if isinstance(frame, polyscan.Frame) else frame)
+        if frame is FRAME or frame is frames[-2]:
+            assert a.error is None and a.result["all"].sum == frame.sum()
+            continue
+        with pytest.raises(Exception) as e:
+            client.reduce(frame, {"all": SQUARE})
+        assert isinstance(a.error, polyscan.InvalidArgument) and a.result is None
+        assert type(a.error.__cause__) is e.type and str(e.value) in str(a.error)
+    assert [bool(a.error) for a in client.lowpoly_stream([FRAME, None, FRAME], vertices=20)] == [False, True, False]
+
+
+def test_truth(client):
+    """What has a verdict is neither true nor false, whether it passed or not."""
+    for limit in ("mean > 1", "mean < 1"):
+        r = client.reduce(FRAME, {"all": SQUARE}, limits=limit)
+        (a,) = client.stream([FRAME], {"all": SQUARE}, limits=limit)
+        with client.scan({"all": SQUARE}, width=40, part_lines=30, strip_lines=30, limits=limit) as scan:
+            scan.send(FRAME)
+            scan.close_send()
+            (part,) = [u for u in scan if isinstance(u, polyscan.Part)]
+        for what, want in ((r, "passed"), (a.result, "passed"), (part, "passed"), (r["all"], "verdict"),
+                           (r[0].limits[0], "verdict"), (r.verdict, "PASS")):  # fmt: skip
+            with pytest.raises(TypeError, match=f"neither true nor false: .*{want}"):
+                bool(what)
+
+
+def test_masked(client):
+    """The mask of an array would be dropped, wherever one is given."""
+    masked = np.ma.masked_array(FRAME, FRAME > 100)
+    for give in (
+        lambda: client.reduce(masked, {"all": SQUARE}),
+        lambda: client.put_frame(masked),
+        lambda: client.upload_frame(masked, (40, 30)),
+        lambda: client.fill(FRAME, mask=masked),
+        lambda: client.voronoi(np.ma.masked_array([[1, 2], [3, 4]]), (40, 30)),
+        lambda: polyscan.Region.mask("m", masked),
+        lambda: polyscan.Region("m", np.ma.masked_array(SQUARE)),
+    ):
+        with pytest.raises(TypeError, match="mask would be dropped; give array.data"):
+            give()
+    with client.scan({"all": SQUARE}, width=40, part_lines=30, strip_lines=30) as scan:
+        with pytest.raises(TypeError, match="mask would be dropped"):
+            scan.send(masked)
+    of = client.reduce(masked.data, [polyscan.Region.mask("m", ~np.ma.getmaskarray(masked))])
+    assert of["m"].sum == masked.sum()
+
+
+def test_fractions(client):
+    """Fractions of pixels would be cut off."""
+    mask = np.ones((2, 2), bool)
+    assert polyscan.Region.mask("m", mask, at=(1.0, np.int64(2))).runs.tolist() == [[2, 1, 3], [3, 1, 3]]
+    with pytest.raises(ValueError, match=r"at \[1.7, 1.2\]: want whole numbers"):
+        polyscan.Region.mask("m", mask, at=(1.7, 1.2))
+    with client.edit(size=(40, 30)) as canvas:
+        for change in (lambda: canvas.put_pixels([(0.5, 1, 1, 2, 3)]), lambda: canvas.remove_pixels([(0, 1.5)]),
+                       lambda: canvas.move_pixels([(0, 1.5)], 1, 1)):  # fmt: skip
+            with pytest.raises(ValueError, match="want whole numbers"):
+                change()

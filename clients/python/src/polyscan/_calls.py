@@ -244,7 +244,7 @@ def triangulation(answers: Iterable[lowpoly_pb2.TriangulateResponse]) -> Triangu
 
 def _int32(values: Any, what: str) -> bytes:
     """Pairs of whole numbers as the protocol has them."""
-    a = np.asarray(values)
+    a = np.asarray(_wire.unmasked(values))
     if a.size == 0:
         return b""
     if a.ndim != 2 or a.shape[1] != 2:
@@ -297,7 +297,7 @@ def Curve(
 ) -> diffusion_pb2.Curve:
     """A diffusion curve: 3n+1 control points of x and y; stops of colour along both sides, (at, red, green, blue) or
     one (red, green, blue) for all of it; stops of blur, (at, sigma)."""
-    points = np.asarray(xy, np.float64)
+    points = np.asarray(_wire.unmasked(xy), np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"xy: an array of {'x'.join(map(str, points.shape))}: want n x 2, pairs of x and y")
     return diffusion_pb2.Curve(
@@ -315,9 +315,11 @@ def color_stops(stops: Iterable[Any]) -> list[diffusion_pb2.ColorStop]:
 
 def given_pixels(pixels: Iterable[Sequence[float]]) -> list[diffusion_pb2.GivenPixel]:
     """Of (x, y, red, green, blue)."""
-    return [
-        diffusion_pb2.GivenPixel(x=int(x), y=int(y), red=r, green=g, blue=b) for x, y, r, g, b in pixels
-    ]
+    out = []
+    for x, y, r, g, b in pixels:
+        x, y = _wire.whole((x, y), "pixel")
+        out.append(diffusion_pb2.GivenPixel(x=x, y=y, red=r, green=g, blue=b))
+    return out
 
 
 def solve_request(
@@ -427,7 +429,7 @@ class Holes(NamedTuple):
             size = layout.height, layout.width
             if np.ndim(self.mask) != 2 or size != (0, 0) and np.shape(self.mask) != size:
                 raise ValueError(f"a mask of shape {np.shape(self.mask)}: want that of the frame, height x width")
-            request.mask = np.ascontiguousarray(np.asarray(self.mask) != 0).view(np.uint8).tobytes()
+            request.mask = np.ascontiguousarray(np.asarray(_wire.unmasked(self.mask)) != 0).view(np.uint8).tobytes()
 
 
 def picture_output(keep: bool, idle: float | None) -> diffusion_pb2.PictureOutput:
@@ -466,14 +468,14 @@ def background(
 
 
 def upload_requests(
-    pieces: Iterable[Any], width: int, height: int, format: str, bits: int | None, id: str, idle: float | None
+    pieces: Iterable[Any] | Array, width: int, height: int, format: str, bits: int | None, id: str, idle: float | None
 ) -> Iterable[Parts]:
-    """The messages of an upload; pieces are buffers."""
+    """The messages of an upload; pieces are buffers, or all of it."""
     layout = _frames._layout(width, height, _frames._number(format), 0, bits)
     first = frame_pb2.Frame(layout=layout, encoding=frame_pb2.ENCODING_RAW, frame_id=id).SerializeToString()
     rest = resident_pb2.UploadFrameRequest(idle_timeout=_wire.duration(idle)).SerializeToString()
-    for piece in pieces:
-        whole = memoryview(piece).cast("B")
+    for piece in [np.ascontiguousarray(_wire.unmasked(pieces))] if isinstance(pieces, np.ndarray) else pieces:
+        whole = memoryview(_wire.unmasked(piece)).cast("B")
         for at in range(0, whole.nbytes, _PIECE):
             data = whole[at : at + _PIECE]
             parts = Parts([first, _wire.varint(15 << 3 | 2), _wire.varint(data.nbytes), data], 0)

@@ -130,7 +130,10 @@ class Client(Methods):
         self, kind: _streams.Kind[T], frames: _streams.Frames, format: str | None, bits: int | None, window: int,
         timeout: float | None,
     ) -> Iterator[_streams.Answer[T]]:
-        return _streams.exchange(self, kind, (self._encode(f, format, bits) for f in frames), window, timeout)
+        def encode(frame: Any) -> _frames.Encoded:
+            return self._encode(frame, format, bits)
+
+        return _streams.exchange(self, kind, (_streams.encoded(encode, f) for f in frames), window, timeout)
 
     def _collect(
         self, method: str, response: type[Message], opening: _wire.Request | None, items: Any,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 import numpy as np
 import numpy.typing as npt
 
-from polyscan._wire import Parts, enum_value, varint
+from polyscan._wire import Parts, enum_value, unmasked, varint
 from polyscan.v1 import frame_pb2
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Frame:
 class Encoded:
     """A frame as the server takes it: the serialised message but for its pixels, and those."""
 
-    __slots__ = ("array", "head", "kept", "original", "pixels")
+    __slots__ = ("array", "error", "head", "kept", "original", "pixels")
 
     def __init__(self, head: bytes, pixels: list[Any], original: Any, array: Array | None = None) -> None:
         self.head = head
@@ -138,6 +138,7 @@ class Encoded:
         self.original = original  # what the user gave: keeps the memory, and is what overlays are drawn on
         self.array = array  # raw pixels that are not in shared memory
         self.kept: Any = None  # what has to live until the server has answered
+        self.error: Exception | None = None  # why it stands for a frame that can't be used
 
     def parts(self) -> Parts:
         size = sum(memoryview(p).nbytes for p in self.pixels)
@@ -197,6 +198,18 @@ def encode(
     return _array(source, format, bits, ids, original, place)
 
 
+def unusable(frame: Any, error: Exception) -> Encoded:
+    """What stands in a stream for a frame that can't be used: an empty one, which the server refuses. So answers keep
+    their order, and those who watch the server see that a part of this name didn't pass."""
+    ids: Ids = {}
+    if isinstance(frame, Frame):
+        ids = {"frame_id": str(frame.id), "part_id": str(frame.part_id)}
+        frame = frame.source
+    out = Encoded(frame_pb2.Frame(**ids).SerializeToString(), [], frame)
+    out.error = error
+    return out
+
+
 def _layout(width: int, height: int, number: Any, stride: int, bits: int | None) -> frame_pb2.FrameLayout:
     own = _pixel_bits(number)
     if bits is not None and (bits not in _BITS or (bits == 8) != (not _wide(number))) and bits != own:
@@ -253,7 +266,7 @@ def _raw_bytes(
 def _array(
     a: Array, format: str | None, bits: int | None, ids: Ids, original: Any, place: Place | None
 ) -> Encoded:
-    number = array_format(a, format)
+    number = array_format(unmasked(a), format)
     if a.ndim == 3 and a.shape[2] == 1:
         a = a[:, :, 0]
     height, width = a.shape[:2]

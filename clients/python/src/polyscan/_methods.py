@@ -192,7 +192,7 @@ class Methods(Base):
     ) -> Iterator[_streams.Answer[_results.Result]]:
         """Reduce frame after frame over one call, and yield the answers in order.
 
-        A frame that the server refuses is an answer with an error; the stream goes on. frames is read at most window
+        A frame that can't be used is an answer with an error; the stream goes on. frames is read at most window
         frames ahead of the answers: in a thread of its own, and with asyncio, where it may be an async iterable, in a
         task. timeout is for each answer, from the time it is waited for.
         """
@@ -287,9 +287,7 @@ class Methods(Base):
     ) -> _frames.Resident:
         """Keep a frame of any size, of which only a piece is in memory at a time: buffers of raw pixels, cut
         anywhere."""
-        requests = _calls.upload_requests(
-            [np.ascontiguousarray(pieces)] if isinstance(pieces, np.ndarray) else pieces, *size, format, bits, id, idle
-        )
+        requests = _calls.upload_requests(pieces, *size, format, bits, id, idle)
         answer = self._collect(
             _calls.FRAMES + "UploadFrame", resident_pb2.UploadFrameResponse, None, requests, lambda r: r, timeout
         )

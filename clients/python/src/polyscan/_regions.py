@@ -124,13 +124,13 @@ class Region:
 
 def _runs(pixels: Any, at: Sequence[int]) -> Any:
     """The runs of an array's pixels that are not 0, row by row."""
-    pixels = np.asarray(pixels)
+    pixels = np.asarray(_wire.unmasked(pixels))
     if pixels.ndim != 2:
         raise ValueError(f"mask: an array of {pixels.ndim} dimensions, want height x width")
     edges = np.diff(np.pad(pixels != 0, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     rows, starts = np.nonzero(edges == 1)
     _, ends = np.nonzero(edges == -1)
-    x, y = at
+    x, y = _wire.whole(at, "at")
     return np.stack([rows + y, starts + x, ends + x], axis=1)
 
 
@@ -331,6 +331,7 @@ def _is_polygon(r: Any) -> bool:
 
 
 def _ring(polygon: Any, name: str) -> region_pb2.Ring:
+    polygon = _wire.unmasked(polygon)
     try:
         a = np.asarray(polygon, np.float64)
     except (TypeError, ValueError):
@@ -350,7 +351,7 @@ def _fill(fill: str) -> Any:
 def _reference(reference: Any) -> region_pb2.Reference | None:
     if reference is None or isinstance(reference, str):
         return None if reference is None else region_pb2.Reference(region=reference)
-    counts = np.atleast_2d(np.asarray(reference))
+    counts = np.atleast_2d(np.asarray(_wire.unmasked(reference)))
     return region_pb2.Reference(counts=[region_pb2.ReferenceCounts(counts=row.tolist()) for row in counts])
 
 

@@ -39,6 +39,11 @@ class Verdict(enum.IntEnum):
         raise TypeError("a verdict is neither true nor false: FAIL would be true; compare it with Verdict.PASS")
 
 
+def _neither(what: str, instead: str = "compare its verdict with Verdict.PASS") -> TypeError:
+    """The truth of what has a verdict, so that `if result:` passes nothing that failed."""
+    return TypeError(f"{what} is neither true nor false: one that failed would be true; {instead}")
+
+
 class LimitResult(NamedTuple):
     """The outcome of one limit. value is None where the region caught no pixel and the quantity has no value; channel
     is that of the channel that decided, "" where the quantity has none; reason says why it failed. Of a limit over the
@@ -50,6 +55,9 @@ class LimitResult(NamedTuple):
     channel: str
     reason: str
     parts: int = 0
+
+    def __bool__(self) -> bool:
+        raise _neither("the result of a limit")
 
 
 # Statistics of channels: the column, the field of rows, its type, and what stands where a region has no pixels.
@@ -286,6 +294,9 @@ class RegionTable:
 
     def __len__(self) -> int:
         return self._store.length
+
+    def __bool__(self) -> bool:
+        raise _neither("a result", "ask its passed, or len() for how many regions it has")
 
     def _column(self, name: str) -> Array:
         a = self._cache.get(name)
@@ -781,6 +792,9 @@ class Region:
     def __init__(self, table: RegionTable, position: int) -> None:
         self._table = table
         self._position = position
+
+    def __bool__(self) -> bool:
+        raise _neither("the result of a region")
 
     @property
     def name(self) -> str:

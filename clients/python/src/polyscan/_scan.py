@@ -353,7 +353,7 @@ class Scan:
         if not isinstance(pixels, np.ndarray) or pixels.dtype.newbyteorder("<") != self._dtype:
             kind = pixels.dtype if isinstance(pixels, np.ndarray) else type(pixels).__name__
             raise TypeError(f"a strip of {kind}: want an array of {self._dtype}")
-        lines = pixels.shape[0] if pixels.ndim else 0
+        lines = _wire.unmasked(pixels).shape[0] if pixels.ndim else 0
         if pixels.shape[1:] != self._shape[1:] or not 1 <= lines <= self._shape[0]:
             want = "x".join(map(str, self._shape[1:]))
             raise ValueError(
@@ -362,7 +362,7 @@ class Scan:
         if lost < 0:
             raise ValueError(f"lost {lost}: must not be negative")
         before = -1
-        for p in part_starts:
+        for p in _wire.whole(part_starts, "part_starts"):
             if not before < p < lines:
                 raise ValueError(f"part_starts {list(part_starts)}: must be 0 to {lines - 1}, and ascend")
             before = p

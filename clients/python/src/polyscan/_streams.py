@@ -60,6 +60,9 @@ class Kind(Generic[T]):
             raise _errors.Internal(f"the server answered frame {m.sequence}, expected frame {expected}")
         frame, at = sent
         error = _errors.from_status(m.error) if m.WhichOneof("outcome") == "error" else None
+        if frame.error:  # what the server says is that it is empty
+            error = _errors.InvalidArgument(str(frame.error))
+            error.__cause__ = frame.error
         result = None if error else self.convert(m.result, frame)
         return Answer(m.sequence, frame.original, result, error, time.monotonic() - at)
 
@@ -88,6 +91,14 @@ def converting(
         lowpoly_pb2.ConvertFramesResponse,
         lambda m, _: _calls.LowPoly(m),
     )
+
+
+def encoded(encode: Callable[[Any], _frames.Encoded], frame: Any) -> _frames.Encoded:
+    """A frame of a stream, which goes on with the next one where it can't be used."""
+    try:
+        return encode(frame)
+    except Exception as e:
+        return _frames.unusable(frame, e)
 
 
 class Ended(Exception):
@@ -279,10 +290,10 @@ class Changes:
 
     def remove_pixels(self, places: Iterable[Sequence[int]]) -> int:
         """Take pixels (x, y) away that were given."""
-        return self._change(remove_pixels=diffusion_pb2.PixelPlaces(xy=[int(v) for p in places for v in p]))
+        return self._change(remove_pixels=diffusion_pb2.PixelPlaces(xy=_wire.whole((v for p in places for v in p), "places")))
 
     def move_pixels(self, places: Iterable[Sequence[int]], dx: int, dy: int) -> int:
-        xy = [int(v) for p in places for v in p]
+        xy = _wire.whole((v for p in places for v in p), "places")
         return self._change(move_pixels=diffusion_pb2.MovePixels(xy=xy, dx=dx, dy=dy))
 
     def put_edges(self, edges: Iterable[tuple[int, int, int]]) -> int:

@@ -6,6 +6,7 @@ import enum
 import functools
 from typing import Any, Callable, Iterable, Union
 
+import numpy as np
 from google.protobuf import duration_pb2
 from google.protobuf.message import Message
 
@@ -124,6 +125,25 @@ def enum_name(wrapper: Any, prefix: str, number: int) -> str:
         return str(wrapper.Name(number)).removeprefix(prefix).lower().replace("_", "-")
     except ValueError:
         return str(number)
+
+
+def unmasked(a: Any) -> Any:
+    """What was given as an array, unless NumPy would drop a mask that is to say which of its values count."""
+    if isinstance(a, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array: its mask would be dropped; give array.data, and what counts of a frame as a region, such as "
+            "Region.mask(name, ~numpy.ma.getmaskarray(array))"
+        )
+    return a
+
+
+def whole(values: Iterable[Any], what: str) -> list[int]:
+    """Numbers as they are, or an error that names what has fractions: they would be cut off."""
+    given = list(values)
+    out = [int(v) for v in given]
+    if out != given:
+        raise ValueError(f"{what} {given}: want whole numbers; round them first, so that you decide how")
+    return out
 
 
 def floats(values: Iterable[float]) -> list[float]:

@@ -206,7 +206,7 @@ class Client(Methods):
         self, kind: _streams.Kind[T], frames: _streams.AsyncFrames, format: str | None, bits: int | None, window: int,
         timeout: float | None,
     ) -> AsyncIterator[_streams.Answer[T]]:
-        encoded = _encoded(frames, lambda f: self._encode(f, format, bits))
+        encoded = _encoded(frames, lambda f: _streams.encoded(lambda f: self._encode(f, format, bits), f))
         if window < 1:
             raise ValueError(f"window {window}: must be 1 or more")
         timeout = self.timeout if timeout is None else timeout
