@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
@@ -24,8 +25,9 @@ import (
 type ffmpeg struct {
 	*feed
 	input string
-	args  []string // before the input
-	live  bool     // its end is a loss
+	args  []string               // before the input
+	live  bool                   // its end is a loss
+	wrong atomic.Pointer[string] // an error that it met while it decoded: pictures behind it are damaged
 }
 
 // Bounds of a process: the time in which a source says what it is, and in which a live one has a frame; what is kept of
@@ -171,8 +173,9 @@ func (f *ffmpeg) keep(ctx context.Context, to *sink) error {
 func (f *ffmpeg) play(ctx context.Context, to *sink) error {
 	run, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
-	cmd := exec.CommandContext(run, "ffmpeg", append(append([]string{"-nostdin", "-hide_banner", "-loglevel", "warning",
-		"-noautorotate"}, f.args...), "-i", f.input, "-map", "0:v:0", "-an", "-sn", "-dn", "-f", "rawvideo", "-pix_fmt",
+	f.wrong.Store(nil)
+	cmd := exec.CommandContext(run, "ffmpeg", append(append([]string{"-nostdin", "-hide_banner", "-loglevel",
+		"level+warning", "-noautorotate"}, f.args...), "-i", f.input, "-map", "0:v:0", "-an", "-sn", "-dn", "-f", "rawvideo", "-pix_fmt",
 		rawFormats[f.geo.Format], "pipe:1")...)
 	cmd.WaitDelay = killedIn
 	out, err := cmd.StdoutPipe()
@@ -196,10 +199,16 @@ func (f *ffmpeg) play(ctx context.Context, to *sink) error {
 	if !f.live {
 		timer.Stop()
 	}
-	readErr := f.read(run, to, out, func() {
+	readErr := f.read(run, to, out, func() string {
+		wrong := f.wrong.Load()
 		if f.live {
 			timer.Reset(frameTime)
+			f.wrong.CompareAndSwap(wrong, nil) // a camera's pictures come whole again, and those of a file may not
 		}
+		if wrong != nil {
+			return *wrong
+		}
+		return ""
 	})
 	timer.Stop()
 	if !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
@@ -214,6 +223,8 @@ func (f *ffmpeg) play(ctx context.Context, to *sink) error {
 		return silent
 	case err != nil:
 		return died(cmd, err, said.text)
+	case f.wrong.Load() != nil: // perhaps behind the last picture
+		return fmt.Errorf("%s: damaged: %s", f.input, *f.wrong.Load())
 	case errors.Is(readErr, io.ErrUnexpectedEOF):
 		return fmt.Errorf("ffmpeg: %s: it ended within a frame", f.input)
 	}
@@ -229,6 +240,10 @@ func (f *ffmpeg) listen(r io.Reader, said *kept) {
 			break
 		}
 		said.Write(append(bytes.Clone(line), '\n'))
+		if bytes.Contains(line, []byte("[error] ")) || bytes.Contains(line, []byte("[fatal] ")) {
+			text := "ffmpeg: " + lastLine(line)
+			f.wrong.CompareAndSwap(nil, &text)
+		}
 		if lines++; lines <= saidLines {
 			f.notify("ffmpeg: %s", line[:min(len(line), longestLine)])
 		}

@@ -212,9 +212,9 @@ func (f *feed) block(ctx context.Context, to *sink, data []gvsp.Datum, fill func
 	return nil
 }
 
-// read hands over the blocks that a reader has, until it ends; whole says that its end lay between two blocks. alive,
-// which may be nil, is told of each block.
-func (f *feed) read(ctx context.Context, to *sink, r io.Reader, alive func()) (err error) {
+// read hands over the blocks that a reader has, until it ends; io.EOF is an end between two blocks. whole, which may be
+// nil, is told of each block that came whole, and may say why nothing of it is to be relied on.
+func (f *feed) read(ctx context.Context, to *sink, r io.Reader, whole func() (damage string)) (err error) {
 	var first [1]byte
 	for ctx.Err() == nil {
 		// A block begins with its first byte: what waits for a pipe that is silent holds no memory of the server.
@@ -225,6 +225,11 @@ func (f *feed) read(ctx context.Context, to *sink, r io.Reader, alive func()) (e
 		if werr := f.block(ctx, to, nil, func(pixels []byte) (int, string) {
 			pixels[0] = first[0]
 			n, rerr := io.ReadFull(r, pixels[1:])
+			if rerr == nil && whole != nil {
+				if damage := whole(); damage != "" {
+					return 0, damage
+				}
+			}
 			if rerr == nil {
 				return f.geo.Height, ""
 			}
@@ -235,9 +240,6 @@ func (f *feed) read(ctx context.Context, to *sink, r io.Reader, alive func()) (e
 		}
 		if err != nil {
 			return err
-		}
-		if alive != nil {
-			alive()
 		}
 	}
 	return context.Cause(ctx)

@@ -331,6 +331,13 @@ func TestFFmpegEnds(t *testing.T) {
 			"belt-1                INCOMPLETE"}},
 		{"talk", probed, "i=0; while [ $i -lt 90 ]; do echo line $i >&2; i=$((i+1)); done; head -c 19200 " + frames,
 			exitOK, []string{"ffmpeg: line 19\n", "ffmpeg: 70 more lines"}},
+		{"damage", probed, "head -c 19200 " + frames + "; sleep 0.2; echo '[mjpeg @ 0x1] [error] overread 8' >&2; sleep 0.2; " +
+			"head -c 19200 " + frames, exitLost, []string{"belt-0                PASS",
+			"120 of 120 lines did not come: ffmpeg: [mjpeg @ 0x1] [error] overread 8", "belt.mkv: damaged: ffmpeg: [mjpeg @ 0x1] [error] overread 8"}},
+		{"damage at the end", probed, "head -c 19200 " + frames + "; echo '[error] x: File ended prematurely' >&2",
+			exitLost, []string{"belt.mkv: damaged: ffmpeg: [error] x: File ended prematurely"}},
+		{"warning", probed, "echo '[mjpeg @ 0x1] [warning] EOI missing' >&2; head -c 19200 " + frames, exitOK,
+			[]string{"1 PASS"}},
 		{"no video", `echo '{"streams":[]}'`, "", exitUsage, []string{"there is no video"}},
 		{"no probe", "echo it is broken >&2; exit 3", "", exitUsage, []string{"ffprobe: exit status 3: it is broken"}},
 		{"huge", `echo '{"streams":[{"width":70000,"height":1,"pix_fmt":"gray"}]}'`, "", exitUsage,
@@ -432,6 +439,18 @@ func TestFFmpegReal(t *testing.T) {
 	rows := r.rows(t)
 	if i, m := checkRows(t, rows); len(rows) != 20 || i+m > 0 {
 		t.Errorf("%d parts, %d incomplete, %d missing", len(rows), i, m)
+	}
+	b, err := os.ReadFile(video)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.mkv")
+	if err := os.WriteFile(cut, b[:len(b)*2/3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = start(t, "stream", cut, "--addr", s.addr, "--limit", "mean > 1")
+	if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "cut.mkv: damaged: ffmpeg: ") {
+		t.Errorf("a file that was cut: %d: %s", code, r.err)
 	}
 	for _, args := range [][]string{
 		{"stream", video, "--layout", "160x121:Mono8"}, {"stream", "/dev/null"}, {"stream", "rtsp://127.0.0.1:1/x"},

@@ -91,7 +91,8 @@ func readVideo(ctx context.Context, name string) (*clip, error) {
 	c.frames = func(yield func(*frame, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		p, err := newFFmpeg(ctx, name, "-v", "error", "-nostdin", "-i", "file:"+in, "-map", "0:v:0", "-r",
+		// What it says at this level is that pictures are damaged, and it would go on with what it makes of them.
+		p, err := newFFmpeg(ctx, name, "-v", "error", "-xerror", "-nostdin", "-i", "file:"+in, "-map", "0:v:0", "-r",
 			rate.String(), "-pix_fmt", "rgb24",
 			"-c:v", "ppm", "-f", "image2pipe", "-")
 		if err != nil {
@@ -134,6 +135,8 @@ func readVideo(ctx context.Context, name string) (*clip, error) {
 			yield(nil, err)
 		case ended != nil:
 			yield(nil, p.failed(ended))
+		case p.stderr.last() != "":
+			yield(nil, p.failed(errors.New("the video is damaged")))
 		case n == 0:
 			yield(nil, bad(name, "has no pictures"))
 		}

@@ -99,6 +99,7 @@ func TestFFmpegFails(t *testing.T) {
 		{"no picture", strings.Replace(soundFFmpeg, "P6", "P5", 1), film, `starts with "P5"`},
 		{"it breaks off", strings.Replace(soundFFmpeg, "printf 'P6\\n3 2\\n255\\nz",
 			"echo broken file >&2; exit 7; : 'z", 1), film, "ffmpeg: exit status 7: broken file"},
+		{"damage", soundFFmpeg + "\necho overread 8 >&2", film, "film.mp4: ffmpeg: the video is damaged: overread 8"},
 		{"it can't write", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "echo no room >&2; exit 5", 1), film,
 			"out.mp4: ffmpeg: exit status 5: no room"},
 		{"it stops reading", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "exec 0<&-; echo tired >&2; exit 6", 1),
@@ -224,6 +225,18 @@ func TestRealFFmpeg(t *testing.T) {
 		break // ends the process
 	}
 	succeed(t, "lowpoly", "--video", film, "-o", filepath.Join(dir, "out.gif"))
+	b, err := os.ReadFile(film)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(dir, "cut.mkv")
+	if err := os.WriteFile(cut, b[:len(b)*2/3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := polyscan(t, "lowpoly", "--video", cut, "-o", filepath.Join(dir, "cut.gif")); code != exitUsage ||
+		!strings.Contains(stderr, "cut.mkv: ffmpeg: ") {
+		t.Errorf("a file that was cut: exit %d, %q", code, stderr)
+	}
 	if _, stderr, code := polyscan(t, "lowpoly", "--video", write(t, "x.mp4", "no video"), "-o",
 		dir); code != exitUsage || !strings.Contains(stderr, "ffmpeg: exit status") {
 		t.Errorf("exit %d, %q", code, stderr)
