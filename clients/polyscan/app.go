@@ -24,7 +24,7 @@ import (
 // sources are the files whose comments are the help of flags.
 //
 //go:embed app.go bench.go blobs.go completion.go connect.go correlate.go device.go diffuse.go extract.go fill.go
-//go:embed frame.go frames.go help.go history.go
+//go:embed flat.go frame.go frames.go help.go history.go
 //go:embed kept.go lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go
 //go:embed version.go watch.go
 var sources embed.FS
@@ -40,6 +40,7 @@ type app struct {
 	Recipe      recipeCmd      `cmd:"" help:"Keep regions and limits on a server, under a name."`
 	Teach       teachCmd       `cmd:"" help:"Learn limits from frames of good parts."`
 	Try         tryCmd         `cmd:"" help:"Judge frames by a recipe before it is used."`
+	Flat        flatCmd        `cmd:"" help:"Learn what makes an even scene even, from frames of it."`
 	Lowpoly     lowpolyCmd     `cmd:"" help:"Turn a picture or a video into triangles."`
 	Diffuse     diffuseCmd     `cmd:"" help:"Make a picture of curves, or of some of its pixels."`
 	Extract     extractCmd     `cmd:"" help:"Turn a picture into curves and pixels, for diffuse."`

@@ -85,7 +85,7 @@ func timeless(s string) string { return times.ReplaceAllString(s, "TIME") }
 func TestHelp(t *testing.T) {
 	commands := []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list",
 		"frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
-		"teach", "try", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion",
+		"teach", "try", "flat", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion",
 		"version"}
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
@@ -121,7 +121,7 @@ func TestHelpExamples(t *testing.T) {
 	n := 0
 	for _, c := range []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list",
 		"frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
-		"teach", "try", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
+		"teach", "try", "flat", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
 		for line := range strings.Lines(succeed(t, append(strings.Fields(c), "--help")...)) {
 			for part := range strings.SplitSeq(line, "|") {
 				args := shellWords.FindAllString(part, -1)

@@ -168,9 +168,12 @@ func (e *serverError) place(field string) string {
 	if flag, ok := flagOf[field]; ok {
 		return flag
 	}
+	if field == "flat_field.sha256" && e.regions != nil {
+		return e.regions.name + ": flat_field"
+	}
 	for prefix, flag := range map[string]string{"reductions.cooccurrence.levels": "--texture-levels",
 		"reductions.cooccurrence.offsets": "--texture", "reductions.color_matrix": "--color-matrix",
-		"reductions.colors": "--color", "reductions.derivatives": "--derivative", "quantities": "--quantity"} {
+		"reductions.colors": "--color", "reductions.derivatives": "--derivative", "quantities": "--quantity", "flat_field": "--flat"} {
 		if strings.HasPrefix(field, prefix) {
 			return flag
 		}

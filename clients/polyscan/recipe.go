@@ -93,6 +93,7 @@ type recipePutCmd struct {
 	reductionFlags
 	// A frame that limits and --correlate speak of, and the name that the server keeps it by, as frames put printed it.
 	Golden []string `placeholder:"NAME=RESIDENT" sep:"none" group:"numbers"`
+	flatFlags
 	recipeFlags
 }
 
@@ -124,6 +125,9 @@ func (c *recipePutCmd) Run(e *env) error {
 	}
 	if r.Description == "" {
 		r.Description = rs.file.Description
+	}
+	if r.FlatField, err = c.field(e, rs); err != nil {
+		return err
 	}
 	r.Frames = rs.file.Frames
 	given := map[string]bool{}
@@ -343,6 +347,7 @@ func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
 	if len(r.GetFrames()) > 0 {
 		fields = append(fields, jsonField{"frames", r.GetFrames()})
 	}
+	fields = append(fields, flatFieldField(f)...)
 	return regionsJSON(slices.Concat(fields, scaleField(f), drawnOnField(f)), f.Regions)
 }
 

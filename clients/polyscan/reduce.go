@@ -34,6 +34,7 @@ type reduceCmd struct {
 	frameFlags
 	reductionFlags
 	goldenFlags
+	flatFlags
 	nameFlags
 	// Id of the part that the frame shows, such as B-2041-17: it comes back in the JSON, and watchers see it.
 	Part string `placeholder:"ID" group:"server"`
@@ -79,7 +80,8 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.OverlaySize < 0 || c.OverlaySize > maxOverlaySize {
 		return usage("--overlay-size %d: must be 1 to %d", c.OverlaySize, maxOverlaySize)
 	}
-	err = checkOutputs(append(c.goldenFlags.files(), c.Frame, c.Regions), output{"--overlay", c.Overlay, pictureKinds},
+	err = checkOutputs(append(c.goldenFlags.files(), c.Frame, c.Regions, c.Flat),
+		output{"--overlay", c.Overlay, pictureKinds},
 		output{"--plot", c.Plot, pictureKinds})
 	if err != nil {
 		return err
@@ -118,6 +120,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	start := time.Now()
 	in, m := t.inspection(r), f.message()
 	in.Name, m.PartId = c.Name, c.Part
+	if in.FlatField, err = c.field(e, t.regions); err != nil {
+		return err
+	}
 	release, err := c.goldenFlags.put(e, conn, &c.frameFlags, in)
 	if err != nil {
 		return err

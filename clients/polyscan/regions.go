@@ -134,6 +134,7 @@ func (c *regionsCmd) Run(e *env) error {
 	if len(f.Frames) > 0 {
 		fields = append(fields, jsonField{"frames", f.Frames})
 	}
+	fields = append(fields, flatFieldField(f)...)
 	text, err := regionsJSON(append(append(fields, drawnOnField(f)...), jsonField{"format", f.Format.String()}), f.Regions)
 	if err != nil {
 		return err
@@ -611,6 +612,9 @@ func fromRecipe(r *polyscanv1.Recipe) *regions {
 			f.Scale.MMPerPixel[1] = s.GetX()
 		}
 	}
+	if s := r.GetFlatField().GetSha256(); s != "" {
+		f.FlatField = "sha256:" + s
+	}
 	if s := r.GetRegionSet().GetDrawnOn(); s != nil {
 		f.ImageWidth, f.ImageHeight = int(s.GetWidth()), int(s.GetHeight())
 	}
@@ -713,6 +717,14 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	return t, nil
 }
 
+// flatFieldField is the flat field of a file.
+func flatFieldField(f *regionfile.File) []jsonField {
+	if f.FlatField == "" {
+		return nil
+	}
+	return []jsonField{{"flat_field", f.FlatField}}
+}
+
 // checkKeys is [cli.CheckRead].
 func (r *regions) checkKeys() error {
 	if err := cli.CheckRead(r.file); err != nil {
@@ -727,6 +739,8 @@ func (r *regions) checkAlone() error {
 	switch {
 	case len(r.file.Frames) > 0:
 		what = "frames"
+	case r.file.FlatField != "":
+		what = "a flat field"
 	case m.GetBlobs() != nil:
 		what = "blobs"
 	case m.GetCooccurrence() != nil:

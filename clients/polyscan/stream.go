@@ -39,6 +39,7 @@ type streamCmd struct {
 	frameFlags
 	reductionFlags
 	goldenFlags
+	flatFlags
 	nameFlags
 	// Send the names of files, without their extension, as ids of parts; no two may be the same.
 	PartIds bool `group:"server"`
@@ -133,7 +134,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 	case c.Window < 1 || c.Window > 1024:
 		return usage("--window %d: must be 1 to 1024", c.Window)
 	}
-	if err := checkOutputs(append(c.goldenFlags.files(), c.Regions), output{"--csv", c.CSV, ".csv"}); err != nil {
+	if err := checkOutputs(append(c.goldenFlags.files(), c.Regions, c.Flat), output{"--csv", c.CSV, ".csv"}); err != nil {
 		return err
 	}
 	if err := c.frameFlags.check(); err != nil {
@@ -276,6 +277,10 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	frames := readAhead(ctx, s.frames(), c.Window)
 	in := s.target.inspection(r)
 	in.Name = c.Name
+	var err error
+	if in.FlatField, err = c.field(e, s.target.regions); err != nil {
+		return err
+	}
 	release, err := c.goldenFlags.put(e, s.conn, &c.frameFlags, in)
 	if err != nil {
 		return err

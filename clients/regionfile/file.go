@@ -145,6 +145,9 @@ type File struct {
 	// Frames that correlations of a recipe speak of: names of resident frames by the names that are used there.
 	Frames map[string]string
 
+	// FlatField that frames are corrected by: "sha256:" and the hash of one that a recipe of the server has.
+	FlatField string
+
 	// Warnings tell, in one line each, what was skipped or assumed. At most maxWarnings, the last of which then says
 	// how many more there were.
 	Warnings []string

@@ -20,8 +20,9 @@ type object struct{ read, known []string }
 
 // The objects of polyscan's own formats.
 var (
-	regionObject  = object{read: []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}}
-	recipeObject  = object{read: []string{"name", "description", "fill", "scale", "regions", "reductions", "frames", "drawn_on"}}
+	regionObject = object{read: []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}}
+	recipeObject = object{read: []string{"name", "description", "fill", "scale", "regions", "reductions", "frames",
+		"flat_field", "drawn_on"}}
 	scaleObject   = object{read: []string{"mm_per_pixel", "origin"}}
 	drawnOnObject = object{read: []string{"name", "width", "height"}}
 )

@@ -6,6 +6,7 @@ package regionfile
 //	 {"name": "pad", "mask": [[20, 7, 12], [21, 6, 13]]}, ...]
 //	{"name": "board", "description": "...", "fill": "nonzero", "scale": {"mm_per_pixel": [0.05, 0.05], "origin": [12, 40]},
 //	 "regions": [...], "reductions": ["mean", ...], "frames": {"golden": "..."},
+//	 "flat_field": "sha256:...",
 //	 "drawn_on": {"name": "board.png", "width": 2880, "height": 1440}}
 //
 // A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y. "shape" instead of rings is a text that says what the
@@ -18,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 )
 
@@ -36,6 +38,9 @@ func (b *builder) recipe(top *members) *Error {
 	if b.file.Frames, e = optional(top, "frames", b.frames); e != nil {
 		return e
 	}
+	if b.file.FlatField, e = optional(top, "flat_field", (*cursor).flatField); e != nil {
+		return e
+	}
 	if b.file.Scale, e = optional(top, "scale", b.scale); e != nil {
 		return e
 	}
@@ -52,6 +57,17 @@ func (b *builder) recipe(top *members) *Error {
 	}
 	return b.regions(c, "regions", fill)
 }
+
+// flatField reads the name of one.
+func (c *cursor) flatField() (string, *Error) {
+	text, e := c.stringOrNull()
+	if e == nil && text != "" && !flatFieldName.MatchString(text) {
+		return "", fail(ErrInvalid, "%q: want sha256: and 64 hexadecimal digits", text)
+	}
+	return text, e
+}
+
+var flatFieldName = regexp.MustCompile("^sha256:[0-9a-f]{64}$")
 
 // frames reads an object of texts.
 func (b *builder) frames(c *cursor) (map[string]string, *Error) {

@@ -177,8 +177,10 @@ func TestFormats(t *testing.T) {
 	}{
 		"board.bayer.png": {960, 640, &image.Gray{}},
 		"board.png":       {960, 640, &image.RGBA{}}, "plank.png": {1200, 360, &image.RGBA{}},
-		"metal.png":   {1024, 512, &image.Gray{}},
-		"metal16.png": {512, 256, &image.Gray16{}}, "conveyor/frame_000.png": {640, 400, &image.Gray{}},
+		"metal.png":      {1024, 512, &image.Gray{}},
+		"flat/metal.png": {1024, 512, &image.Gray{}}, "flat/white.png": {1024, 512, &image.Gray{}},
+		"flat/dark.png": {1024, 512, &image.Gray{}},
+		"metal16.png":   {512, 256, &image.Gray16{}}, "conveyor/frame_000.png": {640, 400, &image.Gray{}},
 	} {
 		m := decode(t, name)
 		if got := m.Bounds().Size(); got != image.Pt(want.w, want.h) ||

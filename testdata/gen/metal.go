@@ -3,6 +3,8 @@
 
 package main
 
+import "image"
+
 const (
 	metalW, metalH         = 1024, 512
 	stripTop, stripBottom  = 26, 488
@@ -134,7 +136,10 @@ func metal() set {
 		return old.times(one - mul(q(0.95), r2) - mul(q(0.5), mul(r2, r2))).add(speckle(437, int(x>>16), int(y>>16),
 			q(1.3)))
 	})
-	return set{[]picture{{"metal.png", c.grayImage()}}, "metal.regions.json", metalRegions()}
+	im := c.grayImage()
+	seen, white, dark := shade(im.(*image.Gray))
+	return set{[]picture{{"metal.png", im}, {"flat/metal.png", seen}, {"flat/white.png", white}, {"flat/dark.png", dark}},
+		"metal.regions.json", metalRegions()}
 }
 
 // star is a pentagram: one ring that crosses itself, wound twice around its middle.

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
@@ -31,7 +32,15 @@ func LoadInspection(path string, strict bool, warn func(string)) (*polyscanv1.In
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &polyscanv1.Inspection{Regions: &polyscanv1.Inspection_RegionSet{RegionSet: RegionSet(file)}, Reductions: r,
-		Frames: file.Frames}, nil
+		Frames: file.Frames, FlatField: FlatField(file)}, nil
+}
+
+// FlatField is the flat field that a file names; nil for none.
+func FlatField(file *regionfile.File) *polyscanv1.FlatField {
+	if file.FlatField == "" {
+		return nil
+	}
+	return &polyscanv1.FlatField{Sha256: strings.TrimPrefix(file.FlatField, "sha256:")}
 }
 
 // CheckRead refuses limits, references and the like that nobody would read: of keys that are misspelt or

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import threading
 import time
 import types
@@ -499,8 +500,6 @@ def test_tokens(tmp_path):
 
 
 def test_tls(tmp_path):
-    import subprocess
-
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=line3",
                "-addext", "subjectAltName=DNS:line3"]  # fmt: skip
@@ -801,6 +800,31 @@ def test_frames_of_files(client, tmp_path, rng):
         path.write_text(region_file(f',"frames":{frames}'))
         with pytest.raises(polyscan.InvalidArgument, match="spoken of by no limit"):
             client.reduce(frame, path)
+
+
+def test_flat_fields(programs, tmp_path):
+    """A recipe's flat field corrects frames, and stays with its regions through Python, and through a file."""
+    flat = f"{ROOT}/testdata/flat"
+    polyscan_program = os.environ["POLYSCAN_PROGRAM"]
+    learn = [polyscan_program, "flat", f"{flat}/white.png", "--dark", f"{flat}/dark.png", "--columns", "-o", "f"]
+    subprocess.run(learn, cwd=tmp_path, check=True, capture_output=True)
+    regions = tmp_path / "regions.json"
+    regions.write_text(region_file(limits='"mean in [0, 254]"'))
+    put = [polyscan_program, "recipe", "put", "flat", "-r", "regions.json", "--flat", "f", "--recipes", "recipes"]
+    subprocess.run(put, cwd=tmp_path, check=True, capture_output=True)
+    frame = np.full((64, 1024), 99, np.uint8)
+    with polyscan.connect(server_args=["--recipes", str(tmp_path / "recipes")]) as client:
+        corrected = client.reduce(frame, recipe="flat")["a"].mean
+        assert corrected != client.reduce(frame, regions)["a"].mean
+        found = client.get_recipe("flat").flat_field
+        path = tmp_path / "again.json"
+        path.write_text(region_file(f',"flat_field":"sha256:{found.sha256}"', limits='"mean in [0, 254]"'))
+        for source in (path, client.recipe_regions("flat")):
+            assert client.reduce(frame, source)["a"].mean == corrected
+            client.put_recipe("again", source)
+            assert client.get_recipe("again").flat_field == found
+        with pytest.raises(polyscan.RegionFileError, match="a flat field can't be used here"):
+            client.teach([frame], path, quantities=["mean"])
 
 
 def test_verdicts_have_no_truth(client):

@@ -114,7 +114,7 @@ def put_recipe(
     request = recipe_pb2.PutRecipeRequest(
         recipe=recipe_pb2.Recipe(
             name=name, description=description, region_set=regions.message, reductions=reductions,
-            frames=frames,
+            frames=frames, flat_field=_regions.flat_field(regions),
         ),
         expected_version=expected_version,
     )

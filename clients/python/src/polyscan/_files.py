@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import warnings
 from typing import Any
@@ -14,7 +15,8 @@ from polyscan.v1 import region_pb2
 
 _KEYS = {"name", "rings", "mask", "shape", "fill", "limits"}
 _FILE_KEYS = {
-    "name", "description", "regions", "reductions", "frames", "scale", "drawn_on", "format", "version", "created_at",
+    "name", "description", "regions", "reductions", "frames", "flat_field", "scale", "drawn_on", "format", "version",
+    "created_at",
 }  # fmt: skip
 _NOTES = {"name", "description", "format", "version", "created_at"}
 
@@ -67,6 +69,9 @@ def _own(data: bytes, name: str) -> _regions.Regions | None:
         return None
     reductions, frames = file.get("reductions", []), file.get("frames", {})
     if not _is_scale(file.get("scale")) or not _are_texts(reductions) or not isinstance(frames, dict):
+        return None
+    flat = file.get("flat_field", "")
+    if not isinstance(flat, str) or not re.fullmatch("(sha256:[0-9a-f]{64})?", flat):
         return None
     notes = [v for key, v in file.items() if key in _NOTES]
     if not _is_drawn_on(file.get("drawn_on", {"name": ""})):

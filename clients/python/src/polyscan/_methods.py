@@ -99,7 +99,7 @@ class Methods(Base):
     def recipe_regions(self, recipe: str, *, timeout: float | None = None) -> _regions.Regions:
         """The regions of a recipe, to draw them or to change them."""
         found = self.get_recipe(recipe, timeout=timeout)
-        return _regions.Regions(found.region_set)
+        return _regions.of_recipe(found)
 
     # Inspection.
 

@@ -617,11 +617,31 @@ def asked(
     return given, frames
 
 
+def of_recipe(recipe: recipe_pb2.Recipe) -> Regions:
+    """The regions of a recipe, with its flat field."""
+    if not recipe.HasField("flat_field"):
+        return Regions(recipe.region_set)
+    file = {"regions": [], "flat_field": f"sha256:{recipe.flat_field.sha256}"}
+    return Regions(recipe.region_set, file=file, source=f"recipe {recipe.name}")
+
+
+def flat_field(regions: Regions | None) -> frame_pb2.FlatField | None:
+    """The flat field that the regions' file names."""
+    file = regions.file if regions is not None and isinstance(regions.file, dict) else {}
+    text = file.get("flat_field", "")
+    return frame_pb2.FlatField(sha256=text.removeprefix("sha256:")) if text else None
+
+
 def check_alone(regions: Regions) -> None:
     """Refuse what of a file decides about a verdict beside its regions, for calls that take regions alone."""
     file = regions.file if isinstance(regions.file, dict) else {}
     words = {text.partition("(")[0].strip().lower() for text in file.get("reductions", [])}
-    for what, there in (("frames", file.get("frames")), ("blobs", "blobs" in words), ("texture", "texture" in words)):
+    for what, there in (
+        ("frames", file.get("frames")),
+        ("a flat field", file.get("flat_field")),
+        ("blobs", "blobs" in words),
+        ("texture", "texture" in words),
+    ):
         if there:
             raise RegionFileError(
                 f"{regions._source}: what it says of {what} can't be used here: put it as a recipe, and name the recipe"
@@ -662,6 +682,7 @@ def inspection(
         name=name,
         result=result_options(results, fields),
         frames=frames,
+        flat_field=flat_field(regions),
     )
     if recipe is not None:
         rest.recipe.CopyFrom(recipe_ref(recipe))

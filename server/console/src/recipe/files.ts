@@ -84,7 +84,7 @@ function unique(shapes: Shape[]): Shape[] {
 
 // The keys of polyscan's own formats, and those that say the same elsewhere.
 const regionKeys = ["name", "rings", "mask", "shape", "fill", "limits", "reference"];
-const recipeKeys = ["name", "description", "fill", "scale", "regions", "reductions", "frames", "drawn_on"];
+const recipeKeys = ["name", "description", "fill", "scale", "regions", "reductions", "frames", "flat_field", "drawn_on"];
 const otherNames: Record<string, string> = { fill_rule: "fill", fillrule: "fill", "fill-rule": "fill", holes: "rings", statistics: "reductions" };
 
 /** Notes are what a reader finds beside regions. */
@@ -178,12 +178,13 @@ export async function read(content: string, frame = ""): Promise<Regions> {
 const sizeOf = (width?: number | null, height?: number | null): Size | undefined => (width && height ? { width, height } : undefined);
 
 async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Regions> {
-  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; reductions?: string[] | null; frames?: object | null; drawn_on?: Partial<Size> | null; imageWidth?: number | null; imageHeight?: number | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
+  const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; reductions?: string[] | null; frames?: object | null; flat_field?: string | null; drawn_on?: Partial<Size> | null; imageWidth?: number | null; imageHeight?: number | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
   if (Array.isArray(whole.regions)) {
     notes.limited(whole, recipeKeys);
     for (const r of whole.regions) notes.limited(r, regionKeys);
     if (whole.reductions?.length) notes.warnings.push(text.recipe.notRead("reductions"));
     if (Object.keys(whole.frames ?? {}).length) notes.warnings.push(text.recipe.notRead("frames"));
+    if (whole.flat_field) notes.warnings.push(text.recipe.notRead("flat_field"));
     const s = whole.scale;
     const [x, y] = [s?.mm_per_pixel ?? 0].flat();
     return {
