@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/alecthomas/kong"
-	"google.golang.org/grpc/codes"
 
-	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/internal/command"
 )
@@ -73,19 +70,6 @@ func (e *inputError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(format, args...)} }
 
-// said is an error without the names that the protocol has for what the server refused.
-func said(err error) string {
-	s := clients.AsError(err)
-	if s == nil || s.Code != codes.InvalidArgument && s.Code != codes.NotFound {
-		return err.Error()
-	}
-	text := s.Reason()
-	for _, prefix := range []string{"open.", "inspection.", "region_set."} {
-		text = strings.TrimPrefix(text, prefix)
-	}
-	return strings.Replace(err.Error(), s.Error(), text, 1)
-}
-
 // env is what a command runs in.
 type env struct {
 	ctx            context.Context
@@ -104,7 +88,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // run runs the command that was parsed.
 func (e *env) run(k *kong.Context) int {
 	err := k.Run(e)
-	var in *inputError
 	switch {
 	case err == nil:
 		return exitOK
@@ -116,16 +99,8 @@ func (e *env) run(k *kong.Context) int {
 		fmt.Fprintln(e.stderr, "camera: interrupted")
 		return exitCanceled
 	}
-	text := said(err)
-	if c, ok := k.Selected().Target.Addr().Interface().(*streamCmd); ok && strings.HasPrefix(text, "regions[") {
-		if _, limit, found := strings.Cut(text, "] = "); len(c.Limit) > 0 && found { // of the one region, the part
-			text = "--limit " + limit
-		} else if c.Regions != "" {
-			text = c.Regions + ": " + text
-		}
-	}
-	fmt.Fprintf(e.stderr, "camera: %s\n", cli.OneLine(text))
-	if s := clients.AsError(err); errors.As(err, &in) || s != nil && s.Code == codes.InvalidArgument {
+	fmt.Fprintf(e.stderr, "camera: %s\n", cli.OneLine(err.Error()))
+	if errors.As(err, new(*inputError)) {
 		return exitUsage
 	}
 	return exitLost

@@ -208,21 +208,21 @@ func (c *runCmd) Run(e *env) error {
 	}
 	wait.Wait()
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
-	void := true
+	void, lost := true, error(nil) // what ended streams that didn't end by themselves
 	for i, s := range streams {
 		if !c.JSON {
 			fmt.Fprintf(shared, "\n%s", s.Name)
 		}
 		err := s.tally.summary(shared)
 		void = void && errors.Is(err, errVoid)
-		ended[i] = errors.Join(ended[i], err)
-	}
-	for _, err := range ended {
-		if err != nil && !errors.Is(err, errFailed) && !errors.Is(err, errVoid) {
-			return err
+		if ended[i] != nil {
+			lost = errors.Join(lost, fmt.Errorf("%s: %w", s.Name, ended[i]))
 		}
+		ended[i] = err
 	}
 	switch {
+	case lost != nil:
+		return lost
 	case void:
 		return errVoid
 	case slices.ContainsFunc(ended, func(err error) bool { return err != nil }):

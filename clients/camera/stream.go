@@ -288,7 +288,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 				return errors.New(text)
 			}
 		}
-		return err
+		return c.refused(err, in)
 	}
 	way := "over the network"
 	if shared {
@@ -339,12 +339,25 @@ func (s *stream) run(ctx context.Context) (err error) {
 		return kept
 	}
 	if served != nil && !errors.Is(served, context.Canceled) {
-		return served
+		return c.refused(served, in)
 	}
 	if cause := context.Cause(playing); !errors.Is(cause, errEnough) && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return nil
+}
+
+// refused is an error of the server in the words of the command line, if it is one of what was asked for.
+func (c *streamCmd) refused(err error, in *polyscanv1.Inspection) error {
+	x := clients.AsError(err)
+	if x == nil || x.Code != codes.InvalidArgument && x.Code != codes.NotFound {
+		return err
+	}
+	text := cli.Refused(x, cmp.Or(c.Regions, "--limit"), in.GetRegionSet().GetRegions())
+	if x.Code == codes.InvalidArgument {
+		return usage("%s", text)
+	}
+	return errors.New(text)
 }
 
 // sourceBytes is how long the server lets what a source or a frame is be.

@@ -420,7 +420,7 @@ func TestRegionsFileKeys(t *testing.T) {
 		{`"reductions": ["meen"]`, `"limits": ["mean >= 0.1"]`, exitUsage, `did you mean "mean"?`},
 		{`"reductions": ["blobs(>= 128)"]`, `"limits": ["mean >= 0.1"]`, exitUsage, "blobs aren't found in line-scans"},
 		{`"frames": {"golden": "kept"}`, `"limits": ["mean >= 0.1"]`, exitUsage, "is spoken of by no limit"},
-		{`"name": "r"`, `"limits": ["meen < 3"]`, exitUsage, `r.json: regions[0].limits[0] = "meen < 3": column 1`},
+		{`"name": "r"`, `"limits": ["meen < 3"]`, exitUsage, `r.json: regions[0] "a": limits[0] = "meen < 3": column 1`},
 		{`"name": "r"`, `"limit": ["mean above 250"]`, exitUsage, `a key is ignored that looks like "limits"`},
 	} {
 		file := filepath.Join(t.TempDir(), "r.json")
@@ -432,6 +432,29 @@ func TestRegionsFileKeys(t *testing.T) {
 		r := start(t, "stream", addr, "--addr", s.addr, "-r", file, "--count", "2")
 		if code := r.wait(); code != x.code || !strings.Contains(r.err.String(), x.want) {
 			t.Errorf("%s, %s: %d: %s\nwant %d: %s", x.keys, x.limits, code, r.err, x.code, x.want)
+		}
+	}
+}
+
+// The cameras of a file have errors of their regions by the file of these, too, and limits of their own by the flag.
+func TestLineRefused(t *testing.T) {
+	s := startInspector(t, false)
+	dir := t.TempDir()
+	regions, line := filepath.Join(dir, "r.json"), filepath.Join(dir, "line.yaml")
+	text := `[{"name": "a", "rings": [[[1, 1], [11, 1], [11, 11], [1, 11]]], "limits": ["mean < 3", "meen < 3"]}]`
+	if err := os.WriteFile(regions, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[string]string{"regions: " + regions: `r.json: regions[0] "a": limits[1] = "meen < 3": `,
+		"limit: [mean < 3, meen < 3]": `camera: a: --limit "meen < 3": `} {
+		text := fmt.Sprintf("cameras: [{name: a, source: %s/, layout: 32x32:Mono8, addr: '%s', reconnect: 0s, %s}]", dir,
+			s.addr, setting)
+		if err := os.WriteFile(line, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, "run", line)
+		if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), want) {
+			t.Errorf("%s: %d: %s", setting, code, r.err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -204,27 +205,11 @@ func (c *camera) failure(before string, err error) error {
 	case c.load.shared && e.Code == codes.FailedPrecondition:
 		return usage("--transport shm: %s: %s (polyscand: --shm-socket)", t.addr, e.Reason())
 	case len(e.Violations) > 0:
-		text = c.scene.words(e)
+		text = cli.Refused(e, c.scene.source, c.scene.regions)
 	case t.to.Explain(e) != "":
 		text = t.to.Explain(e)
 	}
 	return &cameraError{fmt.Sprintf("camera %d: %s%s", c.id, before, text), err}
-}
-
-// words names what the server refused as its user does: a file of regions, and not a field of a request.
-func (s *scene) words(e *clients.Error) string {
-	field := e.Violations[0].Field
-	text, ok := strings.CutPrefix(e.Reason(), field)
-	rest, of := strings.CutPrefix(field, "open.inspection.region_set.")
-	var i int
-	if _, err := fmt.Sscanf(rest, "regions[%d]", &i); !ok || !of || err != nil || i >= len(s.regions) {
-		return strings.TrimPrefix(e.Reason(), "open.")
-	}
-	region, tail, _ := strings.Cut(rest, ".")
-	if tail != "" {
-		tail = ": " + tail
-	}
-	return fmt.Sprintf("%s: %s %q%s%s", s.source, region, s.regions[i].GetName(), tail, text)
 }
 
 // place is a piece of leased memory.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -55,6 +56,29 @@ func CheckRead(file *regionfile.File) error {
 			"something else: correct it (the warning above says why)", file.Lost[0])
 	}
 	return nil
+}
+
+// Refused is why the server refused a session, in the words of its user: of the file of regions, or of the flag --limit
+// that stands for one, and not of a field of a request.
+func Refused(e *clients.Error, source string, regions []*polyscanv1.Region) string {
+	if len(e.Violations) == 0 || !strings.HasPrefix(e.Reason(), e.Violations[0].Field) {
+		return e.Reason()
+	}
+	path := e.Violations[0].Field
+	text := e.Reason()[len(path):]
+	path, of := strings.CutPrefix(strings.TrimPrefix(strings.TrimPrefix(path, "open."), "inspection."), "region_set.")
+	region, tail, _ := strings.Cut(path, ".")
+	var i int
+	if _, err := fmt.Sscanf(region, "regions[%d]", &i); !of || err != nil || i >= len(regions) {
+		return path + text
+	}
+	if source == "--limit" && strings.HasPrefix(tail, "limits[") {
+		return source + strings.TrimPrefix(text, " =")
+	}
+	if tail != "" {
+		tail = ": " + tail
+	}
+	return fmt.Sprintf("%s: %s %q%s%s", source, region, regions[i].GetName(), tail, text)
 }
 
 // RegionSet is the regions of a file, their scale, and the size of the frame that they were drawn on.
