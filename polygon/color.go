@@ -5,6 +5,7 @@ package polygon
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -437,28 +438,73 @@ func (q quantity) ofHue() bool {
 // signed says that values of the channel may be negative.
 func (c Channel) signed() bool { return c == LabA || c == LabB || c >= MatrixX && c != Gradient }
 
-// derivedRange are the least and the greatest that values of a derived channel can be where samples are 0 to most.
-func derivedRange(c Channel, most int) (lo, hi float64) {
+// derivedRange are the least and the greatest that values of a derived channel can be.
+func derivedRange(c Channel, of *scope) (lo, hi float64) {
 	switch c {
 	case Gradient: // an edge between 0 and most at a slope of 1:2 has the root of 20, of 8, and some for rounding
-		return 0, float64(most) * 9 / 16
+		return 0, float64(of.most) * 9 / 16
 	case Laplacian:
-		return -4 * float64(most), 4 * float64(most)
+		return -4 * float64(of.most), 4 * float64(of.most)
 	case Hue:
 		return 0, 360
 	case Saturation, Value, LabL:
 		return 0, 100
-	case LabA, LabB:
-		return -128, 128
+	case LabA: // of the 2^24 colours, those of green and magenta: TestLabRange
+		return -86.1875, 98.25
+	case LabB: // those of blue and yellow
+		return -107.85546875, 94.48828125
 	case Gray709:
 		return 0, 255
 	}
-	return -math.MaxFloat64, math.MaxFloat64
+	k, ok := matrixCoding(c, of)
+	if !ok {
+		return -math.MaxFloat64, math.MaxFloat64
+	}
+	for _, v := range of.matrix[c-MatrixX] {
+		lo += 255 * min(v, 0)
+		hi += 255 * max(v, 0)
+	}
+	return lo - 0.53*k.step, hi + 0.53*k.step // as matrixRow rounds
+}
+
+// matrixCoding is that of a channel of the matrix, where that is known.
+func matrixCoding(c Channel, of *scope) (coding, bool) {
+	if spaceOf(c) != ColorMatrix || of.matrix == [3][3]float64{} {
+		return coding{}, false
+	}
+	return matrixRow(of.matrix[c-MatrixX], &driver.ColorRow{}), true
+}
+
+// derivedBins are the first and the last of the bins that values of a derived channel are rounded to; ok is false where
+// they aren't known.
+func derivedBins(c Channel, of *scope) (k coding, from, to float64, ok bool) {
+	last := 255.0
+	switch c {
+	case Hue: // a circle
+		return codingOf(c, 0, 0), 0, hues - 1, true
+	case Gradient, Laplacian:
+		k, last = derivativeCoding(c, bits.Len(uint(of.most))), float64(of.most)
+	case MatrixX, MatrixY, MatrixZ:
+		if k, ok = matrixCoding(c, of); !ok {
+			return k, 0, 0, false
+		}
+	default:
+		k = codingOf(c, 0, 0)
+	}
+	lo, hi := derivedRange(c, of)
+	return k, max(math.Ceil(k.binOf(lo)-0.5), 0), min(math.Floor(k.binOf(hi)+0.5), last), true
 }
 
 // derivedValues are the least and the greatest that the quantity of a derived channel can be.
 func (l *Limit) derivedValues(of *scope) (lo, hi float64) {
-	lo, hi = derivedRange(l.channel, of.most)
+	lo, hi = derivedRange(l.channel, of)
+	switch l.quantity {
+	case quantityMean, quantityMin, quantityMax, quantitySum:
+	default:
+		if k, from, to, ok := derivedBins(l.channel, of); ok && l.channel != Hue {
+			lo, hi = min(lo, k.bin(from)), max(hi, k.bin(to))
+		}
+	}
 	bounded, width := hi < math.MaxFloat64, math.MaxFloat64
 	if bounded {
 		width = hi - lo
@@ -491,19 +537,23 @@ func (l *Limit) derivedValues(of *scope) (lo, hi float64) {
 	case quantityPixels:
 		return 0, float64(of.pixels)
 	case quantityDistinct:
-		return 0, float64(l.binsOf(of))
+		return 1, min(l.binsOf(of), float64(of.pixels))
 	case quantityEntropy:
-		return 0, math.Log2(float64(l.binsOf(of)))
+		if hi = math.Log2(l.binsOf(of)); hi != math.Trunc(hi) {
+			hi *= 1 + slack
+		}
+		return 0, hi
 	}
 	same, bytes := *l, *of
 	same.channel, bytes.most = NoChannel, 255
 	return same.values(&bytes)
 }
 
-// binsOf is how many bins the values of a derived channel have: those of the frame's samples.
-func (l *Limit) binsOf(of *scope) int {
-	if l.channel.isDerivative() {
-		return of.most + 1
+// binsOf is how many bins the values of a derived channel can be in.
+func (l *Limit) binsOf(of *scope) float64 {
+	_, from, to, ok := derivedBins(l.channel, of)
+	if !ok {
+		return 256
 	}
-	return 256 // of colours
+	return to - from + 1
 }

@@ -28,7 +28,6 @@ type step struct {
 	dimension int     // of 'n': that of its unit
 	operand   int     // of 'q'
 	at        int     // where it is in the limit
-	same      bool    // of '-' and '/': both sides are the same
 }
 
 // operand is a quantity of a region, or of a group of regions, of which rank picks one.
@@ -109,12 +108,11 @@ func (p *limitParser) sum(l *Limit, x *expression) error {
 
 // chain reads parts with signs between them.
 func (p *limitParser) chain(x *expression, signs string, part func() error) error {
-	from := len(x.steps)
 	if err := part(); err != nil {
 		return err
 	}
 	for {
-		at, mid := p.at, len(x.steps)
+		at := p.at
 		sign, ok := p.operator(signs)
 		if !ok {
 			return nil
@@ -122,8 +120,7 @@ func (p *limitParser) chain(x *expression, signs string, part func() error) erro
 		if err := part(); err != nil {
 			return err
 		}
-		same := (sign == '-' || sign == '/') && x.same(x.steps[from:mid], x.steps[mid:])
-		x.steps = append(x.steps, step{do: sign, at: at, same: same})
+		x.steps = append(x.steps, step{do: sign, at: at})
 	}
 }
 

@@ -21,7 +21,7 @@ func TestQuantity(t *testing.T) {
 		{"sum", "sum", true, 0, 2550},
 		{"stddev", "stddev", false, 0, 127.5},
 		{"variance", "variance", false, 0, 16256.25},
-		{"distinct", "distinct", true, 0, 10},
+		{"distinct", "distinct", true, 1, 10},
 		{"count of pixels BELOW 40", "count of pixels below 40", true, 0, 10},
 		{"count of pixels in [10, 20)", "count of pixels in [10, 20)", true, 0, 10},
 		{"coverage", "coverage", false, 0, 1},

@@ -15,14 +15,16 @@ import (
 
 // scope is what is known of a region, of a format and of reductions before a frame is looked at.
 type scope struct {
-	most           int     // samples are 0 to most
-	only           Channel // that a frame has beside alpha, where it has one
-	levels         int     // of pairs
-	leastBlob      int     // pixels of a blob
-	eight          bool    // blobs are connected by corners, too
-	foreground     Span    // samples of blobs
-	pixels         int64   // that the region has at most
-	x0, y0, x1, y1 int     // in which its pixels are
+	most           int           // samples are 0 to most
+	only           Channel       // that a frame has beside alpha, where it has one
+	levels         int           // of pairs
+	leastBlob      int           // pixels of a blob
+	eight          bool          // blobs are connected by corners, too
+	foreground     Span          // samples of blobs
+	pixels         int64         // that the region has at most
+	area           float64       // of the box around it
+	matrix         [3][3]float64 // of colours; all 0 where it isn't known
+	x0, y0, x1, y1 int           // in which its pixels are
 }
 
 // anyFormat is what reasons call frames whose format isn't known.
@@ -31,14 +33,14 @@ const anyFormat = "any frame"
 // anyFrame is all that is known where neither a region nor a frame nor a reduction is.
 func anyFrame() scope {
 	return scope{most: math.MaxUint16, levels: driver.MaxPairLevels, leastBlob: 1, foreground: AnySpan(),
-		pixels: math.MaxInt64,
-		x0:     -maxCoordinate, y0: -maxCoordinate, x1: maxCoordinate, y1: maxCoordinate}
+		pixels: math.MaxInt64, area: math.MaxFloat64,
+		x0: -maxCoordinate, y0: -maxCoordinate, x1: maxCoordinate, y1: maxCoordinate}
 }
 
 // reducing is what is known of reductions of samples that are 0 to most.
 func reducing(most int, r *Reductions) scope {
 	of := anyFrame()
-	of.most, of.levels = most, r.pairLevels()
+	of.most, of.levels, of.matrix = most, r.pairLevels(), r.Colors.Matrix
 	if b := r.Blobs; b != nil {
 		of.leastBlob, of.eight = max(b.MinArea, 1), !b.FourConnected
 		if b.Threshold == ThresholdValues && len(b.Steps) == 0 {
@@ -50,8 +52,12 @@ func reducing(most int, r *Reductions) scope {
 
 // scopeOf is a scope with what is known of region i.
 func (s *Set) scopeOf(i int, of scope) scope {
-	of.pixels = s.mostPixels(i)
-	of.x0, of.y0, of.x1, of.y1 = s.boxes[i].pixels()
+	b := s.boxes[i]
+	of.pixels, of.area = s.mostPixels(i), 0
+	if b.x0 < b.x1 && b.y0 < b.y1 {
+		of.area = float64(int64(b.x1)-int64(b.x0)) * float64(int64(b.y1)-int64(b.y0)) / (driver.Subpixel * driver.Subpixel)
+	}
+	of.x0, of.y0, of.x1, of.y1 = b.pixels()
 	return of
 }
 
@@ -66,8 +72,12 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 		hi = 1
 	case quantityBlobs:
 		return l.blobs.values(l, of)
-	case quantityArea, quantityCoveredCount, quantityCoveredSum:
+	case quantityArea:
 		hi = math.MaxFloat64
+	case quantityCoveredCount: // that of a box in a pixel is a whole number of 1/65536, to which weights are rounded
+		hi = of.area
+	case quantityCoveredSum:
+		hi = min(hi*of.area, math.MaxFloat64)
 	case quantityWidth, quantityHeight, quantityCentroidX, quantityCentroidY:
 		hi = maxCoordinate // the region decides them: limits guard it against changes
 	case quantityMinX, quantityMaxX, quantityWeightedX:
@@ -120,7 +130,7 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 	case quantityStdDev, quantityCoveredStdDev, quantityPlaneResidual:
 		hi /= 2
 	case quantityDistinct:
-		hi = min(hi+1, float64(of.pixels))
+		return 1, min(hi+1, float64(of.pixels))
 	case quantityCount:
 		hi = float64(of.pixels)
 	case quantityPixels:
@@ -165,8 +175,8 @@ func (l *Limit) toothless(of *scope, format string) string {
 		return ""
 	case l.expression != nil:
 		all := anyFrame() // its operands are of other regions
-		all.most = of.most
-		return l.toothlessOver(func(int) []scope { return []scope{all} }, format)
+		all.most, all.matrix = of.most, of.matrix
+		return l.toothlessOver(func(int) []scope { return []scope{all} }, "", format)
 	}
 	if why := l.pointless(of, format); why != "" {
 		return why
@@ -204,26 +214,18 @@ func (l *Limit) pointless(of *scope, format string) string {
 
 // pointlessBins is pointless for a derived channel, whose values are rounded to those of bins.
 func (l *Limit) pointlessBins(of *scope) string {
-	var k coding
-	last := 255
-	switch l.channel {
-	case Gradient, Laplacian:
-		k, last = derivativeCoding(l.channel, bits.Len(uint(of.most))), of.most
-	case Saturation, Value, LabL:
-		k, last = codingOf(l.channel, 0, 0), 100
-	case LabA, LabB:
-		k = codingOf(l.channel, 0, 0)
-	default: // hues are a circle, and what a matrix makes isn't known here
+	k, first, last, ok := derivedBins(l.channel, of)
+	if !ok || l.channel == Hue {
 		return ""
 	}
 	in := l.pixels
 	in.lo, in.hi = k.binOf(in.lo), k.binOf(in.hi)
-	lo, hi := k.bin(0), k.bin(float64(last))
-	switch from, to := in.integers(0, float64(last)); {
+	lo, hi := k.bin(first), k.bin(last)
+	switch from, to := in.integers(first, last); {
 	case from > to:
 		return fmt.Sprintf("counts no pixel: %v is %v to %v, in steps of %v where pixels are counted", l.channel, number(lo),
 			number(hi), number(k.width()))
-	case from == 0 && to == float64(last):
+	case from == first && to == last:
 		return fmt.Sprintf("counts every pixel: %v is %v to %v", l.channel, number(lo), number(hi))
 	}
 	return ""
@@ -264,10 +266,10 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 	}
 	before := len(bad.Violations)
 	pixel := of
-	pixel.pixels, pixel.x0, pixel.y0, pixel.x1, pixel.y1 = 1, 0, 0, 1, 1
+	pixel.pixels, pixel.area, pixel.x0, pixel.y0, pixel.x1, pixel.y1 = 1, 0, 0, 0, 1, 1
 	if slices.ContainsFunc(s.distinct, func(l *Limit) bool {
 		switch l.quantity {
-		case quantitySum, quantityPlaneX, quantityPlaneY, quantityBlobs: // it depends on the region then
+		case quantitySum, quantityCoveredSum, quantityPlaneX, quantityPlaneY, quantityBlobs: // it depends on the region then
 			return l.toothless(&pixel, format) != ""
 		}
 		return l.toothless(&of, format) != ""
@@ -297,21 +299,26 @@ func (s *Set) toothlessBetween(b *between, l *Limit) string {
 			all[n] = s.scopeOf(m.region, anyFrame())
 		}
 		return all
-	}, anyFormat)
+	}, s.names[b.region], anyFormat)
 }
 
 // mostOperand is above all that operands can be; a bound of an expression that isn't below it isn't known.
 const mostOperand = 1e60
 
-// toothlessOver is toothless of an expression, with the scopes of the regions that an operand looks at.
-func (l *Limit) toothlessOver(members func(k int) []scope, format string) string {
+// toothlessOver is toothless of an expression, with the scopes of the regions that an operand looks at. own is the name of the
+// region that has the limit, where that is known.
+func (l *Limit) toothlessOver(members func(k int) []scope, own, format string) string {
 	x := l.expression
-	var stack []interval
-	for _, s := range x.steps {
+	type part struct {
+		interval
+		from int // its first step
+	}
+	var stack []part
+	for i, s := range x.steps {
 		n := len(stack)
 		switch s.do {
 		case 'n':
-			stack = append(stack, interval{lo: s.number, hi: s.number})
+			stack = append(stack, part{interval{lo: s.number, hi: s.number}, i})
 			continue
 		case 'q':
 			ranges, why := l.operandRanges(&x.operands[s.operand], members(s.operand), format)
@@ -330,16 +337,18 @@ func (l *Limit) toothlessOver(members func(k int) []scope, format string) string
 				}
 				return fmt.Sprintf("can't fail: it holds for %s, whatever %s shows", l.spelled, format)
 			}
-			stack = append(stack, ranked(ranges, x.operands[s.operand].rank))
+			stack = append(stack, part{ranked(ranges, x.operands[s.operand].rank), i})
 			continue
 		}
-		r, ok := combined(s, stack[n-2], stack[n-1])
+		a, b := stack[n-2], stack[n-1]
+		same := (s.do == '-' || s.do == '/') && x.same(x.steps[a.from:b.from], x.steps[b.from:i], own)
+		r, ok := combined(s, same, a.interval, b.interval)
 		if !ok {
 			return ""
 		}
-		stack = append(stack[:n-2], r)
+		stack = append(stack[:n-2], part{r, a.from})
 	}
-	if r := stack[0]; l.holdsIn(r) {
+	if r := stack[0].interval; l.holdsIn(r) {
 		return fmt.Sprintf("can't fail: %s is %s on %s", l.spelled, r.words(), format)
 	}
 	return ""
@@ -409,13 +418,13 @@ func ranked(ranges []interval, rank int) interval {
 	return interval{lo: ends[0][at], hi: ends[1][at]}
 }
 
-// combined is the range of what a step makes of two numbers. Rounding is monotone, so that bounds are rounded as the
+// combined is the range of what a step makes of two numbers, which may be the same. Rounding is monotone, so that bounds are rounded as the
 // numbers are. ok is false where there may be no number: something is divided by 0, or runs over.
-func combined(s step, a, b interval) (r interval, ok bool) {
+func combined(s step, same bool, a, b interval) (r interval, ok bool) {
 	if s.do == '/' && b.contains(0) {
 		return r, false
 	}
-	if s.same {
+	if same {
 		one := 0.0
 		if s.do == '/' {
 			one = 1
@@ -432,15 +441,22 @@ func combined(s step, a, b interval) (r interval, ok bool) {
 	return r, !math.IsNaN(r.lo) && !math.IsInf(r.lo, 0) && !math.IsInf(r.hi, 0)
 }
 
-// same says that both sides of a sign are the same: then their difference is 0, and their quotient 1.
-func (x *expression) same(a, b []step) bool {
+// same says that both sides of a sign are the same: then their difference is 0, and their quotient 1. own is the
+// name of the region that operands without one are of.
+func (x *expression) same(a, b []step, own string) bool {
+	of := func(o *operand) string {
+		if !o.named {
+			return own
+		}
+		return o.name
+	}
 	return slices.EqualFunc(a, b, func(s, t step) bool {
 		if s.do != 'q' || t.do != 'q' {
 			return s.do == t.do && s.number == t.number && s.dimension == t.dimension
 		}
 		o, p := &x.operands[s.operand], &x.operands[t.operand]
 		over := o.over == p.over || o.over != nil && p.over != nil && *o.over == *p.over
-		return over && o.named == p.named && o.name == p.name && o.rank == p.rank && o.is.measuresAs(&p.is)
+		return over && (o.named == p.named || own != "") && of(o) == of(p) && o.rank == p.rank && o.is.measuresAs(&p.is)
 	})
 }
 
@@ -521,8 +537,8 @@ func (f *blobFeature) values(of *scope, unit int, scale *Scale) interval {
 			r = interval{lo: 1 - slack, hi: math.Sqrt(3*(w*w+h*h)) + 1}
 		}
 	case "perimeter":
-		if unit == 0 {
-			r.hi = 4 * pixels
+		if unit == 0 { // at least that of one pixel
+			r = interval{lo: (&Blob{sidesX: 2, sidesY: 2, corners: 4}).perimeter(1, 1) * (1 - slack), hi: 4 * pixels}
 		}
 	case "angle":
 		r = interval{lo: -90, hi: 90}

@@ -77,7 +77,7 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{"laplacian.count of pixels in [1, 3] <= 4", Reductions{}, set, "in steps of 8"},
 		{"laplacian.count of pixels above 1015 <= 4", Reductions{}, never, ""},
 		{"laplacian.count of pixels above -1025 <= 4", Reductions{}, frame, "counts every pixel"},
-		{"gradient.count of pixels above 300 == 0", Reductions{}, frame, "counts no pixel: gradient is 0 to 255"},
+		{"gradient.count of pixels above 300 == 0", Reductions{}, frame, "counts no pixel: gradient is 0 to 143"},
 		{"gradient.count of pixels above 20 == 0", Reductions{}, never, ""},
 		{"plane.x in [-2295, 2295]", Reductions{}, frame, "plane.x is -2295 to 2295"},
 		{"plane.x in (-2295, 2295]", Reductions{}, never, ""},
@@ -86,10 +86,21 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{"skewness < 14", Reductions{}, never, ""},
 		{"kurtosis >= 1", Reductions{}, set, "kurtosis is 1 to 198.00"},
 		{"kurtosis < 198", Reductions{}, never, ""},
-		{"distinct <= 200", Reductions{}, set, "distinct is 0 to 200"},
+		{"distinct <= 200", Reductions{}, set, "distinct is 1 to 200"},
 		{"count > 0", Reductions{}, never, ""},
+		{"gradient.count of pixels above 200 <= 3", Reductions{}, frame, "counts no pixel: gradient is 0 to 143"},
+		{"gradient.count of pixels above 142 <= 3", Reductions{}, never, ""},
+		{"covered.count <= 200", Reductions{}, set, "covered.count is 0 to 200"},
+		{"covered.count < 200", Reductions{}, never, ""},
+		{"covered.sum <= 51000", Reductions{}, frame, "covered.sum is 0 to 51000"},
+		{"covered.sum < 51000", Reductions{}, never, ""},
+		{"blobs(perimeter < 1) == 0", r, set, "blobs(perimeter < 1) is always 0"},
+		{"blobs(perimeter < 2.7) == 0", r, never, ""},
 		// Expressions.
 		{`"a".mean - "a".mean == 0`, Reductions{}, set, "is always 0"},
+		{`mean - "a".mean in [-5, 5]`, Reductions{}, set, "is always 0"},
+		{`("a".mean + "b".mean) - (mean + "b".mean) < 3`, Reductions{}, set, "is always 0"},
+		{`mean - "b".mean in [-5, 5]`, Reductions{}, never, ""},
 		{`(mean + 1) - (mean + 1) < 3`, Reductions{}, set, "is always 0"},
 		{`(mean + 1) / (mean + 1) == 1`, Reductions{}, set, "is always 1"},
 		{`mean / mean == 1`, Reductions{}, never, ""}, // it is divided by 0 where all is black
@@ -135,6 +146,73 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		}
 		if at != c.at {
 			t.Errorf("%s: refused at %q, want %q: %v", c.expr, at, c.at, err)
+		}
+	}
+}
+
+// TestColorLimitsThatHoldForAll: limits on derived channels that hold for all colours are errors where the reductions are
+// known; their neighbours are none.
+func TestColorLimitsThatHoldForAll(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	identity := Reductions{Colors: Colors{Matrix: [3][3]float64{{1, 0, 0}, {0, 1, 0}, {0, -2, 0.5}}}}
+	for _, c := range []struct {
+		expr string
+		r    Reductions
+		want string
+	}{
+		{"lab.a.mean in [-128, 127]", Reductions{}, "is -86.1875 to 98.25"},
+		{"lab.a.mean in [-86, 99]", Reductions{}, ""},
+		{"lab.b.mean in [-108, 95]", Reductions{}, "is -107.85546875 to 94.48828125"},
+		{"lab.b.min >= -107.8", Reductions{}, ""},
+		{"lab.b.median >= -107.9", Reductions{}, ""}, // blue is in the bin of -108
+		{"lab.a.max <= 100", Reductions{}, "is -86.1875 to 98.25"},
+		{"lab.a.count of pixels above 98.6 == 0", Reductions{}, "counts no pixel"},
+		{"lab.a.count of pixels above 97 == 0", Reductions{}, ""},
+		{"saturation.distinct <= 101", Reductions{}, "is 1 to 101"},
+		{"saturation.distinct < 101", Reductions{}, ""},
+		{"hue.distinct <= 240", Reductions{}, "is 1 to 240"},
+		{"hue.distinct < 240", Reductions{}, ""},
+		{"lab.a.distinct <= 185", Reductions{}, "is 1 to 185"},
+		{"gray709.distinct < 256", Reductions{}, ""},
+		{"matrix.x.mean < 300", identity, "is -0.004140625 to 255.004140625"},
+		{"matrix.x.mean < 255", identity, ""},
+		{"matrix.z.min >= -511", identity, "can't fail"},
+		{"matrix.z.min >= -510", identity, ""},
+		{"matrix.z.min >= -511", Reductions{Colors: Colors{Matrix: [3][3]float64{{1, 0, 0}}}}, "matrix.z"},
+		{"matrix.z.max < 128", identity, "can't fail"},
+		{"matrix.x.count of pixels above 256 == 0", identity, "counts no pixel"},
+		{`matrix.x.mean - "a".matrix.y.mean <= 256`, identity, "can't fail"},
+	} {
+		s, err := NewSet([]Region{{Name: "a", Rings: []Ring{rectangle(0, 0, 20, 20)}, Limits: []string{c.expr}}}, Bounds{})
+		if err == nil {
+			err = s.CheckLimits(&c.r)
+		}
+		if err == nil {
+			_, err = Reduce(t.Context(), dev, s, noise(20, 20, driver.RGB8), c.r, driver.MethodDefault)
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.expr, err, c.want)
+		}
+	}
+}
+
+// TestLabRange: all colours of 8 bits have what derivedRange says of a and b, no less and no more.
+func TestLabRange(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	f := kernels.Picture{Width: 1 << 12, Height: 1 << 12, Format: driver.RGB8, Data: [][]byte{make([]byte, 3<<24)}}
+	for i := range 1 << 24 {
+		f.Data[0][3*i], f.Data[0][3*i+1], f.Data[0][3*i+2] = byte(i), byte(i>>8), byte(i>>16)
+	}
+	res, err := Reduce(t.Context(), dev, mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 1<<12, 1<<12)}}), f,
+		Reductions{Statistics: Min | Max, Colors: Colors{Spaces: ColorLab}}, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := anyFrame()
+	for i, c := range []Channel{LabL, LabA, LabB} {
+		got := &res.Regions[0].Channels[3+i]
+		if lo, hi := derivedRange(c, &of); got.Value(got.Min) != lo || got.Value(got.Max) != hi {
+			t.Errorf("%v is %v to %v, want %v to %v", c, got.Value(got.Min), got.Value(got.Max), lo, hi)
 		}
 	}
 }
