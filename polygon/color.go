@@ -61,7 +61,7 @@ func (c *Colors) check(bad *kernels.InvalidError) {
 		}
 	}
 	if c.Spaces&ColorMatrix != 0 && c.Matrix == [3][3]float64{} {
-		bad.Add(path{"reductions", "color_matrix"}, "", "must be given")
+		bad.Add(path{"reductions", "color_matrix"}, "", "must be given, and not all 0")
 	}
 }
 

@@ -291,7 +291,7 @@ func TestColorLimits(t *testing.T) {
 		{"hue.mean > 3", gray, Reductions{}, "the frame has no hue channel"},
 		{"mean > 3", gray, Reductions{Colors: Colors{Spaces: ColorLab}}, "reductions.colors"},
 		{"matrix.x.mean > 3", f, Reductions{}, "the frame has no matrix.x channel"},
-		{"mean > 3", f, Reductions{Colors: Colors{Spaces: ColorMatrix}}, "reductions.color_matrix"},
+		{"mean > 3", f, Reductions{Colors: Colors{Spaces: ColorMatrix}}, "reductions.color_matrix: must be given, and not all 0"},
 		{"mean > 3", f, Reductions{Colors: Colors{Spaces: 64}}, "no known colour spaces"},
 		{"mean > 3", f, Reductions{Colors: Colors{Matrix: [3][3]float64{{65}}}}, "color_matrix[0]"},
 	} {

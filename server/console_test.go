@@ -158,11 +158,16 @@ func TestCallsOverHTTP(t *testing.T) {
 		code   int
 		word   string
 	}{
-		"compressed":   {"x", []string{"Content-Encoding", "gzip"}, 501, "Content-Encoding"},
-		"gRPC":         {"x", []string{"Content-Type", "application/grpc"}, 501, "Content-Type"},
-		"a form":       {"x", []string{"Content-Type", "text/plain"}, 404, ""},
-		"another host": {"{}", []string{"Host", "evil.example"}, 403, "evil.example"},
-		"no service":   {"{}", nil, 404, ""},
+		"compressed": {"x", []string{"Content-Encoding", "gzip"}, 501, "Content-Encoding"},
+		"gRPC":       {"x", []string{"Content-Type", "application/grpc"}, 501, "Content-Type"},
+		"a form":     {"x", []string{"Content-Type", "text/plain"}, 404, ""},
+		"empty":      {"", nil, 400, "the body is empty: must be a JSON object, such as {}"},
+		"no timeout": {"{}", []string{"Connect-Timeout-Ms", "abc"}, 400,
+			`Connect-Timeout-Ms = \"abc\": must be milliseconds, a whole number of at most 10 digits`},
+		"negative timeout": {"{}", []string{"Connect-Timeout-Ms", "-1"}, 400, `Connect-Timeout-Ms = \"-1\": must be`},
+		"gRPC's timeout":   {"{}", []string{"Grpc-Timeout", "5"}, 400, `Grpc-Timeout = \"5\": must be at most 8 digits`},
+		"another host":     {"{}", []string{"Host", "evil.example"}, 403, "evil.example"},
+		"no service":       {"{}", nil, 404, ""},
 	} {
 		path := getDevice
 		if name == "no service" {

@@ -226,7 +226,7 @@ func TestTeachRefuses(t *testing.T) {
 			teaching(tile), []clients.Labeled{gray(1, 2), {Frame: rawFrame(1, 2, gray8, []byte{1, 2})}}},
 		{"outside", "open.region_set.regions[0]", "outside the frame", teaching(rect("wide", 0, 0, 3, 1)), two},
 		{"nowhere", "open.region_set.regions[0]", "no pixel", teaching(rect("far", 5, 0, 6, 1)), two},
-		{"no channel", "open.region_set.regions[0].limits[0]", "no red channel",
+		{"no channel", "open.quantities[0]", `= "r.mean": the frame has no red channel (GRAY8)`,
 			with(func(o *pb.TeachOpen) { o.Quantities = []string{"r.mean"} }), two},
 		{"no pixels", "frame.data", "frame 0 of the call", teaching(tile), []clients.Labeled{gray()}},
 	} {

@@ -32,7 +32,8 @@ type reductionFlags struct {
 	// contrast, homogeneity, energy, correlation and entropy. May be repeated; "neighbours" stands for 1,0 1,1 0,1
 	// -1,1.
 	Texture []string `placeholder:"DX,DY" sep:"none" group:"numbers"`
-	// Grey levels of --texture and of limits on textures, 2 to 256 (default 64).
+	// Grey levels of --texture, and of limits on textures that stand beside it, 2 to 256 (default 64, also of limits
+	// alone).
 	TextureLevels uint32 `placeholder:"N" group:"numbers" needs:"texture"`
 	// The counts of pairs, too, for --json.
 	TextureCounts bool `group:"numbers" needs:"texture,json"`

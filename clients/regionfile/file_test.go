@@ -26,7 +26,7 @@ func TestUnknownContent(t *testing.T) {
 		{"empty", "", Options{}, "the file is empty" + acc, ErrUnknownFormat},
 		{"only BOM", "\uFEFF", Options{}, "the file is empty" + acc, ErrUnknownFormat},
 		{"only space", " \n\t ", Options{}, "the file has nothing but white space" + acc, ErrUnknownFormat},
-		{"PNG", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", Options{}, "unexpected EOF", ErrSyntax},
+		{"PNG", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", Options{}, "no whole PNG: it ends early", ErrSyntax},
 		{"JPEG", "\xff\xd8\xff\xe0\x00\x10JFIF", Options{}, "the file looks like a JPEG image" + acc, ErrUnknownFormat},
 		{"TIFF", "II*\x00\x08\x00", Options{}, "the file looks like a TIFF image" + acc, ErrUnknownFormat},
 		{"BMP", "BM\x36\x10\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00\x28", Options{}, "the file looks like a BMP image" +

@@ -240,7 +240,7 @@ func (b *builder) pngMask(m *members, points [][2]float64) ([]Run, *Error) {
 	}
 	cfg, err := png.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
-		return nil, fail(ErrSyntax, "%v", err).within("mask")
+		return nil, badPNG(err).within("mask")
 	}
 	x0, y0 := math.RoundToEven(points[0][0]), math.RoundToEven(points[0][1])
 	if points[0] == [2]float64{x0, y0} && points[1] == [2]float64{math.Trunc(points[1][0]), math.Trunc(points[1][1])} {
@@ -259,7 +259,7 @@ func (b *builder) pngMask(m *members, points [][2]float64) ([]Run, *Error) {
 	}
 	img, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
-		return nil, fail(ErrSyntax, "%v", err).within("mask")
+		return nil, badPNG(err).within("mask")
 	}
 	var mask []polygon.Run
 	for _, u := range polygon.LabelRuns(img, int(x0), int(y0)) {

@@ -139,10 +139,10 @@ func TestLabelMeErrors(t *testing.T) {
 		{"mask not base64", shapes(`{"label":"a","shape_type":"mask","points":[[0,0],[1,1]],"mask":"#"}`), Options{},
 			`shapes[0] "a": mask: illegal base64 data at input byte 0`, ErrSyntax},
 		{"mask no PNG", shapes(`{"label":"a","shape_type":"mask","points":[[0,0],[1,1]],"mask":"AAAA"}`), Options{},
-			`shapes[0] "a": mask: unexpected EOF`, ErrSyntax},
+			`shapes[0] "a": mask: no whole PNG: it ends early`, ErrSyntax},
 		{"mask truncated", shapes(`{"label":"a","shape_type":"mask","points":[[0,0],[1,1]],"mask":"` +
 			base64.StdEncoding.EncodeToString(tiny[:len(tiny)-16]) + `"}`), Options{},
-			`shapes[0] "a": mask: unexpected EOF`, ErrSyntax},
+			`shapes[0] "a": mask: no whole PNG: it ends early`, ErrSyntax},
 		{"mask of another size", shapes(`{"label":"a","shape_type":"mask","points":[[0,0],[2,1]],"mask":"` +
 			base64.StdEncoding.EncodeToString(tiny) + `"}`), Options{},
 			`shapes[0] "a": mask: the PNG has 2×2 pixels, the points span 3×2`, ErrInvalid},

@@ -5,9 +5,11 @@ package regionfile
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
+	"io"
 	"math"
 	"slices"
 
@@ -200,12 +202,20 @@ func (t *turner) rows() ([]Run, *Error) {
 	}
 }
 
+// badPNG says why a PNG can't be read.
+func badPNG(err error) *Error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fail(ErrSyntax, "no whole PNG: it ends early")
+	}
+	return fail(ErrSyntax, "%v", err)
+}
+
 // maskImage reads a PNG as regions: one for each label, as [polygon.LabelRuns] has them. They are called by it,
 // "label-7" or "label-#ff0080", and a single one "mask".
 func (b *builder) maskImage(data []byte) *Error {
 	cfg, err := png.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
-		return fail(ErrSyntax, "%v", err)
+		return badPNG(err)
 	}
 	if e := b.spendPixels(cfg); e != nil {
 		return e
@@ -214,7 +224,7 @@ func (b *builder) maskImage(data []byte) *Error {
 	img, err := png.Decode(rest)
 	switch end := len(data) - rest.Len(); {
 	case err != nil:
-		return fail(ErrSyntax, "%v", err)
+		return badPNG(err)
 	case bytes.HasPrefix(data[end:], []byte(pngSignature)):
 		return fail(ErrInvalid, "another PNG picture begins at byte %d, behind the end of the first", end)
 	}

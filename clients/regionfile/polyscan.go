@@ -17,6 +17,7 @@ package regionfile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -285,7 +286,7 @@ func (c *cursor) pair() (p [2]float64, e *Error) {
 		n++
 	}
 	if n != len(p) {
-		return p, fail(ErrInvalid, "%d numbers, want 2", n)
+		return p, fail(ErrInvalid, "want 2 numbers, found %d", n)
 	}
 	return p, nil
 }
@@ -302,13 +303,22 @@ func (b *builder) reference(c *cursor) (*Reference, *Error) {
 		c.skip()
 		return nil, nil
 	}
+	const want = `expected {"region": NAME} or {"counts": [[...], ...]} of whole numbers from 0`
+	if c.kind() != kindObject {
+		return nil, fail(ErrInvalid, "%s, found %v", want, c.kind())
+	}
 	start := c.pos
-	c.skip()
+	if _, e := c.walk([]string{"region", "counts"}, func(key string) *Error {
+		return fail(ErrInvalid, "%s, found the key %s", want, quote(key))
+	}); e != nil {
+		return nil, e
+	}
 	r := &Reference{}
-	in := json.NewDecoder(strings.NewReader(c.s[start:c.pos]))
-	in.DisallowUnknownFields()
-	if err := in.Decode(r); err != nil {
-		return nil, fail(ErrInvalid, `expected {"region": NAME} or {"counts": [[...], ...]}: %v`, err)
+	err := json.Unmarshal([]byte(c.s[start:c.pos]), r)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil, fail(ErrInvalid, "%s, found a %s", want, wrong.Value).within("%s", wrong.Field)
+	} else if err != nil {
+		return nil, fail(ErrInvalid, "%s: %v", want, err)
 	}
 	return r, nil
 }
@@ -380,7 +390,7 @@ func (c *cursor) run() (u Run, e *Error) {
 	}
 	switch {
 	case n != len(u):
-		return u, fail(ErrInvalid, "%d numbers, want [y, x0, x1]", n)
+		return u, fail(ErrInvalid, "want 3 numbers, [y, x0, x1], found %d", n)
 	case u[1] >= u[2]:
 		return u, fail(ErrInvalid, "%v holds no pixel, x0 must be below x1", u)
 	case min(u[0], u[1]) <= -coordinateLimit || max(u[0], u[2]-1) >= coordinateLimit:

@@ -281,8 +281,8 @@ func TestScale(t *testing.T) {
 		`{}`:                                     `scale: the key "mm_per_pixel" is missing`,
 		`{"mm_per_pixel": 0}`:                    `scale: mm_per_pixel: 0 mm per pixel, it must be above 0`,
 		`{"mm_per_pixel": [1, -1]}`:              `-1 mm per pixel`,
-		`{"mm_per_pixel": [1]}`:                  `1 numbers, want 2`,
-		`{"mm_per_pixel": [1, 2, 3]}`:            `3 numbers, want 2`,
+		`{"mm_per_pixel": [1]}`:                  `want 2 numbers, found 1`,
+		`{"mm_per_pixel": [1, 2, 3]}`:            `want 2 numbers, found 3`,
 		`{"mm_per_pixel": "1"}`:                  `expected an array, found a string`,
 		`{"mm_per_pixel": 1, "mm_per_pixel": 1}`: `twice`,
 		`{"mm_per_pixel": 1, "origin": 3}`:       `scale: origin: expected an array, found a number`,
@@ -312,10 +312,17 @@ func TestReference(t *testing.T) {
 			t.Errorf("region %d: %+v, want %+v", i, r.Reference, want[i])
 		}
 	}
-	for _, bad := range []string{`7`, `{"regoin": "b"}`, `{"counts": [[-1]]}`, `{"counts": [[1.5]]}`, `{"counts": [1]}`, `"b"`} {
+	const form = `expected {"region": NAME} or {"counts": [[...], ...]} of whole numbers from 0, found `
+	for bad, says := range map[string]string{`7`: "reference: " + form + "a number", `"b"`: "reference: " + form + "a string",
+		`{"regoin": "b"}`: "reference: " + form + `the key "regoin"`, `{"Region": "b"}`: "reference: " + form + `the key "Region"`,
+		`{"region": "a", "region": "b"}`: `reference: the key "region" occurs twice`,
+		`{"region": 7}`:                  "reference: region: " + form + "a number",
+		`{"counts": [[-1]]}`:             "reference: counts: " + form + "a number -1",
+		`{"counts": [[1.5]]}`:            "reference: counts: " + form + "a number 1.5",
+		`{"counts": [1]}`:                "reference: counts: " + form + "a number"} {
 		if _, err := Parse("a.json", []byte(`[{`+ring+`, "reference": `+bad+`}]`), Options{}); err == nil ||
-			!strings.Contains(err.Error(), "reference") {
-			t.Errorf("%s: %v", bad, err)
+			!strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", bad, err, says)
 		}
 	}
 }

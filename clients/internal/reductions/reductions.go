@@ -175,7 +175,7 @@ func AddColorMatrix(r *polyscanv1.Reductions, numbers []string) error {
 		r.ColorMatrix = append(r.ColorMatrix, v)
 	}
 	if n := len(r.ColorMatrix); n != 9 {
-		return fmt.Errorf("%d numbers: want nine", n)
+		return fmt.Errorf("want nine numbers, found %d", n)
 	}
 	return nil
 }

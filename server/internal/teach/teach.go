@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -166,7 +167,7 @@ func (t *teach) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 	}
 	res, err := t.service.reduce(ctx, t.what, t.measured, f, false)
 	if err != nil {
-		return t.what.paths.Translate(err)
+		return wire.FieldError(err, t.violation)
 	}
 	defer res.Release()
 	t.backend = res.Backend
@@ -183,6 +184,21 @@ func (t *teach) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 	}
 	t.frames = append(t.frames, m)
 	return nil
+}
+
+// violation is the place of what is wrong. Limits behind those of a region are probes, which stand for what is to be
+// learned, and nobody has written them.
+func (t *teach) violation(v kernels.Violation) (path, value, reason string) {
+	if p := v.Path; len(p) >= 4 && p[0] == "regions" && p[2] == "limits" {
+		i, _ := p[1].(int)
+		k, _ := p[3].(int)
+		if k -= len(t.what.from.GetRegions()[i].GetLimits()); k >= 0 {
+			q := t.learnt[k]
+			asked := slices.IndexFunc(t.asked, func(o polygon.Quantity) bool { return o.Covers(q) })
+			return fmt.Sprintf("open.quantities[%d]", asked), fmt.Sprintf("%q", q), v.Reason
+		}
+	}
+	return t.what.paths.Violation(v)
 }
 
 // look takes the numbers of a region, and what its own limits say that stay.

@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -308,6 +309,15 @@ func (h *Handler) credentials(w http.ResponseWriter, r *http.Request, csrf strin
 	return s, true
 }
 
+// timeouts are the headers that say how long a caller waits, as Connect and gRPC have them.
+var timeouts = map[string]struct {
+	pattern *regexp.Regexp
+	words   string
+}{
+	"Connect-Timeout-Ms": {regexp.MustCompile(`^[0-9]{1,10}$`), "milliseconds, a whole number of at most 10 digits"},
+	"Grpc-Timeout":       {regexp.MustCompile(`^[0-9]{1,8}[HMSmun]$`), "at most 8 digits and one of H, M, S, m, u and n"},
+}
+
 // call answers a call.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	s, ok := h.credentials(w, r, r.Header.Get(csrfHeader))
@@ -325,6 +335,16 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 			h.refuse(w, "body", codes.Unimplemented, fmt.Sprintf("%s = %q: messages are not compressed here", name, v))
 			return
 		}
+	}
+	for name, want := range timeouts {
+		if v := r.Header.Get(name); v != "" && !want.pattern.MatchString(v) {
+			h.refuse(w, "body", codes.InvalidArgument, fmt.Sprintf("%s = %q: must be %s", name, v, want.words))
+			return
+		}
+	}
+	if kind == "application/json" && r.ContentLength == 0 {
+		h.refuse(w, "body", codes.InvalidArgument, "the body is empty: must be a JSON object, such as {}")
+		return
 	}
 	select {
 	case h.busy <- struct{}{}:

@@ -50,10 +50,10 @@ func SameField(v kernels.Violation) (path, value, reason string) {
 }
 
 // Translate is [FieldError] for errors of package polygon.
-func (p Paths) Translate(err error) error { return FieldError(err, p.violation) }
+func (p Paths) Translate(err error) error { return FieldError(err, p.Violation) }
 
-// violation is the path, the value and the reason of a violation, as the request has them.
-func (p Paths) violation(v kernels.Violation) (path, value, reason string) {
+// Violation is the path, the value and the reason of a violation, as the request has them.
+func (p Paths) Violation(v kernels.Violation) (path, value, reason string) {
 	path, inRecipe := p.Root+v.Path.String(), false
 	switch Root(v) {
 	case "regions", "scale":
