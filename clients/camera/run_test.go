@@ -73,6 +73,34 @@ func TestLineExample(t *testing.T) {
 	}
 }
 
+// Pictures that a folder takes in before its server is there are parts.
+func TestRunBeforeServer(t *testing.T) {
+	s := startInspector(t, false)
+	s.stop()
+	dir := t.TempDir()
+	file := filepath.Join(t.TempDir(), "line.yaml")
+	text := fmt.Sprintf("cameras: [{name: in, source: %s, addr: '%s', limit: mean > 3, count: 2, reconnect: 100ms}]",
+		dir, s.addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, "run", file, "--json")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	writePNG(t, filepath.Join(dir, "a.png"), picture(0))
+	r.err.await(t, "that the server is away", func(s string) bool { return strings.Contains(s, "refused") })
+	s.start()
+	r.out.await(t, "the first part", func(s string) bool { return lines(s) == 1 })
+	writePNG(t, filepath.Join(dir, "b.png"), picture(0))
+	if code := r.wait(); code != exitOK || strings.Count(r.err.String(), "refused") != 1 {
+		t.Errorf("%d: %s", code, r.err)
+	}
+	for i, x := range r.rows(t) {
+		if x.Part != fmt.Sprintf("in-%d", i) || x.Data["file"] != []string{"a.png", "b.png"}[i] {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
 // Cameras of a file stream beside each other into their servers. One that isn't there yet is waited for, and a server
 // that starts anew costs what it had.
 func TestRun(t *testing.T) {

@@ -274,13 +274,25 @@ func (s *stream) run(ctx context.Context) (err error) {
 		return scan, err
 	}
 	scan, err := to.open(context.WithoutCancel(ctx))
-	for until := time.Now().Add(startTime); err != nil; scan, err = to.open(context.WithoutCancel(ctx)) {
-		// A server that was started together with this program isn't there yet.
+	until, wait, told := time.Now().Add(startTime), firstRetry, false
+	for ; err != nil; scan, err = to.open(context.WithoutCancel(ctx)) {
+		// A server that was started together with this program isn't there yet. Of several cameras each waits on, with
+		// its source open: what a folder takes in meanwhile are parts.
 		x := clients.AsError(err)
-		if x == nil || x.Code != codes.Unavailable || time.Now().After(until) || ctx.Err() != nil {
+		over := time.Now().After(until)
+		if x == nil || x.Code != codes.Unavailable || over && (s.tally.prefix == "" || c.Reconnect == 0) || ctx.Err() != nil {
 			break
 		}
-		time.Sleep(firstRetry)
+		if over {
+			if !told {
+				s.notify("%s", cmp.Or(c.Connection(c.Addr).Explain(x), err.Error()))
+			}
+			wait, told = min(2*wait, c.Reconnect), true
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
 	}
 	if err != nil {
 		if x := clients.AsError(err); x != nil {
