@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -454,6 +455,25 @@ func TestBurstGivesWayToItself(t *testing.T) {
 	if fresh.closed || r.closed || !first.closed {
 		t.Errorf("closed: one from elsewhere: %t, the one before it: %t, the first of the burst: %t", fresh.closed, r.closed,
 			first.closed)
+	}
+}
+
+// What a connection leaves that is closed for its answers is collected soon, though nobody allocates.
+func TestClosedAnswersAreCollected(t *testing.T) {
+	r := newRig(t, 32*mebibyte) // of 64, of which 16 are for answers
+	collected := make(chan struct{})
+	answers := make([]byte, 17*mebibyte)
+	runtime.AddCleanup(&answers[0], func(c chan struct{}) { close(c) }, collected)
+	runtime.GC() // the next one is far off
+	r.await(&answer{bytes: int64(len(answers)), since: time.Now(), limit: time.Hour})
+	if !r.closed {
+		t.Fatal("a connection has more of unread answers than there may be")
+	}
+	runtime.KeepAlive(&answers[0])
+	select {
+	case <-collected:
+	case <-time.After(10 * time.Second):
+		t.Error("they are not collected")
 	}
 }
 

@@ -64,7 +64,8 @@ type Guard struct {
 	counted  time.Time     // that lines were counted
 	unlogged int           // connections that were closed without a line
 
-	unread atomic.Int64 // bytes of answers that nobody else has counted, of all connections
+	unread     atomic.Int64 // bytes of answers that nobody else has counted, of all connections
+	collecting atomic.Bool  // a collection is due: see collect
 }
 
 // New makes a guard.

@@ -5,6 +5,7 @@ package intake
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -125,6 +126,20 @@ func (g *Guard) relieve() {
 			return
 		}
 		c.abuse("unread", "its client left too much of answers unread")
+		g.collect()
+	}
+}
+
+// collect has the runtime find the garbage that connections have left which were closed for what they had, once the
+// transport has let go of it. Without it that would count as live until the heap has doubled, and work would be refused
+// for it.
+func (g *Guard) collect() {
+	const letGo = 50 * time.Millisecond
+	if g.collecting.CompareAndSwap(false, true) {
+		time.AfterFunc(letGo, func() {
+			g.collecting.Store(false)
+			runtime.GC()
+		})
 	}
 }
 
@@ -133,6 +148,7 @@ func (g *Guard) relieve() {
 func (g *Guard) MakeRoom() {
 	if c := g.hog(true, longStall); c != nil {
 		c.abuse("unread", "its client read no answer while others waited for the memory")
+		g.collect()
 	}
 }
 
