@@ -168,8 +168,8 @@ type Options struct {
 	// Threshold, where it is not 0, is when to stop instead, as Warren's library does: an image, and each smaller one of
 	// a pyramid, is done when the global difference hardly changes any more. That is the sum over all pixels and
 	// channels, blur included, of what a sweep changes, and falls by no more than this from one sweep to the next, as
-	// the mean of 16. It is more than 0, or [WarrenThreshold], and for the methods that are there. Nothing is known of
-	// the error then.
+	// the mean of 16, where one with a weight counts as so many. It is more than 0, or [WarrenThreshold], and for the
+	// methods that are there. Nothing is known of the error then.
 	Threshold float32
 	// MeasureError makes a solve with a threshold compute a solution by multigrid besides, to within an eighth of the
 	// tolerance where float32 allows that, and say how far the result is from it.

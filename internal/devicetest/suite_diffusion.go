@@ -257,7 +257,13 @@ func (r *rig) diffusionThreshold(t T, scene *Scene, short bool) {
 		t.Errorf("%s: %v", scene.Name, err)
 		return
 	}
-	if d := CompareDiffusion(x, want, scene.Width, 1e-4); d != nil || int(status.Cycles) != cycles {
+	allowed := 1e-4
+	if scene.Method == driver.DiffusionPyramidGreedy {
+		// Each of three additions rounds the sum of four differences by up to 2^-24 of it, of which a sweep adds up to
+		// six times as much, 24/4.
+		allowed = max(allowed, 6*3*4*magnitude(x)/(1<<24))
+	}
+	if d := CompareDiffusion(x, want, scene.Width, allowed); d != nil || int(status.Cycles) != cycles {
 		t.Errorf("%s: %+v instead of %d cycles: %v", scene.Name, status, cycles, d)
 	}
 	if status.Converged != 1 || status.Estimate != 0 || !(min(status.Difference, status.Fall) <= scene.Threshold) ||

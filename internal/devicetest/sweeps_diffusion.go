@@ -60,13 +60,14 @@ func (s *Scene) Sweeps(threshold float64) (x []float64, cycles int) {
 			}
 		}
 	}
-	return x, s.sweepLevel(x, threshold)
+	weights := (&driver.DiffusionSolve{Grid: s.Grid(), Threshold: float32(threshold)}).Weights()
+	return x, s.sweepLevel(x, threshold, weights[:])
 }
 
 // sweepLevel is Sweeps from what there is in x: first of the level of half the sides, then of this one.
 //
 //go:norace
-func (s *Scene) sweepLevel(x []float64, threshold float64) (cycles int) {
+func (s *Scene) sweepLevel(x []float64, threshold float64, weights []float32) (cycles int) {
 	void := s.Void()
 	n := len(s.Flags)
 	from := make([][]int, n)
@@ -92,7 +93,7 @@ func (s *Scene) sweepLevel(x []float64, threshold float64) (cycles int) {
 				coarse[c*m+i] /= float64(k)
 			}
 		}
-		h.sweepLevel(coarse, threshold)
+		h.sweepLevel(coarse, threshold, weights)
 		for i := range x {
 			if p := i % n; len(from[p]) > 0 {
 				x[i] = coarse[i/n*m+p/s.Width/2*h.Width+p%s.Width/2]
@@ -100,9 +101,13 @@ func (s *Scene) sweepLevel(x []float64, threshold float64) (cycles int) {
 		}
 	}
 	next := slices.Clone(x)
+	plain := 0.0
+	for t := range 16 {
+		plain += float64(weights[t%len(weights)])
+	}
 	for half, before := 1, 0.0; ; half++ { // of a cycle
 		global := 0.0
-		for range 16 {
+		for t := range 16 {
 			global = 0
 			for i := range x {
 				list := from[i%n]
@@ -113,12 +118,12 @@ func (s *Scene) sweepLevel(x []float64, threshold float64) (cycles int) {
 				for _, j := range list {
 					sum += x[i-i%n+j]
 				}
-				next[i] = sum / float64(len(list))
+				next[i] = x[i] + float64(weights[t%len(weights)])*(sum/float64(len(list))-x[i])
 				global += math.Abs(next[i] - x[i])
 			}
 			copy(x, next)
 		}
-		if half%2 == 0 && (global <= threshold || math.Abs(before-global)/16 <= threshold) || half/2 >= 1000 {
+		if half%2 == 0 && (global <= threshold || math.Abs(before-global)/plain <= threshold) || half/2 >= 1000 {
 			return half / 2
 		}
 		before = global

@@ -18,18 +18,22 @@ func nodeResidualsAVX2(dst, x, b *nodeValues, sink *float32, rows *graphRow, edg
 // n is a multiple of 16. x[-1] and x[n] are read, too. dst is apart from x and down.
 //
 //go:noescape
-func sweepRowAVX2(dst, up, x, down, inv *float32, n int)
+func sweepRowAVX2(dst, up, x, down, inv *float32, n int, weight float32)
 
 // The pixels left and right of the rows and the 16 after those are read, too.
 //
 //go:noescape
-func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
+func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int,
+	weights *float32)
 
 // The pixels left and right of the rows and the 8 after those are read, too.
 //
 //go:noescape
-func sweepPairsAVX2(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
+func sweepPairsAVX2(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int,
+	weights *float32)
 
+// Its weight is 1.
+//
 //go:noescape
 func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
 
@@ -49,9 +53,9 @@ func fetch(a []float32) {
 func prefetch(a *float32, n int)
 
 // sweepRow is sweepRowGo. It may change what is behind the pixels, up to a multiple of 16.
-func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, walls bool) {
+func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, weight float32, walls bool) {
 	if simd < levelAVX2 {
-		sweepRowGo(dst, up, x, down, inv, open, n, walls)
+		sweepRowGo(dst, up, x, down, inv, open, n, weight, walls)
 		return
 	}
 	n = (n + 15) &^ 15
@@ -59,7 +63,7 @@ func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n i
 	if walls {
 		sweepWallsAVX2(d, u, v, w, &inv[0], &open[0], n)
 	} else {
-		sweepRowAVX2(d, u, v, w, &inv[0], n)
+		sweepRowAVX2(d, u, v, w, &inv[0], n, weight)
 	}
 }
 
@@ -67,14 +71,15 @@ func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n i
 func sweepsInPairs() bool { return simd >= levelAVX2 }
 
 // sweepPairs replaces rows y and y+1 after t-1 sweeps as sweepRow does, then the rows above each as they are after t,
-// and so on, so many times. All have rows above and below. The difference between the two is computed once, and so is
-// the one between neighbours within a row. The pixels left and right of a row are copies of its first and last then.
-func sweepPairs(r *sweepRows, y, t, sweeps, n int) {
+// and so on, once for each weight. All have rows above and below. The difference between the two is computed once, and
+// so is the one between neighbours within a row. The pixels left and right of a row are copies of its first and last
+// then.
+func sweepPairs(r *sweepRows, y, t int, weights []float32, n int) {
 	slot, equations := (y-t+rowSlots)%rowSlots, y%invSlots
 	if simd < levelAVX512 {
-		sweepPairsAVX2(&r.x, &r.inv, slot, equations, sweeps, n)
+		sweepPairsAVX2(&r.x, &r.inv, slot, equations, len(weights), n, &weights[0])
 	} else {
-		sweepPairsAVX512(&r.x, &r.inv, slot, equations, sweeps, n)
+		sweepPairsAVX512(&r.x, &r.inv, slot, equations, len(weights), n, &weights[0])
 	}
 }
 

@@ -90,7 +90,7 @@ more:
 done:
 	RET
 
-// SWEEP sets b to v + inv*(right+left+below+above), of the pixels at AX.
+// SWEEP sets b to v + inv*(weight*(right+left+below+above)), of the pixels at AX; all of Y15 is the weight.
 #define SWEEP(v, a, b, c, d) \
 	VMOVUPS (SI)(AX*4), v        \
 	VMOVUPS 4(SI)(AX*4), a       \
@@ -104,18 +104,20 @@ done:
 	VADDPS b, a, b               \
 	VADDPS c, b, b               \
 	VADDPS d, b, b               \
+	VMULPS Y15, b, b             \
 	VMULPS (R10)(AX*4), b, b     \
 	VADDPS v, b, b               \
 	VMOVUPS b, (DI)(AX*4)
 
-// func sweepRowAVX2(dst, up, x, down, inv *float32, n int)
-TEXT ·sweepRowAVX2(SB), NOSPLIT, $0-48
+// func sweepRowAVX2(dst, up, x, down, inv *float32, n int, weight float32)
+TEXT ·sweepRowAVX2(SB), NOSPLIT, $0-52
 	MOVQ dst+0(FP), DI
 	MOVQ up+8(FP), R8
 	MOVQ x+16(FP), SI
 	MOVQ down+24(FP), R9
 	MOVQ inv+32(FP), R10
 	MOVQ n+40(FP), CX
+	VBROADCASTSS weight+48(FP), Y15
 	XORQ AX, AX
 
 loop:
@@ -135,7 +137,8 @@ loop:
 found:
 
 // PAIRROWS finds the rows of a pair: DI is the row above, which becomes the first one; SI and BX are the two, of which
-// the first becomes the second; DX is the row below. R10 and R14 are the factors of the flows of the two.
+// the first becomes the second; DX is the row below. R10 and R14 are the factors of the flows of the two, and at R15 is
+// the weight of the sweep.
 #define PAIRROWS \
 pair:                                       \
 	NEXTSLOT(R11, SI, first)            \
@@ -178,11 +181,13 @@ slotted:                          \
 	JGE equated               \
 	ADDQ $const_invSlots, R12 \
 equated:                          \
+	ADDQ $4, R15              \
 	DECQ R13                  \
 	JNZ pair
 
-// func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
-TEXT ·sweepPairsAVX512(SB), NOSPLIT, $0-48
+// func sweepPairsAVX512(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int,
+//	weights *float32)
+TEXT ·sweepPairsAVX512(SB), NOSPLIT, $0-56
 	MOVQ x+0(FP), R8
 	ADDQ $(4*const_ringPad), R8
 	MOVQ inv+8(FP), R9
@@ -190,7 +195,9 @@ TEXT ·sweepPairsAVX512(SB), NOSPLIT, $0-48
 	MOVQ equations+24(FP), R12
 	MOVQ sweeps+32(FP), R13
 	MOVQ n+40(FP), CX
+	MOVQ weights+48(FP), R15
 	PAIRROWS
+	VBROADCASTSS (R15), Z13
 	XORQ AX, AX
 	VMOVUPS (SI), Z0
 	VMOVUPS (BX), Z1
@@ -220,6 +227,8 @@ loop:
 	VSUBPS Z11, Z7, Z7
 	VSUBPS Z10, Z6, Z6
 	VSUBPS Z12, Z7, Z7
+	VMULPS Z13, Z6, Z6
+	VMULPS Z13, Z7, Z7
 	VMULPS (R10)(AX*4), Z6, Z6
 	VMULPS (R14)(AX*4), Z7, Z7
 	VADDPS Z6, Z0, Z6
@@ -235,10 +244,11 @@ loop:
 	VZEROUPPER
 	RET
 
-// func sweepPairsAVX2(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int)
+// func sweepPairsAVX2(x *[rowSlots][ringRow]float32, inv *[invSlots][ringRow]float32, slot, equations, sweeps, n int,
+//	weights *float32)
 // A product by one is exact, so a multiply-add with it rounds as an addition does. Half of the additions are such: Zen
 // adds in two of its pipes, and multiplies in two others.
-TEXT ·sweepPairsAVX2(SB), NOSPLIT, $0-48
+TEXT ·sweepPairsAVX2(SB), NOSPLIT, $0-56
 	MOVQ x+0(FP), R8
 	ADDQ $(4*const_ringPad), R8
 	MOVQ inv+8(FP), R9
@@ -246,10 +256,12 @@ TEXT ·sweepPairsAVX2(SB), NOSPLIT, $0-48
 	MOVQ equations+24(FP), R12
 	MOVQ sweeps+32(FP), R13
 	MOVQ n+40(FP), CX
+	MOVQ weights+48(FP), R15
 	MOVL $0x3f800000, AX
 	VMOVD AX, X15
 	VBROADCASTSS X15, Y15
 	PAIRROWS
+	VBROADCASTSS (R15), Y13
 	XORQ AX, AX
 	VMOVUPS -4(SI), Y14 // pixels on the left, which the second row takes the place of
 
@@ -272,6 +284,8 @@ loop:
 	VFMSUB231PS Y10, Y15, Y3
 	VSUBPS Y9, Y2, Y2
 	VSUBPS Y8, Y3, Y3
+	VMULPS Y13, Y2, Y2
+	VMULPS Y13, Y3, Y3
 	VMULPS (R10)(AX*4), Y2, Y2
 	VMULPS (R14)(AX*4), Y3, Y3
 	VADDPS Y0, Y2, Y2

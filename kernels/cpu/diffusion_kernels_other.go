@@ -8,14 +8,14 @@ func rowFlows(dst, up, x, down []float32, open []uint8) {
 
 func (l *graphLevel) residuals(from, to int) { l.residualsGo(from, to) }
 
-func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, walls bool) {
-	sweepRowGo(dst, up, x, down, inv, open, n, walls)
+func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, weight float32, walls bool) {
+	sweepRowGo(dst, up, x, down, inv, open, n, weight, walls)
 }
 
 func sweepsInPairs() bool { return false }
 
 // Nobody calls it then.
-func sweepPairs(*sweepRows, int, int, int, int) {}
+func sweepPairs(*sweepRows, int, int, []float32, int) {}
 
 func apartBySIMD(sums, most *[apartLanes]float32, a, b []float32) int { return 0 }
 

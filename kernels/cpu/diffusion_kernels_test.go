@@ -8,6 +8,7 @@ import (
 
 	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/internal/seed"
+	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // All instructions give the same bits, and closed edges let nothing through, not even what isn't a number.
@@ -106,6 +107,10 @@ func TestSweepRow(t *testing.T) {
 			rng := seed.New(t, 9, uint64(l))
 			for n := 1; n <= ringRow-2*ringPad; n++ {
 				for _, walls := range []bool{false, true} {
+					weight := float32(1)
+					if !walls {
+						weight = 0.5 + 25*rng.Float32()
+					}
 					var up, x, down, inv [ringRow]float32
 					var open [ringRow]uint8
 					for i := range x {
@@ -137,9 +142,9 @@ func TestSweepRow(t *testing.T) {
 								parts[k] = v - x[at]
 							}
 						}
-						want[at] = x[at] + float32(inv[i]*(parts[0]+parts[1]+parts[2]+parts[3]))
+						want[at] = x[at] + float32(inv[i]*float32(weight*(parts[0]+parts[1]+parts[2]+parts[3])))
 					}
-					sweepRow(&up, &up, &x, &down, &inv, &open, n, walls) // into the row above, as passes do
+					sweepRow(&up, &up, &x, &down, &inv, &open, n, weight, walls) // into the row above, as passes do
 					most := ringPad + (n+15)&^15
 					copy(want[ringPad+n:most], up[ringPad+n:most])
 					if !slices.Equal(bytesOf(up[:]), bytesOf(want[:])) {
@@ -184,6 +189,7 @@ func TestApartBy(t *testing.T) {
 
 // A pass is its sweeps one after another over the whole image, to the bit and at every level: images of one row and one
 // column, those that end inside a tile and a vector, and those of several tiles and bands. Zeros keep their signs.
+// That is so with weights and without.
 func TestPass(t *testing.T) {
 	opened, err := Driver.Open(0)
 	if err != nil {
@@ -212,42 +218,48 @@ func TestPass(t *testing.T) {
 				l.open[i], l.inv[i] = open, 1/float32(bits.OnesCount8(open))
 			}
 		}
-		copy(want, start)
-		var sum float64
-		for range passSweeps {
-			sum = 0
-			before := slices.Clone(want)
-			for i := range want {
-				of := i % (w * h)
-				v, total := before[i], float32(0)
-				x, y := of%w, of/w
-				inside := [4]bool{x+1 < w, x > 0, y+1 < h, y > 0}
-				for k, step := range []int{1, -1, w, -w} { // right, left, down, up
-					if inside[k] { // pixels without an equation have flows, too, times zero
-						total += before[i+step] - v
-					} else {
-						total += 0
+		ones := (&driver.DiffusionSolve{}).Weights()
+		weighed := (&driver.DiffusionSolve{Grid: driver.DiffusionGrid{Method: driver.DiffusionPyramidGreedy},
+			Threshold: 1}).Weights()
+		for _, weights := range [][8]float32{ones, weighed} {
+			copy(want, start)
+			var sum float64
+			for t := range passSweeps {
+				sum = 0
+				before := slices.Clone(want)
+				for i := range want {
+					of := i % (w * h)
+					v, total := before[i], float32(0)
+					x, y := of%w, of/w
+					inside := [4]bool{x+1 < w, x > 0, y+1 < h, y > 0}
+					for k, step := range []int{1, -1, w, -w} { // right, left, down, up
+						if inside[k] { // pixels without an equation have flows, too, times zero
+							total += before[i+step] - v
+						} else {
+							total += 0
+						}
 					}
+					want[i] = v + float32(l.inv[of]*float32(weights[t%len(weights)]*total))
+					sum += math.Abs(float64(want[i]) - float64(v))
 				}
-				want[i] = v + float32(l.inv[of]*total)
-				sum += math.Abs(float64(want[i]) - float64(v))
 			}
-		}
-		for _, level := range levels() {
-			atLevel(t, level, func() {
-				got := make([]float32, len(start))
-				s := &sweeper{dev: opened.(*device), stop: &stopFlag{}, channels: 2, old: make([]float32, len(start))}
-				p := &pass{sweeper: s, level: &l, from: start, to: got, global: true}
-				if _, err := p.run(); err != nil {
-					t.Fatal(err)
-				}
-				if !slices.Equal(bytesOf(got), bytesOf(want)) {
-					t.Errorf("%v, %dx%d: not the sweeps one after another", level, w, h)
-				}
-				if off := math.Abs(s.global[0] - sum); off > 1e-5*sum {
-					t.Errorf("%v, %dx%d: the global difference is %v instead of %v", level, w, h, s.global[0], sum)
-				}
-			})
+			for _, level := range levels() {
+				atLevel(t, level, func() {
+					got := make([]float32, len(start))
+					s := &sweeper{dev: opened.(*device), stop: &stopFlag{}, channels: 2, old: make([]float32, len(start))}
+					s.weigh(weights)
+					p := &pass{sweeper: s, level: &l, from: start, to: got, global: true}
+					if _, err := p.run(); err != nil {
+						t.Fatal(err)
+					}
+					if !slices.Equal(bytesOf(got), bytesOf(want)) {
+						t.Errorf("%v, %dx%d, weights %v: not the sweeps one after another", level, w, h, weights)
+					}
+					if off := math.Abs(s.global[0] - sum); off > 1e-5*sum {
+						t.Errorf("%v, %dx%d: the global difference is %v instead of %v", level, w, h, s.global[0], sum)
+					}
+				})
+			}
 		}
 	}
 }

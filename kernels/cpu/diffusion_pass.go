@@ -177,7 +177,7 @@ func (p *pass) sweepOne(rows *sweepRows, y, t, a, n int) {
 	if y == l.h-1 {
 		down = x
 	}
-	sweepRow(dst, up, x, down, &rows.inv[y%invSlots], &rows.open[y%invSlots], n, l.walls)
+	sweepRow(dst, up, x, down, &rows.inv[y%invSlots], &rows.open[y%invSlots], n, p.weights[t-1], l.walls)
 	if a == 0 {
 		dst[ringPad-1] = dst[ringPad]
 	}
@@ -200,7 +200,7 @@ func (p *pass) sweepPairs(rows *sweepRows, top, least, last, a, n int) {
 			if t == passSweeps {
 				until = t
 			}
-			sweepPairs(rows, y, t, until-t+1, n)
+			sweepPairs(rows, y, t, p.weights[t-1:until], n)
 			t = until + 1
 			continue
 		}
@@ -214,10 +214,10 @@ func (p *pass) sweepPairs(rows *sweepRows, top, least, last, a, n int) {
 	}
 }
 
-// sweepRowGo replaces each of the n pixels of a row by the mean of what it takes from, as inv and open say of it; dst
-// and the rows of the image before begin at ringPad. Without walls all edges are open that lead to another pixel, and
-// there is one that is the same in the place of others. dst may be up.
-func sweepRowGo(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, walls bool) {
+// sweepRowGo adds to each of the n pixels of a row weight times what takes it to the mean of its neighbours, as inv and
+// open say of it; dst and the rows of the image before begin at ringPad. Without walls all edges are open that lead to
+// another pixel, and there is one that is the same in the place of others; with walls the weight is 1. dst may be up.
+func sweepRowGo(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, weight float32, walls bool) {
 	for i, part := range inv[:n] {
 		at := i + ringPad
 		v := x[at]
@@ -237,7 +237,7 @@ func sweepRowGo(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n
 				above = 0
 			}
 		}
-		dst[at] = v + float32(part*(right+left+below+above))
+		dst[at] = v + float32(part*float32(weight*(right+left+below+above)))
 	}
 }
 

@@ -116,3 +116,45 @@ func TestDiffusionBarrierProperties(t *testing.T) {
 		}
 	})
 }
+
+// What holds of PYRAMID_GREEDY to a threshold, whose sweeps have weights and go too far on the way: given values stay,
+// and after each cycle no other is beyond them by more than a hundredth of their span. In 5,000 random images it was
+// 0.003 at most.
+func TestDiffusionWeightsProperties(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w, h := rapid.IntRange(1, 150).Draw(rt, "width"), rapid.IntRange(1, 150).Draw(rt, "height")
+		s := devicetest.NewScene("random", w, h, rapid.IntRange(1, 4).Draw(rt, "channels"))
+		s.Method = driver.DiffusionPyramidGreedy
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 43))
+		density := math.Pow(10, rapid.Float64Range(-4, -0.1).Draw(rt, "density"))
+		levels := rapid.IntRange(2, 256).Draw(rt, "levels") // all that there is between is where steps are largest
+		s.Fix(r.IntN(w), r.IntN(h), 0, 0, 0, 0)
+		s.Fix(r.IntN(w), r.IntN(h), 1, 1, 1, 1)
+		for i := range w * h {
+			if r.Float64() < density {
+				v := float32(r.IntN(levels)) / float32(levels-1)
+				s.Fix(i%w, i/w, v, 1-v, v, 1-v)
+			}
+		}
+		d := newDiffusion(t, 1, s, 0)
+		d.solve.Threshold, d.solve.Cycles = rapid.SampledFrom([]float32{0.001, 0.2, 10}).Draw(rt, "threshold"), 1
+		d.ok(d.s.Run(&d.setup))
+		for cycle := 1; ; cycle++ {
+			x, status := d.next()
+			for i, v := range x {
+				if s.Flags[i%(w*h)] != 0 && v != s.Colours[i] {
+					rt.Fatalf("value %d was given as %v and is %v", i, s.Colours[i], v)
+				}
+				if !(v >= -0.01 && v <= 1.01) {
+					rt.Fatalf("%dx%d: after cycle %d value %d is %v, those given are 0 to 1", w, h, cycle, i, v)
+				}
+			}
+			if status.Converged == 1 {
+				break
+			}
+			if cycle == 200 {
+				rt.Fatalf("%dx%d: after %d cycles: %+v", w, h, cycle, status)
+			}
+		}
+	})
+}

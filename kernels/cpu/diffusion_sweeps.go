@@ -45,7 +45,8 @@ type sweeper struct {
 	sites     []driver.Point
 	old, rows []float32
 	changes   []pieceChange
-	global    [2]float64 // the global difference of the last sweep, and of the last of the pass before
+	weights   [passSweeps]float32 // of the sweeps of a pass
+	global    [2]float64          // the global difference of the last sweep, and of the last of the pass before
 }
 
 func (a *arena) bytes(n int) []byte {
@@ -107,6 +108,7 @@ func (s *sweeper) open(state sweeperState, flags []byte, op *driver.DiffusionSol
 	s.levels[0].flags = flags
 	s.start, s.tolerance, s.threshold, s.channels = op.Start, op.Tolerance, op.Threshold, op.Channels
 	s.old, s.rows = state.old, state.rows
+	s.weigh(op.Weights())
 	v := state.vectors
 	for k := range s.levels {
 		l := &s.levels[k]
@@ -116,6 +118,13 @@ func (s *sweeper) open(state sweeperState, flags []byte, op *driver.DiffusionSol
 		if k > 0 {
 			l.x, v = v[:n], v[n:]
 		}
+	}
+}
+
+// weigh repeats weights to those of a pass.
+func (s *sweeper) weigh(weights [8]float32) {
+	for t := range s.weights {
+		s.weights[t] = weights[t%len(weights)]
 	}
 }
 
@@ -264,8 +273,14 @@ func (s *sweeper) cycleSweeps() int {
 	return sweepsInCycle
 }
 
-// fall is by how much the global difference goes down from one sweep to the next, as the mean of a pass.
-func (s *sweeper) fall() float64 { return math.Abs(s.global[1]-s.global[0]) / passSweeps }
+// fall is by how much the global difference goes down from one plain sweep to the next, as the mean of a pass.
+func (s *sweeper) fall() float64 {
+	sum := 0.0
+	for _, w := range s.weights {
+		sum += float64(w)
+	}
+	return math.Abs(s.global[1]-s.global[0]) / sum
+}
 
 // settled reports whether the global difference hardly changes any more.
 func (s *sweeper) settled() bool { return min(s.fall(), s.global[0]) <= float64(s.threshold) }

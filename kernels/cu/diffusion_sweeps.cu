@@ -181,7 +181,7 @@ enum { OPEN, BORDER, WALLS };
 
 // A sweep, from the rows above and below the piece. To MEASURE the changes go to sum and most.
 template <int EDGES, bool MEASURE>
-__device__ __forceinline__ void sweep(Piece &p, float4 above, float4 below, float &sum, float &most) {
+__device__ __forceinline__ void sweep(Piece &p, float4 above, float4 below, float weight, float &sum, float &most) {
     if (EDGES == WALLS)
 #pragma unroll
         // Keeps tests of bits in the loop of sweeps: outside of it they fill registers.
@@ -212,6 +212,7 @@ __device__ __forceinline__ void sweep(Piece &p, float4 above, float4 below, floa
                 f = ((across[c + 1] - across[c]) + down) - up[c];
             }
             // Rounded as on the CPU: a quarter of something is exact, so there is but one rounding to do.
+            f = __fmul_rn(weight, f);
             const float a = EDGES == OPEN ? __fmaf_rn(p.inv[r][c], f, v[c])
                                           : __fadd_rn(v[c], __fmul_rn(p.inv[r][c], f));
             if (MEASURE) {
@@ -225,8 +226,10 @@ __device__ __forceinline__ void sweep(Piece &p, float4 above, float4 below, floa
 
 typedef float4 Rows[2][RUN_WARPS][2][32]; // the first and the last row of each warp, in turns
 
+// A sweep of a tile. The weight is in shared memory, and read behind the barrier: another thread writes it.
 template <int EDGES, bool MEASURE>
-__device__ __forceinline__ void sweep_rows(Piece &p, Rows &rows, int turn, float &sum, float &most) {
+__device__ __forceinline__ void sweep_rows(Piece &p, Rows &rows, int turn, const float &weight, float &sum,
+    float &most) {
     const int lane = lane_id(), warp = threadIdx.x / 32;
     const float4 first = make_float4(p.v[0][0], p.v[0][1], p.v[0][2], p.v[0][3]);
     const float4 last = make_float4(p.v[SWEEP_ROWS - 1][0], p.v[SWEEP_ROWS - 1][1], p.v[SWEEP_ROWS - 1][2],
@@ -235,24 +238,29 @@ __device__ __forceinline__ void sweep_rows(Piece &p, Rows &rows, int turn, float
     __syncthreads();
     if (p.y >= p.height || p.y + SWEEP_ROWS <= 0) return; // of the image a warp has nothing
     sweep<EDGES, MEASURE>(p, warp > 0 ? rows[turn][warp - 1][1][lane] : first,
-                          warp < RUN_WARPS - 1 ? rows[turn][warp + 1][0][lane] : last, sum, most);
+                          warp < RUN_WARPS - 1 ? rows[turn][warp + 1][0][lane] : last, weight, sum, most);
 }
 
 // So many sweeps, and one that is measured, in the end. Behind an odd number of them, and before other ones, come
 // barriers.
 template <int EDGES>
-__device__ __forceinline__ void sweep_all(Piece &p, Rows &rows, int sweeps, bool measure, float &sum, float &most) {
+__device__ __forceinline__ void sweep_all(Piece &p, Rows &rows, const float *weights, int sweeps, bool measure,
+    float &sum, float &most) {
     float none = 0;
 #pragma unroll 1
-    for (int t = 1; t <= sweeps; t++) sweep_rows<EDGES, false>(p, rows, t & 1, none, none);
-    if (measure) sweep_rows<EDGES, true>(p, rows, 0, sum, most);
+    for (int t = 1; t <= sweeps; t++)
+        sweep_rows<EDGES, false>(p, rows, t & 1, weights[(t - 1) % SWEEP_HALO], none, none);
+    if (measure) sweep_rows<EDGES, true>(p, rows, 0, weights[SWEEP_HALO - 1], sum, most);
 }
 
 // The next cycle is of the next level where this one is done, and the last one says how the solve stands. By a thread.
 __device__ inline void next_cycle(const SweepSolve &s, double middle, double global) {
     SweepState &st = *s.state;
     const float change = __uint_as_float(__ldcg(&st.change));
-    const double fall = fabs(middle - global) / (SWEEPS_IN_CHECK / 2);
+    double sum = 0; // of the weights of half a cycle, as on the CPU: their sums are exact
+#pragma unroll
+    for (int t = 0; t < SWEEPS_IN_CHECK / 2; t++) sum += s.weights[t % SWEEP_HALO];
+    const double fall = fabs(middle - global) / sum;
     const bool settled = s.threshold > 0 && fmin(fall, global) <= (double)s.threshold;
     st.tickets = st.change = 0;
     if (st.level > 0) {
@@ -307,6 +315,10 @@ __device__ __forceinline__ double block_sum(double v) {
 __device__ __forceinline__ void sweep_tile(const SweepSolve &s, const SweepPyramid &p, u32 pass, u32 passes,
     bool whole, int across) {
     __shared__ Rows rows;
+    __shared__ float weights[SWEEP_HALO]; // an index that is not constant would put s into local memory
+    if (threadIdx.x == 0)
+#pragma unroll
+        for (int t = 0; t < SWEEP_HALO; t++) weights[t] = s.weights[t];
     const u32 k = s.state->level;
     const SweepImage l = p.at[k];
     const int lane = lane_id(), warp = threadIdx.x / 32, halo = whole ? 0 : SWEEP_HALO;
@@ -392,9 +404,9 @@ __device__ __forceinline__ void sweep_tile(const SweepSolve &s, const SweepPyram
     for (int half = check && whole ? 0 : later; half <= later; half++) {
         float sum = 0;
         most = 0;
-        if (edges == OPEN) sweep_all<OPEN>(q, rows, sweeps - measure, measure, sum, most);
-        else if (edges == BORDER) sweep_all<BORDER>(q, rows, sweeps - measure, measure, sum, most);
-        else sweep_all<WALLS>(q, rows, sweeps - measure, measure, sum, most);
+        if (edges == OPEN) sweep_all<OPEN>(q, rows, weights, sweeps - measure, measure, sum, most);
+        else if (edges == BORDER) sweep_all<BORDER>(q, rows, weights, sweeps - measure, measure, sum, most);
+        else sweep_all<WALLS>(q, rows, weights, sweeps - measure, measure, sum, most);
         if (!measure) break;
         const double total = block_sum(own ? sum : 0);
         if (threadIdx.x == 0) s.sums[((u64)half * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x] = total;

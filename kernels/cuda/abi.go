@@ -232,7 +232,7 @@ const (
 	sweepPyramidBytes        = 840
 	sweepRows                = 8
 	sweepRunThreads          = 256
-	sweepSolveBytes          = 88
+	sweepSolveBytes          = 120
 	sweepStateBytes          = 320
 	sweepStatusBytes         = 32
 	sweepThreads             = 256
@@ -937,6 +937,7 @@ type sweepSolve struct {
 	Threshold float32
 	Levels    uint32
 	Cycles    uint32
+	Weights   [8]float32
 }
 
 type sweepState struct {

@@ -46,6 +46,7 @@ type diffusionSolve struct {
 	Start                                   driver.DiffusionStart
 	Cycles                                  int
 	Tolerance, Threshold                    float32
+	Weights                                 [8]float32
 	Flags, Setup, Colours, X, State, Status uint64
 }
 
@@ -116,6 +117,7 @@ func (s *stream) diffusionSolve(op *driver.DiffusionSolve) error {
 		return fmt.Errorf("Setup: %d bytes, %d are needed", op.Setup.Len, setup)
 	}
 	return diffuserFor(op.Grid).solve(s, &diffusionSolve{DiffusionGrid: op.Grid, Channels: op.Channels,
-		Start: op.Start, Cycles: op.Cycles, Tolerance: op.Tolerance, Threshold: op.Threshold, Flags: at(op.Flags),
-		Setup: at(op.Setup), Colours: at(op.Colours), X: at(op.X), State: at(op.State), Status: at(op.Status)})
+		Start: op.Start, Cycles: op.Cycles, Tolerance: op.Tolerance, Threshold: op.Threshold, Weights: op.Weights(),
+		Flags: at(op.Flags), Setup: at(op.Setup), Colours: at(op.Colours), X: at(op.X), State: at(op.State),
+		Status: at(op.Status)})
 }

@@ -141,7 +141,7 @@ func (sweeper) solve(s *stream, op *diffusionSolve) error {
 		Head: m.head, State: v.state, Status: op.Status, Nearest: m.nearest, Old: v.old, Sums: v.changes,
 		Fault: s.faultAt(), Channels: uint32(op.Channels), Start: uint32(op.Start), Method: uint32(op.Method),
 		Walls: walls(op.DiffusionGrid), Tolerance: op.Tolerance, Threshold: op.Threshold,
-		Levels: uint32(len(m.levels)), Cycles: uint32(op.Cycles),
+		Levels: uint32(len(m.levels)), Cycles: uint32(op.Cycles), Weights: op.Weights,
 	}}
 	image := &c.levels[0]
 	c.image(sweepsBegin, 1, 1)

@@ -48,6 +48,7 @@ struct SweepSolve {
     u32 channels, start, method, walls;
     float tolerance, threshold; // one of them is 0
     u32 levels, cycles;
+    float weights[SWEEP_HALO]; // of the sweeps of a pass; see DiffusionSolve.Weights of package driver
 };
 
 KERNEL(diffusion_sweeps_flags, const u8 *fine, u8 *to, int fine_width, int fine_height, int width, int height,
