@@ -87,8 +87,10 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		out.drawnOn = drawnOn
 	}
 	var err error
-	if out.Flat, err = recipes.FlatField(flat, path+".flat_field"); err != nil {
-		return nil, err
+	if flat != nil { // recipes may be nil where nothing refers to any
+		if out.Flat, err = recipes.FlatField(flat, path+".flat_field"); err != nil {
+			return nil, err
+		}
 	}
 	out.Reductions = ReductionsOf(reductions)
 	out.Reductions.Output = outputOf(in.GetResult())
