@@ -43,6 +43,8 @@ func TestLineMistakes(t *testing.T) {
 		{"defaults: {name: a}\ncameras:\n- source: a", "line.yaml:1: name: each camera has its own"},
 		{"defaults: {addr: 'x:1', limit: mean > 3}\ncameras:\n- name: a\n  source: a\n- name: a\n  source: b",
 			"line.yaml:5: name a is taken, by the camera in line 3"},
+		{"defaults: {addr: 'x:1', limit: mean > 3}\ncameras:\n- source: a\n  name: 'cam*'",
+			`line.yaml:4: camera cam*: --name: "cam*" is no name of a stream: want 1 to 64 letters`},
 		{"cameras: [", "line.yaml:1: did not find"},
 		{"cameras:\n- name: a\n  source: a\ncameras:\n- name: b\n  source: b\n",
 			"line.yaml:4: cameras is set a second time, first in line 1"},

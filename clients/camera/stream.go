@@ -107,6 +107,11 @@ func (c *streamCmd) check() error {
 	case c.Silence < time.Millisecond || c.Silence > time.Minute:
 		return usage("--silence %v: must be 1ms to 1m", c.Silence)
 	}
+	if c.Name != "" {
+		if err := cli.CheckStreamName(c.Name); err != nil {
+			return usage("--name: %v", err)
+		}
+	}
 	_, err := parseLayout(c.Layout)
 	return err
 }

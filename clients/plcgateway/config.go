@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/modbus"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/source"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
@@ -227,9 +228,6 @@ const (
 	minHeartbeat, maxHeartbeat = 100 * time.Millisecond, 10 * time.Second
 )
 
-// maxStreamName bounds the names that clients give their streams. Otherwise they are as the ids of parts.
-const maxStreamName = 64
-
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 func (c *config) check(k *checker) {
@@ -314,9 +312,10 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 	case c.Servers[s.Server] == nil:
 		bad("server", "server %q: there is none of that name", s.Server)
 	}
-	if s.Parts != "" && (len(s.Parts) > maxStreamName || !station.ValidPartID(s.Parts)) {
-		bad("parts", "parts %q: no stream has such a name: want 1 to %d letters, digits, spaces and any of . _ : / @ # + -, "+
-			"a letter or digit first and no space last", s.Parts, maxStreamName)
+	if s.Parts != "" {
+		if err := cli.CheckStreamName(s.Parts); err != nil {
+			bad("parts", "parts: %v", err)
+		}
 	}
 	n := 0
 	for _, where := range []string{s.Parts, s.Resident, s.Folder} {

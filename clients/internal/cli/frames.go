@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -110,3 +111,14 @@ func CheckPartIDs(files []string) error {
 	}
 	return nil
 }
+
+// CheckStreamName refuses what can't be the name of a stream, by the schema of Inspection.name.
+func CheckStreamName(name string) error {
+	if len(name) > 64 || !streamName.MatchString(name) {
+		return fmt.Errorf("%q is no name of a stream: want 1 to 64 letters, digits, spaces and any of . _ : / @ # + -, a "+
+			"letter or digit first and no space last", name)
+	}
+	return nil
+}
+
+var streamName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]*[A-Za-z0-9._:/@#+-])?$`)

@@ -190,7 +190,7 @@ func ParseSize(text string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	v *= unit
-	if err != nil || !(v >= 0) || v > maxSize {
+	if err != nil || !(v >= 0) || v > maxSize || unit == 1 && v != math.Trunc(v) {
 		return 0, fmt.Errorf("%q is not a size; want a number with KiB, MiB, GiB, KB, MB, GB or nothing behind it", text)
 	}
 	return int64(v), nil

@@ -18,7 +18,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("%q = %d, %v, want %d", text, b, err, want)
 		}
 	}
-	for _, text := range []string{"", "x", "-1", "1XB", "MiB", "NaN", "Inf", "1e30", "1 2"} {
+	for _, text := range []string{"", "x", "-1", "1XB", "MiB", "NaN", "Inf", "1e30", "1 2", "1.5"} {
 		b, err := ParseSize(text)
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
 			t.Errorf("%q = %d, %v, want an error that names it", text, b, err)
