@@ -336,6 +336,22 @@ func TestRecipeImports(t *testing.T) {
 			The mask of region#0 has 5 × 4 pixels, its image 6 × 4`,
 		`[{"rings": [[[1, 1], [9, 1], [9, 9]]], "limit": ["mean < 3"]}]`: `
 			“limit” looks like a misspelt “limits”`,
+		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "segmentaton": []}]}`: `
+			“segmentaton” looks like a misspelt “segmentation”`,
+		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "attributes": {"limits": ";;"}}]}`: `
+			“;;” is no limit`,
+		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "attributes": "mean > 150"}]}`: `
+			limits where nobody reads them`,
+		`{"shapes": [{"label": "a", "points": [[1, 1], [9, 1], [9, 9]]}], "imageWidth": 9}`: `
+			9 × 0 pixels: width and height must both`,
+		`{"shapes": [{"label": "a", "points": [[1, 1], [9, 1], [9, 9]], "flags": {"red mean below 1": true}}]}`: `
+			“red mean below 1” is no limit`,
+		`{"shapes": [{"label": "a", "points": [[1, 1], [9, 1], [9, 9]], "attributes": {"mean > 150": true}}]}`: `
+			limits where nobody reads them`,
+		`[{"rings": [[[1, 1], [9, 1], [9, 9]]], "scale": {"mm_per_pixel": 1}}]`: `
+			it belongs beside the regions`,
+		`{"type": "FeatureCollection", "properties": {"limits": "mean > 150"}, "features": []}`: `
+			limits where nobody reads them`,
 		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "limits": ["mean < 3"]}]}`: `
 			limits where nobody reads them`,
 		`{"type": "FeatureCollection", "features": []}`: `The file has no regions.`,

@@ -1,5 +1,6 @@
 // Regions files that the page reads and writes: those of clients/regionfile.
 
+import { boundsOf } from "../limits";
 import { text } from "../text";
 import { cocoRuns, labelImage, labelMePng, labelPng, outline, outside, pngMask, runLengths, union as unionOf } from "./mask";
 import { rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
@@ -82,10 +83,52 @@ function unique(shapes: Shape[]): Shape[] {
   return shapes;
 }
 
-// The keys of polyscan's own formats, and those that say the same elsewhere.
-const regionKeys = ["name", "rings", "mask", "shape", "fill", "limits", "reference"];
-const recipeKeys = ["name", "description", "fill", "scale", "regions", "reductions", "frames", "flat_field", "drawn_on"];
-const otherNames: Record<string, string> = { fill_rule: "fill", fillrule: "fill", "fill-rule": "fill", holes: "rings", statistics: "reductions" };
+/** Keys are those of an object that are read, and others that its format has. */
+interface Keys {
+  read: string[];
+  known?: string[];
+}
+
+// The objects of the formats, as clients/regionfile has them.
+const regionKeys: Keys = { read: ["name", "rings", "mask", "shape", "fill", "limits", "reference"] };
+const recipeKeys: Keys = { read: ["name", "description", "fill", "scale", "regions", "reductions", "frames", "drawn_on"] };
+const scaleKeys: Keys = { read: ["mm_per_pixel", "origin"] };
+const drawnOnKeys: Keys = { read: ["name", "width", "height"] };
+const attributeKeys: Keys = { read: ["limits"] };
+const labelMeKeys: Keys = { read: ["shapes", "imagePath", "imageWidth", "imageHeight", "flags"], known: ["version", "imageData", "description", "lineColor", "fillColor"] };
+const labelMeShapeKeys: Keys = {
+  read: ["label", "points", "shape_type", "group_id", "mask", "flags", "attributes"],
+  known: ["description", "score", "difficult", "direction", "line_color", "fill_color"],
+};
+const cocoKeys: Keys = { read: ["images", "annotations", "categories"], known: ["info", "licenses", "type"] };
+const cocoImageKeys: Keys = { read: ["id", "file_name", "width", "height"], known: ["license", "flickr_url", "coco_url", "date_captured"] };
+const cocoCategoryKeys: Keys = { read: ["id", "name"], known: ["supercategory", "keypoints", "skeleton"] };
+const cocoAnnotationKeys: Keys = {
+  read: ["id", "image_id", "category_id", "segmentation", "bbox", "attributes"],
+  known: ["area", "iscrowd", "keypoints", "num_keypoints", "score", "caption"],
+};
+const geoCollectionKeys: Keys = { read: ["type", "features", "name", "description", "crs"], known: ["bbox", "id", "properties"] };
+const geoFeatureKeys: Keys = { read: ["type", "geometry", "properties", "id", "crs"], known: ["bbox"] };
+const geoGeometryKeys: Keys = { read: ["type", "coordinates", "geometries", "crs"], known: ["bbox"] };
+
+// What says the same elsewhere.
+const otherNames: Record<string, string> = {
+  fill_rule: "fill", fillrule: "fill", "fill-rule": "fill", holes: "rings", statistics: "reductions", stats: "reductions", blobs: "reductions",
+  texture: "reductions", textures: "reductions", units: "scale", unit: "scale", polygon: "segmentation", polygons: "segmentation", rle: "segmentation",
+};
+// No verdict hangs on these.
+const harmless = ["name", "description", "label", "id", "category_id", "imagePath", "file_name", "crs"];
+
+const quantity = "(?:count|area|coverage|sum|mean|variance|stddev|min|max|median|mode|distinct|p\\d+|skewness|kurtosis|entropy|mad|iqr|width|height)\\b";
+const firstQuantity = new RegExp(`^(?:(?:r|g|b|red|green|blue|gray|grey)[. ])?${quantity}`, "i");
+const ofQuantity = new RegExp(`^(?:all|largest|smallest|blobs|covered|(?:"[^"]*"\\.)?(?:[a-z0-9.]+\\.)?${quantity})`, "i");
+
+/** isLimit asks whether a text is a limit, or several with semicolons between. */
+const isLimit = (s: string): boolean =>
+  s.length < 4096 && /[<>=[(]/.test(s) && s.split(";").some((part) => {
+    const b = boundsOf(part.trim());
+    return (b.low !== undefined || b.high !== undefined) && ofQuantity.test(b.quantity.trim());
+  });
 
 /** Notes are what a reader finds beside regions. */
 class Notes {
@@ -98,24 +141,50 @@ class Notes {
     this.warnings.push(why);
   }
 
-  /** limited is an object whose limits are read. A key that looks like a misspelt one of those that are known is an
-   * error, but for names, on which no verdict hangs. */
-  limited(o: object | null | undefined, known: string[]): void {
-    if (!o) return;
-    this.own.add(o);
+  /** keys are those of an object. One that looks like a misspelt one of those that are read, or belongs to another object,
+   * is an error, but for names, on which no verdict hangs. */
+  keys(o: object | null | undefined, of: Keys): void {
+    if (!o || typeof o !== "object" || Array.isArray(o)) return;
+    if (of.read.includes("limits")) this.own.add(o);
+    const elsewhere = of === regionKeys ? recipeKeys : of === recipeKeys ? regionKeys : undefined;
+    const names = [...of.read, ...(of.known ?? [])];
     for (const key of Object.keys(o)) {
-      if (known.includes(key)) continue;
+      if (names.includes(key) || key === "limits") continue; // check tells of limits
+      if (elsewhere?.read.includes(key) && !harmless.includes(key)) throw new Error(text.recipe.misplaced(key, of === regionKeys));
+      if (of === scaleKeys && /^unit/i.test(key)) throw new Error(text.recipe.misspelt(key, "mm_per_pixel"));
       const other = otherNames[key.toLowerCase()] ?? "";
-      const near = known.includes(other) ? other : nearest(key, known);
-      if (near && near !== "name" && near !== "description") throw new Error(text.recipe.misspelt(key, near));
+      const near = of.read.includes(other) ? other : nearest(key, names);
+      if (of.read.includes(near) && !harmless.includes(near)) throw new Error(text.recipe.misspelt(key, near));
     }
   }
 
+  /** flags are those of a LabelMe shape: what is set and holds a comparison is a limit. */
+  flags(f: Record<string, unknown> | null | undefined): string[] {
+    if (!f || typeof f !== "object" || Array.isArray(f)) return [];
+    this.own.add(f);
+    if (Object.keys(f).some((k) => k.toLowerCase() === "limits")) throw new Error(text.recipe.misplacedLimits);
+    const set = Object.entries(f).flatMap(([k, on]) => (on ? [k] : []));
+    const limits = set.filter((k) => /[<>=[(≤≥]/.test(k));
+    const wrong = set.find((k) => !limits.includes(k) && firstQuantity.test(k));
+    if (wrong) throw new Error(text.recipe.notLimit(wrong));
+    return limits;
+  }
+
   /** check refuses limits where nobody reads them. */
-  check(o: unknown): void {
+  check(o: unknown, key = ""): void {
+    if (typeof o === "string" && !["name", "label", "file_name", "imagePath"].includes(key) && (isLimit(o) || isLimit(`${key} ${o}`)))
+      throw new Error(text.recipe.misplacedLimits);
     if (typeof o !== "object" || o === null) return;
-    if (!Array.isArray(o) && "limits" in o && !this.own.has(o)) throw new Error(text.recipe.misplacedLimits);
-    for (const v of Object.values(o)) this.check(v);
+    if (Array.isArray(o)) {
+      for (const v of o) if (typeof v !== "number") this.check(v, key);
+      return;
+    }
+    const own = this.own.has(o);
+    for (const [k, v] of Object.entries(o)) {
+      if (own && (k === "limits" || typeof v === "boolean")) continue;
+      if (k === "limits" || (v !== false && isLimit(k))) throw new Error(text.recipe.misplacedLimits);
+      this.check(v, k);
+    }
   }
 }
 
@@ -123,7 +192,10 @@ const unreadable = (): Error => new Error(text.recipe.unreadable);
 
 function limitsOf(a: Attributes | null | undefined): string[] {
   const l = a?.limits ?? [];
-  return typeof l === "string" ? l.split(";").map((s) => s.trim()).filter(Boolean) : l;
+  if (typeof l !== "string") return l;
+  const limits = l.split(";").map((s) => s.trim()).filter(Boolean);
+  if (!limits.length) throw new Error(text.recipe.notLimit(l));
+  return limits;
 }
 
 /** evenOdd reads the name of a fill rule. */
@@ -175,13 +247,18 @@ export async function read(content: string, frame = ""): Promise<Regions> {
   return { ...found, shapes: unique(found.shapes), warnings: notes.warnings };
 }
 
-const sizeOf = (width?: number | null, height?: number | null): Size | undefined => (width && height ? { width, height } : undefined);
+const sizeOf = (width?: number | null, height?: number | null): Size | undefined => {
+  if (!width !== !height) throw new Error(text.recipe.oneSide(width ?? 0, height ?? 0));
+  return width && height ? { width, height } : undefined;
+};
 
 async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Regions> {
   const whole = (Array.isArray(top) ? { regions: top } : top) as { name?: string; fill?: string; scale?: OwnScale | null; reductions?: string[] | null; frames?: object | null; flat_field?: string | null; drawn_on?: Partial<Size> | null; imageWidth?: number | null; imageHeight?: number | null; regions?: Own[]; shapes?: LabelMe[]; annotations?: unknown; type?: string };
   if (Array.isArray(whole.regions)) {
-    notes.limited(whole, recipeKeys);
-    for (const r of whole.regions) notes.limited(r, regionKeys);
+    notes.keys(whole, recipeKeys);
+    notes.keys(whole.scale, scaleKeys);
+    notes.keys(whole.drawn_on, drawnOnKeys);
+    for (const r of whole.regions) notes.keys(r, regionKeys);
     if (whole.reductions?.length) notes.warnings.push(text.recipe.notRead("reductions"));
     if (Object.keys(whole.frames ?? {}).length) notes.warnings.push(text.recipe.notRead("frames"));
     if (whole.flat_field) notes.warnings.push(text.recipe.notRead("flat_field"));
@@ -202,6 +279,7 @@ async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Reg
       })),
     };
   }
+  if (Array.isArray(whole.shapes)) notes.keys(whole, labelMeKeys);
   if (Array.isArray(whole.shapes)) return { name: "", shapes: await labelMe(whole.shapes, notes), drawnOn: sizeOf(whole.imageWidth, whole.imageHeight) };
   if (Array.isArray(whole.annotations)) return { name: "", shapes: coco(whole as unknown as Coco, frame, notes) };
   if (typeof whole.type === "string") return { name: whole.name ?? "", shapes: geoJson(whole as Geo, notes) };
@@ -212,6 +290,7 @@ async function labelMe(all: LabelMe[], notes: Notes): Promise<Shape[]> {
   const shapes: Shape[] = [];
   const groups = new Map<string, Shape>();
   for (const s of all) {
+    notes.keys(s, labelMeShapeKeys);
     const [a, b] = s.points;
     const kind = s.shape_type || "polygon";
     let rings: number[][] = [];
@@ -221,7 +300,7 @@ async function labelMe(all: LabelMe[], notes: Notes): Promise<Shape[]> {
     else if (kind === "circle" && a && b) rings = [round(a[0], a[1], Math.hypot(b[0] - a[0], b[1] - a[1]))];
     else if (kind === "mask" && a && s.mask) mask = await pngMask(s.mask, a);
     else if (["rectangle", "circle", "mask"].includes(kind)) throw unreadable();
-    const limits = Object.entries(s.flags ?? {}).filter(([k, on]) => on && /[<>=[(≤≥]/.test(k)).map(([k]) => k);
+    const limits = notes.flags(s.flags);
     if (!rings.length && !mask?.length) {
       // a line, a point, or a mask without pixels
       notes.leave(text.recipe.noArea(s.label ?? "", kind), limits);
@@ -248,6 +327,12 @@ async function labelMe(all: LabelMe[], notes: Notes): Promise<Shape[]> {
 }
 
 function coco(c: Coco, frame: string, notes: Notes): Shape[] {
+  notes.keys(c, cocoKeys);
+  for (const m of c.images ?? []) {
+    notes.keys(m, cocoImageKeys);
+    sizeOf(m.width, m.height);
+  }
+  for (const k of c.categories ?? []) notes.keys(k, cocoCategoryKeys);
   const base = (s: string): string => s.replace(/^.*[\\/]/, "");
   const used = new Set(c.annotations.map((a) => String(a.image_id)));
   let images = [...used];
@@ -258,7 +343,8 @@ function coco(c: Coco, frame: string, notes: Notes): Shape[] {
   const image = c.images?.find((m) => String(m.id) === images[0]);
   const names = new Map(c.categories?.map((k) => [String(k.id), k.name]));
   return c.annotations.flatMap((a, i): Shape[] => {
-    notes.limited(a.attributes, ["limits"]);
+    notes.keys(a, cocoAnnotationKeys);
+    notes.keys(a.attributes, attributeKeys);
     const id = String(a.image_id);
     const dangling = id !== images[0] && known.size > 0 && !known.has(id);
     if (id !== images[0] && !dangling) return [];
@@ -289,9 +375,11 @@ function coco(c: Coco, frame: string, notes: Notes): Shape[] {
 }
 
 function geoJson(g: Geo, notes: Notes): Shape[] {
+  notes.keys(g, g.type === "FeatureCollection" ? geoCollectionKeys : g.type === "Feature" ? geoFeatureKeys : geoGeometryKeys);
   if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f, notes));
   if (g.type !== "Feature") return geometryShapes(g, notes);
-  notes.limited(g.properties, ["limits"]);
+  notes.keys(g.properties, attributeKeys);
+  notes.keys(g.geometry, geoGeometryKeys);
   const shapes = g.geometry ? geometryShapes(g.geometry, notes, g) : [];
   if (!g.geometry) notes.warnings.push(text.recipe.noArea(featureName(g), g.type));
   // Of a collection some members may have no area.
