@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -80,12 +82,10 @@ func (c *flatCmd) Run(e *env) error {
 	if err := writeText(e, c.Output, data); err != nil || c.Output == "-" {
 		return err
 	}
-	least, most := 65535, 0
-	for i := 0; i < len(f.GetGain()); i += 2 {
-		g := int(binary.LittleEndian.Uint16(f.GetGain()[i:]))
-		least, most = min(least, g), max(most, g)
+	least, most, one := uint16(math.MaxUint16), uint16(0), float64(int(1)<<f.GetFractionBits())
+	for g := range slices.Chunk(f.GetGain(), 2) {
+		least, most = min(least, binary.LittleEndian.Uint16(g)), max(most, binary.LittleEndian.Uint16(g))
 	}
-	one := float64(int(1) << f.GetFractionBits())
 	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d %s of %s and %s, gains %.3f to %.3f\n", cli.Printable(c.Output),
 		f.GetLayout().GetWidth(), f.GetLayout().GetHeight(), formatName(f.GetLayout().GetPixelFormat()),
 		plural(len(bright), "bright frame", "bright frames"), plural(len(dark), "dark one", "dark ones"),
