@@ -728,6 +728,11 @@ def test_files_that_would_lose_a_verdict(client, tmp_path):
     path.write_text(region_file(',"drawn_on":{"limits":["mean < 3"]}'))
     with pytest.raises(polyscan.RegionFileError, match="near.json.*drawn_on.*limits"):
         client.reduce(frame, path)
+    geo = '{"type":"FeatureCollection","properties":{"limits":"mean > 150"},"features":[]}'
+    for lost in (region_file(',"description":"mean > 150"'), geo):
+        path.write_text(lost)
+        with pytest.raises(polyscan.RegionFileError, match="near.json.*limits are not read here"):
+            client.reduce(frame, path)
     line = '{"label":"l","shape_type":"line","points":[[1,1],[5,5]],"flags":{"mean < 5":true}}'
     path.write_text(f'{{"shapes":[{line},{{"label":"b","points":[[1,1],[9,1],[9,9]]}}]}}')
     with pytest.raises(polyscan.RegionFileError, match=r'near.json: shapes\[0\] "l" is skipped or not read as it is drawn'):
