@@ -111,14 +111,14 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 			limits, e = b.strings(c)
 		} else {
 			var text string
-			given := c.kind() == kindString
 			text, e = c.stringOrNull()
 			for part := range strings.SplitSeq(text, ";") {
 				if part = strings.TrimSpace(part); part != "" && e == nil {
 					limits, e = b.limit(limits, part)
 				}
 			}
-			if given && len(limits) == 0 && e == nil {
+			// CVAT writes an attribute that was left blank as an empty text.
+			if strings.TrimSpace(text) != "" && len(limits) == 0 && e == nil {
 				e = fail(ErrInvalid, "no limit in %s: leave the key out, or say null", quote(text))
 			}
 		}

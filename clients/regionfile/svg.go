@@ -30,6 +30,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -418,11 +419,27 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 		r.warn("line %d: %s: skipped with all that is in it, display is none", r.line, a.place())
 	}
 	for _, p := range []string{"clip-path", "mask"} {
-		if v := a.property(p); v != "" && v != "none" && !s.skip {
+		if v := a.property(p); v != "" && v != "none" && !s.skip && !r.clipsNothing(v, s.m) {
 			r.unlike(fmt.Sprintf("line %d: %s", r.line, a.place()), "its "+p+" is ignored, the region is the whole shape")
 		}
 	}
 	return a, nil
+}
+
+// wholeClip is a clip path of one rectangle from the corner, as design programs put one around all that they export.
+var wholeClip = regexp.MustCompile(`<clipPath id="([^"]+)">\s*<rect((?:\s+(?:width|height|fill)="[^"]*")+)\s*/>\s*</clipPath>`)
+
+// clipsNothing says that a reference is to a clip path that is all of the picture.
+func (r *svgReader) clipsNothing(reference string, m matrix) bool {
+	for _, c := range wholeClip.FindAllSubmatch(r.data, -1) {
+		if reference == "url(#"+string(c[1])+")" {
+			has := func(side string, v int) bool {
+				return v > 0 && bytes.Contains(c[2], fmt.Appendf(nil, ` %s="%d"`, side, v))
+			}
+			return m == identity && has("width", r.file.ImageWidth) && has("height", r.file.ImageHeight)
+		}
+	}
+	return false
 }
 
 // at says which attribute an offset belongs to: "path data at offset 17".

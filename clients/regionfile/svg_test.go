@@ -302,6 +302,8 @@ func TestSVGWarnings(t *testing.T) {
 		{`<style>rect{x:5}</style>`, `line 1: <style>: style sheets are not applied, and this one sets x`},
 		{`<style>.max{fill:red;stroke-width:5}.r:hover{stroke:blue}</style>`, ``},
 		{`<path clip-path="none" mask="none" d="M0 0H1V1Z"/>`, ``},
+		{`<path clip-path="url(#c)" d="M0 0H1V1Z"/><clipPath id="c"><rect width="9" height="5" fill="white"/></clipPath>`,
+			`line 1: <path>: its clip-path is ignored, the region is the whole shape`},
 		{`<ellipse rx="5" ry="auto"/>`, ``},
 	} {
 		f := mustParse(t, svg("", c.body+unitSquare), Options{})
@@ -311,6 +313,20 @@ func TestSVGWarnings(t *testing.T) {
 		}
 		if !slices.Equal(f.Warnings, want) {
 			t.Errorf("%s: warnings %q, want %q", c.body, f.Warnings, want)
+		}
+	}
+}
+
+// TestWholeClip: the clip path that design programs put around all that they export changes nothing.
+func TestWholeClip(t *testing.T) {
+	for clip, want := range map[string]int{
+		`<rect width="9" height="5" fill="white"/>`: 0, `<rect width="8" height="5" fill="white"/>`: 1,
+		`<rect width="9" height="5" x="1"/>`: 1, `<path d="M0 0H9V5H0Z"/>`: 1,
+	} {
+		body := `<g clip-path="url(#c)">` + unitSquare + `</g><defs><clipPath id="c">` + clip + `</clipPath></defs>`
+		f := mustParse(t, svg(`width="9" height="5" viewBox="0 0 9 5"`, body), Options{})
+		if len(f.Lost) != want || len(f.Warnings) != want {
+			t.Errorf("%s: %q", clip, f.Warnings)
 		}
 	}
 }
