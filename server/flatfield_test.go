@@ -53,7 +53,11 @@ func TestFlatFields(t *testing.T) {
 	res, err = c.Reduce(t.Context(), in, clients.Resident(kept.GetName()))
 	passes("a resident frame", res, err)
 	for a, err := range c.StreamFrames(t.Context(), in, func(yield func(*pb.Frame, error) bool) {
-		_ = yield(frame(), nil) && yield(frame(), nil)
+		for range 2 {
+			if !yield(frame(), nil) {
+				return
+			}
+		}
 	}, clients.StreamOptions{}) {
 		passes("a stream", a.Result, err)
 	}

@@ -232,6 +232,12 @@ func (d *decisions) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value {
 func (d *decisions) request() *pb.ReduceRequest {
 	m := &pb.ReduceRequest{}
 	d.fill(m.ProtoReflect())
+	if in := m.GetInspection(); in != nil && d.next()%32 > 0 { // a field of some other frame, and another size
+		in.FlatField = nil
+		if set := in.GetRegionSet(); set != nil {
+			set.DrawnOn = nil
+		}
+	}
 	if r := m.GetInspection().GetReductions(); r != nil {
 		switch n := d.next() % 16; { // most frames have no colours
 		case n < 14:

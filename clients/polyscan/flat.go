@@ -29,7 +29,7 @@ type flatCmd struct {
 	Level float64 `placeholder:"N" group:"frame"`
 	frameFlags
 
-	// The flat field to write, for --flat; - is standard output.
+	// The flat field to write, a .flat file for --flat; - is standard output.
 	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
 }
 
@@ -51,6 +51,9 @@ func (c *flatCmd) Run(e *env) error {
 	if err := c.frameFlags.check(); err != nil {
 		return err
 	}
+	if err := checkOutputs(inputs{}, output{"--output", c.Output, ".flat"}); err != nil {
+		return err
+	}
 	bright, err := list(e, nil, c.Bright, 0, c.Raw.set())
 	if err != nil {
 		return err
@@ -67,7 +70,7 @@ func (c *flatCmd) Run(e *env) error {
 	for _, l := range all {
 		read = append(read, l.file)
 	}
-	if err := checkOutputs(read, output{"--output", c.Output, ""}); err != nil {
+	if err := checkOutputs(read, output{"--output", c.Output, ".flat"}); err != nil {
 		return err
 	}
 	f, err := clients.LearnFlatField(c.frames(e, bright), c.frames(e, dark),

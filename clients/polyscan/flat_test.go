@@ -14,7 +14,7 @@ func TestFlat(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	const data = "../../testdata/"
 	regions, shaded := data+"metal.regions.json", data+"flat/metal.png"
-	out := succeed(t, "flat", data+"flat/white.png", "--dark", data+"flat/dark.png", "--level", "200", "-o", in("f"))
+	out := succeed(t, "flat", data+"flat/white.png", "--dark", data+"flat/dark.png", "--level", "200", "-o", in("f.flat"))
 	if !strings.HasSuffix(out, "1024x512 gray8 of 1 bright frame and 1 dark one, gains 1.000 to 1.667\n") {
 		t.Error(out)
 	}
@@ -31,21 +31,21 @@ func TestFlat(t *testing.T) {
 		t.Errorf("of the straight frame %q fails, of the uneven one %q", straight, uneven)
 	}
 	recipes := in("recipes")
-	succeed(t, "recipe", "put", "metal", "-r", regions, "--flat", in("f"), "--recipes", recipes)
+	succeed(t, "recipe", "put", "metal", "-r", regions, "--flat", in("f.flat"), "--recipes", recipes)
 	text := succeed(t, "recipe", "get", "metal", "--recipes", recipes)
 	if err := os.WriteFile(in("metal.json"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	succeed(t, "recipe", "put", "again", "-r", in("metal.json"), "--recipes", recipes)
-	for _, args := range [][]string{{"-r", regions, "--flat", in("f")}, {"--recipe", "metal", "--recipes", recipes},
-		{"--recipe", "again", "--recipes", recipes}, {"--recipe", "metal", "--recipes", recipes, "--flat", in("f")}} {
+	for _, args := range [][]string{{"-r", regions, "--flat", in("f.flat")}, {"--recipe", "metal", "--recipes", recipes},
+		{"--recipe", "again", "--recipes", recipes}, {"--recipe", "metal", "--recipes", recipes, "--flat", in("f.flat")}} {
 		if got := failed(append([]string{"reduce", shaded}, args...)...); got != straight {
 			t.Errorf("%v: %q fails, of the straight frame %q", args, got, straight)
 		}
 	}
 	for _, c := range []struct{ says, args string }{
 		{"no flat field that polyscan flat wrote", "reduce " + shaded + " -r " + regions + " --flat " + shaded},
-		{"--flat 1024x512 of gray8: must be of gray16le", "reduce " + data + "metal16.png -r " + data + "metal16.regions.json --flat " + in("f")},
+		{"--flat 1024x512 of gray8: must be of gray16le", "reduce " + data + "metal16.png -r " + data + "metal16.regions.json --flat " + in("f.flat")},
 		{"are one file", "flat " + shaded + " --dark " + shaded + " -o " + in("g")},
 		{"would replace", "flat " + shaded + " -o " + shaded},
 		{"a flat field can't be used here", "teach " + shaded + " " + data + "metal.png -r " + in("metal.json")},

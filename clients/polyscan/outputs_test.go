@@ -105,6 +105,7 @@ func TestKindsOfOutputs(t *testing.T) {
 		"blobs --overlay":  "blobs gone.png --find >=1 --overlay F",
 		"stream --csv":     "stream gone -r gone.json --csv F", "mask --output": "mask --size 9x9 -r gone.json -o F",
 		"regions --output": "regions gone.json -o F", "recipe get --output": "recipe get r -o F --recipes gone",
+		"flat --output":  "flat gone.png -o F",
 		"teach --output": "teach gone -r gone.json -o F", "lowpoly --output": "lowpoly gone.png -o F",
 		"lowpoly --svg": "lowpoly gone.png --svg F", "lowpoly --mesh": "lowpoly gone.png --mesh F",
 		"diffuse --output": "diffuse gone.json -o F", "extract --output": "extract gone.png -o F",
