@@ -46,8 +46,8 @@ func TestFlat(t *testing.T) {
 	for _, c := range []struct{ says, args string }{
 		{"no flat field that polyscan flat wrote", "reduce " + shaded + " -r " + regions + " --flat " + shaded},
 		{"--flat 1024x512 of gray8: must be of gray16le", "reduce " + data + "metal16.png -r " + data + "metal16.regions.json --flat " + in("f.flat")},
-		{"are one file", "flat " + shaded + " --dark " + shaded + " -o " + in("g")},
-		{"would replace", "flat " + shaded + " -o " + shaded},
+		{"are one file", "flat " + shaded + " --dark " + shaded + " -o " + in("g.flat")},
+		{"would replace", "flat " + in("f.flat") + " --raw 2x2:gray8 -o " + in("f.flat")},
 		{"a flat field can't be used here", "teach " + shaded + " " + data + "metal.png -r " + in("metal.json")},
 	} {
 		if _, stderr, code := polyscan(t, strings.Fields(c.args)...); code != exitUsage || !strings.Contains(stderr, c.says) {
