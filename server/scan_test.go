@@ -603,6 +603,10 @@ func TestScanRefuses(t *testing.T) {
 			o.Inspection = inspecting(rect("r", 0, 0, 1, 1, "mean < 3"))
 			o.Inspection.GetRegionSet().DrawnOn = &pb.FrameSize{Width: 9, Height: 16}
 		}), "open.layout.width", []string{"8", "must be 9", "9x16"}},
+		{"regions of a taller frame", change(func(o *pb.ScanOpen) {
+			o.Inspection, o.WholeParts = inspecting(rect("r", 0, 0, 1, 1, "mean < 3")), true
+			o.Inspection.GetRegionSet().DrawnOn = &pb.FrameSize{Width: 8, Height: 16}
+		}), "open.part_lines", []string{"must be 16", "8x16"}},
 		{"bad regions", change(func(o *pb.ScanOpen) {
 			o.Inspection = inspecting(rect("r", 0, 0, 1, 1, "mean <"))
 		}), "open.inspection.region_set.regions[0].limits[0]", nil},

@@ -72,7 +72,7 @@ func (f *folder) file(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", err
 		case strings.HasPrefix(name, "."): // of programs that rename what they have written
-		case !isPicture(name):
+		case !isPicture(name) && cli.PictureKind(filepath.Join(f.path, name)) == "": // a picture is a part, read or not
 			f.notify("%s is no picture (.png, .jpg): it is left alone", name)
 			f.mu.Lock()
 			f.st.Malformed++

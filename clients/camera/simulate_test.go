@@ -29,7 +29,7 @@ func TestBelt(t *testing.T) {
 	dir := t.TempDir()
 	var said []string
 	warn := func(text string) { said = append(said, text) }
-	if err := os.WriteFile(filepath.Join(dir, "c.bmp"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "c.dat"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"a.png", "b.PNG"} {
@@ -45,7 +45,7 @@ func TestBelt(t *testing.T) {
 	if err != nil || b.format != gvsp.Mono16 || b.width != 2 || b.height != 3 || len(b.lines) != 24 {
 		t.Fatalf("%+v, %v", b, err)
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "skipped, such as c.bmp: frames end in .png, .jpg, .jpeg") {
+	if len(said) != 1 || !strings.Contains(said[0], "skipped, such as c.dat: frames end in .png, .jpg, .jpeg") {
 		t.Errorf("%q", said)
 	}
 	got := make([]byte, 16) // four lines: the second block begins in the second picture

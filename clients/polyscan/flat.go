@@ -5,9 +5,11 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"image"
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -76,7 +78,7 @@ func (c *flatCmd) Run(e *env) error {
 	f, err := clients.LearnFlatField(c.frames(e, bright), c.frames(e, dark),
 		clients.FlatOptions{Columns: c.Columns, Level: c.Level})
 	if err != nil {
-		return err
+		return usage("%s", formatWords.Replace(strings.ReplaceAll(err.Error(), "PIXEL_FORMAT_", "")))
 	}
 	data, err := proto.Marshal(f)
 	if err != nil {
@@ -125,11 +127,15 @@ func (f *frame) pixels() (*polyscanv1.Frame, error) {
 		p = kernels.Picture{Width: raw.Width, Height: raw.Height, Stride: raw.Stride, Format: c.Format(), Coding: c,
 			Data: [][]byte{f.data}}
 	} else {
-		img, err := f.decode()
+		img, err := cli.DecodePicture(f.data)
 		if err != nil {
-			return nil, err
+			return nil, bad(f.name, "%v", err)
 		}
 		p = kernels.PictureOf(img)
+		if m, ok := img.(*image.NRGBA); ok { // whose frames have an alpha, opaque or not
+			p = kernels.Picture{Width: p.Width, Height: p.Height, Stride: m.Stride, Format: kernels.RGBA8,
+				Data: [][]byte{m.Pix}}
+		}
 		if c := coding(f.conv, f.bits, f.demosaic); c != (kernels.Coding{}) && p.Format.Channels == 1 {
 			p.Coding, p.Format = c, c.Format()
 		}

@@ -43,9 +43,21 @@ func TestFlat(t *testing.T) {
 			t.Errorf("%v: %q fails, of the straight frame %q", args, got, straight)
 		}
 	}
+	// What teach makes of a recipe corrects as that does, and blobs corrects as reduce does.
+	taught, _, code := polyscan(t, "teach", shaded, data+"metal.png", "--recipe", "metal", "--recipes", recipes,
+		"--quantity", "mean", "-o", "-")
+	if code != exitOK || !strings.Contains(taught, `"flat_field": "sha256:`) {
+		t.Errorf("teach makes %s", taught)
+	}
+	if _, stderr, code := polyscan(t, "blobs", shaded, "-r", in("metal.json"), "--find", ">= 9"); code != exitUsage ||
+		!strings.Contains(stderr, "flat_field") {
+		t.Errorf("blobs by a flat field that the server lacks: exit %d, %s", code, stderr)
+	}
 	for _, c := range []struct{ says, args string }{
+		{"must be 0 to 255", "flat " + shaded + " --level 256 -o " + in("h.flat")},
 		{"no flat field that polyscan flat wrote", "reduce " + shaded + " -r " + regions + " --flat " + shaded},
-		{"--flat 1024x512 of gray8: must be of gray16le", "reduce " + data + "metal16.png -r " + data + "metal16.regions.json --flat " + in("f.flat")},
+		{"--flat 1024x512 of gray8: must be of gray16le", "reduce " + data + "metal16.png -r " + data +
+			"metal16.regions.json --flat " + in("f.flat")},
 		{"are one file", "flat " + shaded + " --dark " + shaded + " -o " + in("g.flat")},
 		{"would replace", "flat " + in("f.flat") + " --raw 2x2:gray8 -o " + in("f.flat")},
 		{"a flat field can't be used here", "teach " + shaded + " " + data + "metal.png -r " + in("metal.json")},

@@ -760,6 +760,14 @@ func TestDrawnOnAnotherSize(t *testing.T) {
 			t.Errorf("stream %q: exit %d, %q", judge, code, stderr)
 		}
 	}
+	// What teach writes keeps it.
+	size := strings.NewReplacer(`"width":100`, `"width":1024`, `"height":50`, `"height":512`, `"width": 100`,
+		`"width": 1024`, `"height": 50`, `"height": 512`)
+	drawnOn := write(t, "kept.json", size.Replace(succeed(t, "regions", regions)))
+	text, _, code := polyscan(t, "teach", folder, frames+"metal.png", "-r", drawnOn, "-o", "-")
+	if code != exitOK || !strings.Contains(text, "drawn_on") {
+		t.Errorf("teach writes %s", text)
+	}
 	// Without limits nothing is judged.
 	if _, stderr, code := polyscan(t, "reduce", frames+"metal.png", "-r", regions); code != exitOK ||
 		!strings.Contains(stderr, "warning: "+regions+": its regions were drawn on 100x50 pixels") {

@@ -823,7 +823,7 @@ func (t *target) inspection(r *polyscanv1.Reductions) *polyscanv1.Inspection {
 		in = clients.UseRecipe(t.recipe.GetName(), t.recipe.GetVersion())
 	} else {
 		in = &polyscanv1.Inspection{Regions: &polyscanv1.Inspection_RegionSet{RegionSet: t.regions.set()},
-			Frames: t.regions.frames(r)}
+			Frames: t.regions.frames(r), FlatField: cli.FlatField(t.regions.file)}
 	}
 	in.Reductions, in.Method = r, t.method
 	return in

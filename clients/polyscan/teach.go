@@ -248,7 +248,8 @@ func (c *teachCmd) Run(e *env) (err error) {
 		fields = append(fields, jsonField{"frames", frames})
 	}
 	learned := fromRecipe(res.GetRecipe()).file
-	text, err := regionsJSON(append(fields, scaleField(learned)...), learned.Regions)
+	fields = slices.Concat(fields, scaleField(learned), drawnOnField(learned), flatFieldField(learned))
+	text, err := regionsJSON(fields, learned.Regions)
 	if err != nil {
 		return err
 	}

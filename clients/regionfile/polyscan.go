@@ -61,8 +61,9 @@ func (b *builder) recipe(top *members) *Error {
 
 // flatField reads the name of one.
 func (c *cursor) flatField() (string, *Error) {
+	given := c.kind() == kindString
 	text, e := c.stringOrNull()
-	if e == nil && text != "" && !flatFieldName.MatchString(text) {
+	if e == nil && given && !flatFieldName.MatchString(text) {
 		return "", fail(ErrInvalid, "%q: want sha256: and 64 hexadecimal digits", text)
 	}
 	return text, e
@@ -265,6 +266,9 @@ func (b *builder) drawnOn(c *cursor) (none struct{}, e *Error) {
 			return none, twiceError(key)
 		}
 		seen[key] = true
+	}
+	if f.Image == "" && f.ImageWidth == 0 && f.ImageHeight == 0 {
+		return none, fail(ErrInvalid, `it says nothing: want "width" and "height", or "name"`)
 	}
 	return none, bothSides(f.ImageWidth, f.ImageHeight)
 }

@@ -40,7 +40,7 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 			names = append(names, name)
 		case strings.HasPrefix(name, "."):
 		case !f.IsDir():
-			if is := pictureKind(filepath.Join(dir, name)); is != "" && kinds[0] == Pictures[0] {
+			if is := PictureKind(filepath.Join(dir, name)); is != "" && kinds[0] == Pictures[0] {
 				return nil, fmt.Errorf("%s: a picture (%s) that would not be read: frames end in %s here; convert it, rename it, "+
 					"or move it away", Printable(filepath.Join(dir, name)), is, strings.Join(kinds, ", "))
 			}
@@ -65,12 +65,18 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 	return names, nil
 }
 
-// pictureKind says what picture a file is by its first bytes, or by its name where these are of a family that has
-// pictures and films; "" where it is none.
-func pictureKind(name string) string {
+// otherPictures are endings of pictures that don't tell by their first bytes what they are.
+var otherPictures = []string{".pgm", ".ppm", ".pnm", ".pbm", ".pam", ".tga", ".pcx", ".sgi", ".jxl", ".qoi", ".exr", ".hdr",
+	".dcm", ".fits", ".npy", ".raw", ".bmp", ".tif", ".tiff", ".jpe", ".jfif"}
+
+// PictureKind says what picture a file is, by its first bytes or its name; "" where it is none.
+func PictureKind(name string) string {
 	st, err := os.Stat(name)
 	if err != nil || !st.Mode().IsRegular() { // such as a pipe, which would be waited for
 		return ""
+	}
+	if end := strings.ToLower(filepath.Ext(name)); slices.Contains(otherPictures, end) {
+		return strings.ToUpper(end[1:])
 	}
 	f, err := os.Open(name)
 	if err != nil {

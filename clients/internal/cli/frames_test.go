@@ -41,7 +41,7 @@ func TestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, head := range map[string]string{"a.webp": "RIFF\x10\x00\x00\x00WEBPVP8 ", "notes.txt": file.String(),
-		"a.heic": "\x00\x00\x00\x18ftypheic\x00\x00\x00\x00", "frame": "II*\x00\x08\x00\x00\x00", "b.gif": "GIF89a"} {
+		"a.heic": "\x00\x00\x00\x18ftypheic\x00\x00\x00\x00", "frame": "II*\x00\x08\x00\x00\x00", "b.gif": "GIF89a", "a.pgm": "P5 2 2 255"} {
 		other := filepath.Join(dir, name)
 		if err := os.WriteFile(other, []byte(head), 0o644); err != nil {
 			t.Fatal(err)

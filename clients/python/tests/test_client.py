@@ -811,11 +811,11 @@ def test_flat_fields(programs, tmp_path):
     """A recipe's flat field corrects frames, and stays with its regions through Python, and through a file."""
     flat = f"{ROOT}/testdata/flat"
     polyscan_program = os.environ["POLYSCAN_PROGRAM"]
-    learn = [polyscan_program, "flat", f"{flat}/white.png", "--dark", f"{flat}/dark.png", "--columns", "-o", "f"]
+    learn = [polyscan_program, "flat", f"{flat}/white.png", "--dark", f"{flat}/dark.png", "--columns", "-o", "f.flat"]
     subprocess.run(learn, cwd=tmp_path, check=True, capture_output=True)
     regions = tmp_path / "regions.json"
     regions.write_text(region_file(limits='"mean in [0, 254]"'))
-    put = [polyscan_program, "recipe", "put", "flat", "-r", "regions.json", "--flat", "f", "--recipes", "recipes"]
+    put = [polyscan_program, "recipe", "put", "flat", "-r", "regions.json", "--flat", "f.flat", "--recipes", "recipes"]
     subprocess.run(put, cwd=tmp_path, check=True, capture_output=True)
     frame = np.full((64, 1024), 99, np.uint8)
     with polyscan.connect(server_args=["--recipes", str(tmp_path / "recipes")]) as client:
@@ -836,6 +836,23 @@ def test_verdicts_have_no_truth(client):
     for verdict in polyscan.Verdict:
         with pytest.raises(TypeError, match="compare it with Verdict.PASS"):
             bool(verdict)
+        with pytest.raises(TypeError, match="a verdict is no text"):
+            _ = verdict != "FAIL"
+        assert verdict == int(verdict) and verdict in {polyscan.Verdict.PASS, polyscan.Verdict.FAIL, polyscan.Verdict.NONE}
+
+
+def test_pillow_as_files(client):
+    """An image of Pillow is refused for what a file of it would be."""
+    PIL = pytest.importorskip("PIL.Image")
+    turned = PIL.fromarray(FRAME)
+    turned.getexif()[274] = 6
+    with pytest.raises(ValueError, match="turned or mirrored"):
+        client.reduce(turned, {"all": SQUARE})
+    with pytest.raises(TypeError, match="mode I: want .*uint16"):
+        client.reduce(PIL.fromarray(FRAME.astype(np.int32)), {"all": SQUARE})
+    for answer in client.stream([FRAME], {"all": SQUARE}):
+        with pytest.raises(TypeError, match="an answer is neither true nor false"):
+            bool(answer)
 
 
 UNUSABLE = [FRAME.astype(float), "nope.png", None, np.ma.masked_array(FRAME, FRAME > 100), polyscan.Frame(FRAME, id=7)]

@@ -1769,7 +1769,7 @@ type RegionSet struct {
 	Scale *Scale `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
 	// The frame that the regions were drawn on, where that is known. Where regions have limits, or get them (Teach), a
 	// frame of another size is refused: the limits would look at other pixels. Lines of a line-scan must have its width;
-	// parts may have any length.
+	// parts may have any length, unless they are whole (ScanOpen.whole_parts).
 	DrawnOn       *FrameSize `protobuf:"bytes,3,opt,name=drawn_on,json=drawnOn,proto3" json:"drawn_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -129,7 +129,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	if _, _, err := f.Sizes("frame"); err != nil {
 		return nil, wire.Paths{Frame: "open"}.Translate(err)
 	}
-	if err := what.CheckLine(f.Width, "open.layout.width"); err != nil {
+	if err := what.CheckLines(f.Width, int(open.GetPartLines()), open.GetWholeParts(), "open"); err != nil {
 		return nil, err
 	}
 	if err := s.Frames.CheckPixels(layout.GetWidth(), open.GetPartLines(), "open.part_lines"); err != nil {

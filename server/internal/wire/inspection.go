@@ -106,12 +106,18 @@ func (in *Inspection) CheckSize(width, height int) error {
 	return CheckDrawnOn(in.drawnOn, width, height, in.Paths.Frame)
 }
 
-// CheckLine refuses lines of another width than that of the frame on which the regions with limits were drawn; path is
-// where the width lies in the request.
-func (in *Inspection) CheckLine(width int, path string) error {
-	if m := in.drawnOn; m != nil && int64(m.GetWidth()) != int64(width) {
-		return apierr.Refuse(path, width, "must be %d: the regions were drawn on a frame of %dx%d pixels", m.GetWidth(),
-			m.GetWidth(), m.GetHeight())
+// CheckLines refuses parts of a line-scan, at path in the request, of another width than that of the frame on which the
+// regions with limits were drawn, and whole ones, which are frames, of another size.
+func (in *Inspection) CheckLines(width, lines int, whole bool, path string) error {
+	m := in.drawnOn
+	switch {
+	case m == nil:
+	case int64(m.GetWidth()) != int64(width):
+		return apierr.Refuse(path+".layout.width", width, "must be %d: the regions were drawn on a frame of %dx%d pixels",
+			m.GetWidth(), m.GetWidth(), m.GetHeight())
+	case whole && int64(m.GetHeight()) != int64(lines):
+		return apierr.Refuse(path+".part_lines", lines, "must be %d: the regions were drawn on a frame of %dx%d pixels",
+			m.GetHeight(), m.GetWidth(), m.GetHeight())
 	}
 	return nil
 }

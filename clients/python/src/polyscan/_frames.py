@@ -345,11 +345,15 @@ def _is_pillow(source: Any) -> bool:
 
 
 def _from_pillow(image: Any) -> Array:
+    if image.getexif().get(274, 1) not in (0, 1):
+        raise ValueError("an image that is to be turned or mirrored (EXIF's orientation): see PIL.ImageOps.exif_transpose")
+    if getattr(image, "n_frames", 1) > 1:
+        raise ValueError(f"an image of {image.n_frames} frames or pages: a frame is one picture")
     if image.mode in ("1", "P", "LA", "PA"):
         transparent = image.mode.endswith("A") or "transparency" in image.info
         image = image.convert("L" if image.mode == "1" else "RGBA" if transparent else "RGB")
     if image.mode not in ("L", "RGB", "RGBA", "I;16", "I;16L", "I;16B"):
-        raise TypeError(f"an image of Pillow's mode {image.mode}: convert it to L, RGB, RGBA or I;16 first")
+        raise TypeError(f"an image of Pillow's mode {image.mode}: want L, RGB, RGBA or I;16; one of 16 bits is np.asarray(image).astype(np.uint16)")
     return np.asarray(image)
 
 

@@ -38,6 +38,16 @@ class Verdict(enum.IntEnum):
     def __bool__(self) -> bool:
         raise TypeError("a verdict is neither true nor false: FAIL would be true; compare it with Verdict.PASS")
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):  # which no number is equal to, so that != "FAIL" would hold for a FAIL
+            raise TypeError(f"a verdict is no text: compare it with Verdict.{other}")
+        return int(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = enum.IntEnum.__hash__
+
 
 def _neither(what: str, instead: str = "compare its verdict with Verdict.PASS") -> TypeError:
     """The truth of what has a verdict, so that `if result:` passes nothing that failed."""

@@ -41,6 +41,9 @@ class Answer(Generic[T]):
     error: _errors.Error | None
     latency: float
 
+    def __bool__(self) -> bool:
+        raise TypeError("an answer is neither true nor false: a FAIL or an error would be true; look at result and error")
+
 
 @dataclasses.dataclass(frozen=True)
 class Kind(Generic[T]):

@@ -629,7 +629,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
   /**
    * The frame that the regions were drawn on, where that is known. Where regions have limits, or get them (Teach), a
    * frame of another size is refused: the limits would look at other pixels. Lines of a line-scan must have its width;
-   * parts may have any length.
+   * parts may have any length, unless they are whole (ScanOpen.whole_parts).
    *
    * @generated from field: polyscan.v1.FrameSize drawn_on = 3;
    */
