@@ -81,7 +81,7 @@ func NewFlatField(width, height int, f PixelFormat, fraction int, dark, gain []b
 		copy(out.rows[out.gain+2*y*pitch:], gain[2*y*n:][:2*n])
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%dx%d %+v %d\n", width, height, f, fraction)
+	fmt.Fprintf(sum, "%dx%d %v %d\n", width, height, f, fraction)
 	sum.Write(dark)
 	sum.Write(gain)
 	sum.Sum(out.Sum[:0])

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"image"
 	"iter"
@@ -80,6 +81,17 @@ func (c *flatCmd) Run(e *env) error {
 	if err != nil {
 		return usage("%s", formatWords.Replace(strings.ReplaceAll(err.Error(), "PIXEL_FORMAT_", "")))
 	}
+	l := f.GetLayout()
+	format := driverFormat(l.GetPixelFormat())
+	if n := l.GetSignificantBits(); n > 0 && format.SampleBytes == 2 {
+		format = kernels.Gray16(int(n))
+	}
+	field, err := kernels.NewFlatField(int(l.GetWidth()), int(l.GetHeight()), format, int(f.GetFractionBits()), f.GetDark(),
+		f.GetGain())
+	if err != nil {
+		return err
+	}
+	f.Sha256 = hex.EncodeToString(field.Sum[:]) // which the server checks
 	data, err := proto.Marshal(f)
 	if err != nil {
 		return err
@@ -191,7 +203,7 @@ func (o *flatFlags) field(e *env, r *regions) (*polyscanv1.FlatField, error) {
 		return nil, err
 	}
 	m := &polyscanv1.FlatField{}
-	if err := proto.Unmarshal(data, m); err != nil || len(m.GetDark()) == 0 {
+	if err := proto.Unmarshal(data, m); err != nil || len(m.GetDark()) == 0 || m.GetSha256() == "" {
 		return nil, bad(inputName(o.Flat), "--flat: this is no flat field that polyscan flat wrote")
 	}
 	return m, nil

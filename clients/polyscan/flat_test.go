@@ -53,7 +53,16 @@ func TestFlat(t *testing.T) {
 		!strings.Contains(stderr, "flat_field") {
 		t.Errorf("blobs by a flat field that the server lacks: exit %d, %s", code, stderr)
 	}
+	damaged, err := os.ReadFile(in("f.flat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged[len(damaged)/2] ^= 1
+	if err := os.WriteFile(in("flipped.flat"), damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ says, args string }{
+		{"is not that of the field", "reduce " + shaded + " -r " + regions + " --flat " + in("flipped.flat")},
 		{"must be 0 to 255", "flat " + shaded + " --level 256 -o " + in("h.flat")},
 		{"no flat field that polyscan flat wrote", "reduce " + shaded + " -r " + regions + " --flat " + shaded},
 		{"--flat 1024x512 of gray8: must be of gray16le", "reduce " + data + "metal16.png -r " + data +
