@@ -193,7 +193,8 @@ func (s *flatSums) begin(l *polyscanv1.FrameLayout) error {
 
 func (s *flatSums) add(f *polyscanv1.Frame) error {
 	l := f.GetLayout()
-	raw := Raw{Width: int(l.GetWidth()), Height: int(l.GetHeight()), Format: l.GetPixelFormat(), Stride: int(l.GetStride())}
+	raw := Raw{Width: int(l.GetWidth()), Height: int(l.GetHeight()), Format: l.GetPixelFormat(),
+		Stride: int(l.GetStride())}
 	need, err := raw.Bytes()
 	switch {
 	case err != nil:

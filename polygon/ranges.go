@@ -305,8 +305,8 @@ func (s *Set) toothlessBetween(b *between, l *Limit) string {
 // mostOperand is above all that operands can be; a bound of an expression that isn't below it isn't known.
 const mostOperand = 1e60
 
-// toothlessOver is toothless of an expression, with the scopes of the regions that an operand looks at. own is the name of the
-// region that has the limit, where that is known.
+// toothlessOver is toothless of an expression, with the scopes of the regions that an operand looks at. own is the name
+// of the region that has the limit, where that is known.
 func (l *Limit) toothlessOver(members func(k int) []scope, own, format string) string {
 	x := l.expression
 	type part struct {
@@ -418,8 +418,8 @@ func ranked(ranges []interval, rank int) interval {
 	return interval{lo: ends[0][at], hi: ends[1][at]}
 }
 
-// combined is the range of what a step makes of two numbers, which may be the same. Rounding is monotone, so that bounds are rounded as the
-// numbers are. ok is false where there may be no number: something is divided by 0, or runs over.
+// combined is the range of what a step makes of two numbers, which may be the same. Rounding is monotone, so that bounds
+// are rounded as the numbers are. ok is false where there may be no number: something is divided by 0, or runs over.
 func combined(s step, same bool, a, b interval) (r interval, ok bool) {
 	if s.do == '/' && b.contains(0) {
 		return r, false

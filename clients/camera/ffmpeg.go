@@ -175,8 +175,8 @@ func (f *ffmpeg) play(ctx context.Context, to *sink) error {
 	defer kill(nil)
 	f.wrong.Store(nil)
 	cmd := exec.CommandContext(run, "ffmpeg", append(append([]string{"-nostdin", "-hide_banner", "-loglevel",
-		"level+warning", "-noautorotate"}, f.args...), "-i", f.input, "-map", "0:v:0", "-an", "-sn", "-dn", "-f", "rawvideo", "-pix_fmt",
-		rawFormats[f.geo.Format], "pipe:1")...)
+		"level+warning", "-noautorotate"}, f.args...), "-i", f.input, "-map", "0:v:0", "-an", "-sn", "-dn", "-f",
+		"rawvideo", "-pix_fmt", rawFormats[f.geo.Format], "pipe:1")...)
 	cmd.WaitDelay = killedIn
 	out, err := cmd.StdoutPipe()
 	if err != nil {

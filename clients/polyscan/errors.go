@@ -173,7 +173,8 @@ func (e *serverError) place(field string) string {
 	}
 	for prefix, flag := range map[string]string{"reductions.cooccurrence.levels": "--texture-levels",
 		"reductions.cooccurrence.offsets": "--texture", "reductions.color_matrix": "--color-matrix",
-		"reductions.colors": "--color", "reductions.derivatives": "--derivative", "quantities": "--quantity", "flat_field": "--flat"} {
+		"reductions.colors": "--color", "reductions.derivatives": "--derivative", "quantities": "--quantity",
+		"flat_field": "--flat"} {
 		if strings.HasPrefix(field, prefix) {
 			return flag
 		}

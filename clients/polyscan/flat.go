@@ -54,7 +54,8 @@ func (c *flatCmd) Run(e *env) error {
 	if err := c.frameFlags.check(); err != nil {
 		return err
 	}
-	if err := checkOutputs(inputs{}, output{"--output", c.Output, ".flat"}); err != nil {
+	// No frame of a folder ends so.
+	if err := checkOutputs(slices.Concat(inputs{}, c.Bright, c.Dark), output{"--output", c.Output, ".flat"}); err != nil {
 		return err
 	}
 	bright, err := list(e, nil, c.Bright, 0, c.Raw.set())
@@ -69,13 +70,6 @@ func (c *flatCmd) Run(e *env) error {
 	if err := checkOnce(all, nil); err != nil {
 		return err
 	}
-	var read inputs
-	for _, l := range all {
-		read = append(read, l.file)
-	}
-	if err := checkOutputs(read, output{"--output", c.Output, ".flat"}); err != nil {
-		return err
-	}
 	f, err := clients.LearnFlatField(c.frames(e, bright), c.frames(e, dark),
 		clients.FlatOptions{Columns: c.Columns, Level: c.Level})
 	if err != nil {
@@ -86,8 +80,8 @@ func (c *flatCmd) Run(e *env) error {
 	if n := l.GetSignificantBits(); n > 0 && format.SampleBytes == 2 {
 		format = kernels.Gray16(int(n))
 	}
-	field, err := kernels.NewFlatField(int(l.GetWidth()), int(l.GetHeight()), format, int(f.GetFractionBits()), f.GetDark(),
-		f.GetGain())
+	field, err := kernels.NewFlatField(int(l.GetWidth()), int(l.GetHeight()), format, int(f.GetFractionBits()),
+		f.GetDark(), f.GetGain())
 	if err != nil {
 		return err
 	}

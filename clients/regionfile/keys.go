@@ -121,7 +121,8 @@ func (b *builder) nearest(key string, o *object, where func() string) {
 			b.near[at] = m
 		}
 	}
-	b.strange(key, m.near, m.hint, slices.Contains(o.read, m.near) && !slices.Contains(harmless, m.near) || m.misplaced, where)
+	counts := m.misplaced || slices.Contains(o.read, m.near) && !slices.Contains(harmless, m.near)
+	b.strange(key, m.near, m.hint, counts, where)
 }
 
 // maxNear bounds how many keys a builder remembers the meaning of, so that files of many alike objects are read fast.
@@ -168,7 +169,8 @@ func (b *builder) unread(c *cursor, key string, o *object, where func() string) 
 	if e := c.skipUnread(key); e != nil {
 		return e.within("%s", key)
 	}
-	if own := b.file.Format == FormatRegions || b.file.Format == FormatRecipe; own && regionsInside.MatchString(c.s[start:c.pos]) {
+	own := b.file.Format == FormatRegions || b.file.Format == FormatRecipe
+	if own && regionsInside.MatchString(c.s[start:c.pos]) {
 		b.warn("%s: the key %s is ignored, and so are the regions in it", where(), quote(key))
 	}
 	return nil

@@ -298,7 +298,8 @@ func (r *svgReader) endElement() *Error {
 	case s.name == "desc" && document && r.file.Description == "":
 		r.file.Description = text
 	case s.name == "style":
-		for _, p := range slices.Concat([]string{"fill-rule", "display", "visibility", "clip-path", "mask", "@import"}, moving, reshaping) {
+		own := []string{"fill-rule", "display", "visibility", "clip-path", "mask", "@import"}
+		for _, p := range slices.Concat(own, moving, reshaping) {
 			if setsProperty(text, p) {
 				r.unlike(fmt.Sprintf("line %d: <style>", r.line), "style sheets are not applied, and this one sets "+p)
 				break
@@ -427,7 +428,8 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 }
 
 // wholeClip is a clip path of one rectangle from the corner, as design programs put one around all that they export.
-var wholeClip = regexp.MustCompile(`<clipPath id="([^"]+)">\s*<rect((?:\s+(?:width|height|fill)="[^"]*")+)\s*/>\s*</clipPath>`)
+var wholeClip = regexp.MustCompile(`<clipPath id="([^"]+)">\s*<rect((?:\s+(?:width|height|fill)="[^"]*")+)\s*/>\s*` +
+	`</clipPath>`)
 
 // clipsNothing says that a reference is to a clip path that is all of the picture.
 func (r *svgReader) clipsNothing(reference string, m matrix) bool {

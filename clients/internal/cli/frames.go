@@ -66,8 +66,8 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 }
 
 // otherPictures are endings of pictures that don't tell by their first bytes what they are.
-var otherPictures = []string{".pgm", ".ppm", ".pnm", ".pbm", ".pam", ".tga", ".pcx", ".sgi", ".jxl", ".qoi", ".exr", ".hdr",
-	".dcm", ".fits", ".npy", ".raw", ".bmp", ".tif", ".tiff", ".jpe", ".jfif"}
+var otherPictures = []string{".pgm", ".ppm", ".pnm", ".pbm", ".pam", ".tga", ".pcx", ".sgi", ".jxl", ".qoi", ".exr",
+	".hdr", ".dcm", ".fits", ".npy", ".raw", ".bmp", ".tif", ".tiff", ".jpe", ".jfif"}
 
 // PictureKind says what picture a file is, by its first bytes or its name; "" where it is none.
 func PictureKind(name string) string {
