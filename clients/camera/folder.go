@@ -1,6 +1,6 @@
 package main
 
-// A folder that fills: each picture is a block, once it is closed or renamed into it.
+// A folder that fills: each picture is a block, once it is closed, or renamed or linked into it.
 
 import (
 	"context"
@@ -159,6 +159,11 @@ func pictureLayout(name string) (gvsp.Geometry, error) {
 
 // loadPicture reads a file that is small enough, and that fits.
 func loadPicture(name string, fits func(gvsp.Geometry) error) (g gvsp.Geometry, _ image.Image, err error) {
+	if st, err := os.Stat(name); err != nil {
+		return g, nil, err
+	} else if !st.Mode().IsRegular() { // such as a pipe, which would be waited for
+		return g, nil, errors.New("no regular file")
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return g, nil, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 )
@@ -81,6 +82,79 @@ func TestFolder(t *testing.T) {
 		}
 	}
 	if !strings.Contains(r.err.String(), "notes.txt is no picture") {
+		t.Errorf("%s", r.err)
+	}
+}
+
+// What is linked into a folder is taken as what is renamed into it: at once whole, each time by its own name alone. A
+// name that leads nowhere, or to no file, is a part that is missing; a folder is told of.
+func TestFolderLinks(t *testing.T) {
+	s := startInspector(t, false)
+	dir, other := t.TempDir(), t.TempDir()
+	r := start(t, "stream", dir, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "9")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	from := func(name string) string { return filepath.Join(other, name) }
+	to := func(name string) string { return filepath.Join(dir, name) }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 5 {
+		writePNG(t, from(fmt.Sprint(i, ".png")), picture(uint64(i)))
+	}
+	steps := []struct {
+		file, verdict, why string
+		do                 func(name string)
+	}{
+		{"hard.png", "PASS", "", func(name string) { check(os.Link(from("0.png"), name)) }},
+		{"soft.png", "FAIL", "mean", func(name string) { check(os.Symlink(from("4.png"), name)) }},
+		{"moved.png", "PASS", "", func(name string) { // a link and no link
+			check(os.Link(from("1.png"), name))
+			check(os.Remove(from("1.png")))
+		}},
+		{"forced.png", "PASS", "", func(name string) { // as ln -f does it
+			check(os.Link(from("2.png"), to("CuXYZ.png")))
+			check(os.Rename(to("CuXYZ.png"), name))
+		}},
+		{"read.png", "FAIL", "mean", func(name string) {
+			check(os.Link(from("4.png"), name))
+			_, err := os.ReadFile(name)
+			check(err)
+		}},
+		{"nowhere.png", verdictMissing, "no such file", func(name string) { check(os.Symlink(from("no"), name)) }},
+		{"pipe.png", verdictMissing, "no regular file", func(name string) { check(syscall.Mkfifo(name, 0o600)) }},
+		{"folder.png", verdictMissing, "no regular file", func(name string) {
+			check(os.Mkdir(to("folder"), 0o700))
+			check(os.Mkdir(name, 0o700))
+		}},
+		{"written.png", "PASS", "", func(name string) {
+			f, err := os.Create(name)
+			check(err)
+			_, err = os.ReadFile(name) // that another reads it makes it no link
+			check(err)
+			good, err := os.ReadFile(from("3.png"))
+			check(err)
+			f.Write(good[:100])
+			time.Sleep(time.Second / 5)
+			f.Write(good[100:])
+			check(f.Close())
+		}},
+	}
+	for i, step := range steps {
+		step.do(to(step.file))
+		r.out.await(t, step.file, func(s string) bool { return lines(s) == i+1 })
+	}
+	if code := r.wait(); code != exitFail {
+		t.Errorf("%d: %s", code, r.err)
+	}
+	for i, x := range r.rows(t) {
+		if w := steps[i]; x.Data["file"] != w.file || x.Verdict != w.verdict || !strings.Contains(x.Why, w.why) {
+			t.Errorf("row %d: %+v, want %+v", i, x, w)
+		}
+	}
+	if !strings.Contains(r.err.String(), "folder is no picture (.png, .jpg): it is left alone") {
 		t.Errorf("%s", r.err)
 	}
 }

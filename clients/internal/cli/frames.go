@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,8 +22,8 @@ var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".
 
 // Frames finds the files of a folder that end in one of the kinds, in capitals or not, in the order of their names. It
 // hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without.
-// Pipes, sockets and devices of such names are errors, and so are, among pictures, those of other names: parts that
-// nobody would look at.
+// Pipes, sockets and devices of such names are errors, and so are frames in folders below it and, among pictures, those
+// of other names: parts that nobody would look at.
 func Frames(dir string, kinds []string, warn func(text string)) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -44,10 +45,18 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 				return nil, fmt.Errorf("%s: a picture (%s) that would not be read: frames end in %s here; convert it, rename it, "+
 					"or move it away", Printable(filepath.Join(dir, name)), is, strings.Join(kinds, ", "))
 			}
-			if !slices.Contains(besideFrames, kind) {
-				others = append(others, name)
+			if st, err := os.Stat(filepath.Join(dir, name)); err != nil || !st.IsDir() {
+				if !slices.Contains(besideFrames, kind) {
+					others = append(others, name)
+				}
+				break
 			}
+			fallthrough // a link to a folder
 		default:
+			if frame := frameBelow(filepath.Join(dir, name), kinds); frame != "" {
+				return nil, fmt.Errorf("%s: a frame that would not be read: folders in %s are left out; name the one that is "+
+					"meant, or move it away", Printable(frame), Printable(dir))
+			}
 			others = append(others, name)
 		}
 	}
@@ -63,6 +72,27 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 			strings.Join(kinds, ", ")))
 	}
 	return names, nil
+}
+
+// frameBelow is a file in a folder, or in those below it that are not hidden, that is a frame or another picture; ""
+// where there is none, or none that may be read.
+func frameBelow(dir string, kinds []string) (frame string) {
+	root := dir + string(filepath.Separator) // a link to a folder is followed
+	_ = filepath.WalkDir(root, func(path string, f fs.DirEntry, err error) error {
+		if err != nil {
+			return fs.SkipDir
+		}
+		switch hidden := path != root && strings.HasPrefix(f.Name(), "."); {
+		case hidden && f.IsDir():
+			return fs.SkipDir
+		case hidden, f.IsDir():
+		case slices.Contains(kinds, strings.ToLower(filepath.Ext(path))), kinds[0] == Pictures[0] && PictureKind(path) != "":
+			frame = filepath.Clean(path)
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return frame
 }
 
 // otherPictures are endings of pictures that don't tell by their first bytes what they are.

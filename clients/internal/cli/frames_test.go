@@ -53,6 +53,51 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Frames in folders below, and in those that links name, are parts as well; what is hidden isn't looked at.
+	below := filepath.Join(dir, "i.png", "deep")
+	for _, name := range []string{below, filepath.Join(dir, ".thumbnails"), filepath.Join(dir, "i.png", ".git")} {
+		if err := os.Mkdir(name, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(name, ".a.png"), file.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{filepath.Join(dir, ".thumbnails", "a.png"), filepath.Join(dir, "i.png", ".git", "a.png")} {
+		if err := os.WriteFile(name, file.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Frames(dir, Pictures, warn); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, ".thumbnails"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(name string, kinds []string) {
+		t.Helper()
+		want := name + ": a frame that would not be read: folders in " + dir + " are left out;"
+		if _, err := Frames(dir, kinds, warn); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	refused(filepath.Join(dir, "link", "a.png"), Pictures)
+	if err := os.Remove(filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x.raw", "b"} {
+		if err := os.WriteFile(filepath.Join(below, name), file.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(filepath.Join(below, "b"), Pictures)
+	if err := os.WriteFile(filepath.Join(dir, "a.raw"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused(filepath.Join(below, "x.raw"), []string{".raw"})
+	if err := os.RemoveAll(below); err != nil {
+		t.Fatal(err)
+	}
 	pipe := filepath.Join(dir, "9.png")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
