@@ -18,10 +18,15 @@ parser.add_argument("regions", type=pathlib.Path)
 parser.add_argument("--address", help="of a server that runs; without one it is started")
 given = parser.parse_args()
 
-pictures = sorted(p for p in given.folder.iterdir() if p.suffix in (".png", ".jpg", ".tif", ".bmp"))
+ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+there = sorted(p for p in given.folder.iterdir() if not p.name.startswith(".") and not p.samefile(given.regions))
+pictures = [p for p in there if p.suffix.lower() in ENDINGS]
+others = [p for p in there if p not in pictures]
 if not pictures:
     sys.exit(f"{given.folder}: no pictures")
-failed = unread = 0
+for p in others:  # which may be pictures, or hold some
+    print(f"{p.name}: not read: pictures end in {', '.join(ENDINGS)}")
+failed, unread = 0, len(others)
 with polyscan.connect(given.address) as client:
     # One stream: the next pictures are read and sent while the server computes.
     for answer in client.stream(pictures, client.regions(given.regions)):

@@ -824,12 +824,38 @@ def test_flat_fields(programs, tmp_path):
         found = client.get_recipe("flat").flat_field
         path = tmp_path / "again.json"
         path.write_text(region_file(f',"flat_field":"sha256:{found.sha256}"', limits='"mean in [0, 254]"'))
-        for source in (path, client.recipe_regions("flat")):
+        for source in (path, client.recipe_regions("flat"), client.get_recipe("flat")):
             assert client.reduce(frame, source)["a"].mean == corrected
             client.put_recipe("again", source)
             assert client.get_recipe("again").flat_field == found
         with pytest.raises(polyscan.RegionFileError, match="a flat field can't be used here"):
             client.teach([frame], path, quantities=["mean"])
+        taught = client.teach([frame, frame], recipe="flat", quantities=["mean"])
+        client.put_recipe("taught", taught.recipe)
+        assert client.get_recipe("taught").flat_field == found and client.reduce(frame, taught.recipe)["a"].mean == corrected
+        with pytest.raises(polyscan.RegionFileError, match="recipe flat: what it says of a flat field can't be used here"):
+            client.try_recipe([frame], client.get_recipe("flat"))
+
+
+def test_recipes_as_regions(client, rng):
+    """A recipe in place of regions brings all along that decides about its verdicts, also with other limits."""
+    frame = rng.integers(0, 256, (64, 64), np.uint8)
+    with client.put_frame(frame) as kept:
+        limits = ['ncc of "golden" > 0.99', "contrast(2,0) > 1"]
+        client.put_recipe(
+            "whole", {"all": SQUARE}, limits=limits, description="as drawn", golden=kept, texture=polyscan.Texture([(2, 0)], 16),
+        )
+        for source in (client.get_recipe("whole"), client.recipe_regions("whole")):
+            client.put_recipe("copy", source)
+            found, copy = client.get_recipe("whole"), client.get_recipe("copy")
+            assert (copy.reductions, copy.frames, copy.description) == (found.reductions, found.frames, found.description)
+            assert client.reduce(frame, source).passed and client.reduce(frame, source, limits="contrast(2,0) > 1").passed
+            with pytest.raises(polyscan.RegionFileError, match="recipe whole: what it says of frames can't be used here"):
+                client.teach([frame], source, quantities=["mean"])
+        client.put_recipe("texture", client.get_recipe("whole"), limits="contrast(2,0) > 1")
+        assert client.get_recipe("texture").reductions == found.reductions and not client.get_recipe("texture").frames
+        with pytest.raises(polyscan.RegionFileError, match="recipe texture: what it says of texture"):
+            client.try_recipe([frame], client.get_recipe("texture"))
 
 
 def test_verdicts_have_no_truth(client):
@@ -875,6 +901,17 @@ def test_stream_of_unusable(client):
     assert [bool(a.error) for a in client.lowpoly_stream([FRAME, None, FRAME], vertices=20)] == [False, True, False]
 
 
+def test_stream_of_other_frames(client):
+    """Limits look at the same pixels in all frames of a stream, or the frame has no verdict."""
+    frames = [FRAME, FRAME[:20], FRAME, FRAME.astype(np.uint16), np.ascontiguousarray(FRAME)]
+    answers = list(client.stream(frames, {"all": SQUARE}, limits="mean > 1"))
+    assert [a.result is None for a in answers] == [False, True, False, True, False]
+    want = "a frame of 40x20 gray8: the first one of the stream has 40x30 gray8, and the same limits"
+    assert isinstance(answers[1].error, polyscan.InvalidArgument) and want in str(answers[1].error)
+    assert "a frame of 40x30 gray16le: " in str(answers[3].error)
+    assert all(a.result["all"].verdict == polyscan.Verdict.NONE for a in client.stream(frames, {"all": SQUARE}))
+
+
 def test_truth(client):
     """What has a verdict is neither true nor false, whether it passed or not."""
     for limit in ("mean > 1", "mean < 1"):
@@ -888,6 +925,11 @@ def test_truth(client):
                            (r[0].limits[0], "verdict"), (r.verdict, "PASS")):  # fmt: skip
             with pytest.raises(TypeError, match=f"neither true nor false: .*{want}"):
                 bool(what)
+    tried = client.try_recipe([FRAME], {"all": SQUARE}, limits="mean < 1")
+    for message in (tried, tried.tally, tried.frames[0], r.message, polyscan.v1.teach_pb2.TeachResponse(),
+                    polyscan.v1.history_pb2.HistoryPart(), polyscan.v1.monitor_pb2.WatchVerdict()):  # fmt: skip
+        with pytest.raises(TypeError, match=f"a {type(message).__name__} is neither true nor false: .* its verdicts"):
+            bool(message)
 
 
 def test_masked(client):

@@ -278,6 +278,8 @@ def test_scale(client, rng, form):
         client.reduce(a, [polyscan.Region("a", [(2, 3), (32, 3), (32, 13)], limits="area > 3 mm2")])
     with pytest.raises(polyscan.InvalidArgument, match="scale.x"):
         client.reduce(a, client.regions([[(2, 3), (32, 3), (32, 13)]]).with_scale(0))
+    with pytest.raises(ValueError, match="y: 0 mm per pixel: want 1e-9 to 1e9, or None"):
+        client.regions([[(2, 3), (32, 3), (32, 13)]]).with_scale(0.1, 0)
 
 
 def test_scale_of_files(client, tmp_path):

@@ -109,6 +109,8 @@ def put_recipe(
     expected_version: int | None,
     frames: dict[str, str],
 ) -> Call[recipe_pb2.Recipe]:
+    if not description and isinstance(regions.file, recipe_pb2.Recipe):
+        description = regions.file.description
     if not any(r.limits for r in regions.message.regions):
         warnings.warn(f"recipe {name}: no region has limits: it gives no verdict", _errors.InputWarning, stacklevel=3)
     request = recipe_pb2.PutRecipeRequest(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 import numpy as np
 import numpy.typing as npt
 
-from polyscan._wire import Parts, enum_value, unmasked, varint
+from polyscan._wire import Parts, enum_name, enum_value, unmasked, varint
 from polyscan.v1 import frame_pb2
 
 if TYPE_CHECKING:
@@ -208,6 +208,11 @@ def unusable(frame: Any, error: Exception) -> Encoded:
     out = Encoded(frame_pb2.Frame(**ids).SerializeToString(), [], frame)
     out.error = error
     return out
+
+
+def layout_text(layout: frame_pb2.FrameLayout) -> str:
+    """The size of a frame, and what its pixels are."""
+    return f"{layout.width}x{layout.height} {enum_name(frame_pb2.PixelFormat, 'PIXEL_FORMAT_', layout.pixel_format)}"
 
 
 def _layout(width: int, height: int, number: Any, stride: int, bits: int | None) -> frame_pb2.FrameLayout:

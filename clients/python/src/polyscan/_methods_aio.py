@@ -196,7 +196,8 @@ class Methods(Base):
     ) -> AsyncIterator[_streams.Answer[_results.Result]]:
         """Reduce frame after frame over one call, and yield the answers in order.
 
-        A frame that can't be used is an answer with an error; the stream goes on. frames is read at most window
+        A frame that can't be used is an answer with an error; the stream goes on. So is a frame of another size or
+        format than the first one that was judged, since the same limits would look at other pixels. frames is read at most window
         frames ahead of the answers: in a thread of its own, and with asyncio, where it may be an async iterable, in a
         task. timeout is for each answer, from the time it is waited for.
         """
@@ -330,8 +331,9 @@ class Methods(Base):
         expected_version: int | None = None,
         timeout: float | None = None,
     ) -> recipe_pb2.Recipe:
-        """Store a new version of a recipe, and return it without its regions. With expected_version the latest version
-        must be that one (0: the name is new), or it is Aborted."""
+        """Store a new version of a recipe, and return it without its regions. Regions that are a recipe, such as
+        taught.recipe, bring along its flat field and, where none are given, its description, reductions and frames.
+        With expected_version the latest version must be that one (0: the name is new), or it is Aborted."""
         found = self._regions_of(regions, limits)
         wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
         wanted, frames = _regions.asked(found, wanted, golden)
@@ -370,8 +372,8 @@ class Methods(Base):
 
         quantities are what limits are to be about, such as "mean" and "p99" (mean, stddev, min and max). Limits are
         sigma standard deviations from the mean (4), or beyond quantile: a percentage of the good frames on either side,
-        and a share of the distance between them in percent. Nothing is stored: put_recipe takes recipe.region_set of
-        the answer, which says besides how each frame would be judged.
+        and a share of the distance between them in percent. Nothing is stored: put_recipe takes the recipe of the
+        answer, which says besides how each frame would be judged.
         """
         opening = _teach.teaching(self._limited(regions, limits), recipe, quantities, sigma, quantile)
         method, encode = _teach.SERVICE + "Teach", self._labelled(format, bits)

@@ -135,12 +135,12 @@ def _runs(pixels: Any, at: Sequence[int]) -> Any:
 
 
 RegionsLike = Union[
-    "Regions", Region, region_pb2.Region, region_pb2.RegionSet, Sequence[Any], Mapping[str, Any], str,
-    "os.PathLike[str]", bytes,
+    "Regions", Region, region_pb2.Region, region_pb2.RegionSet, recipe_pb2.Recipe, Sequence[Any], Mapping[str, Any],
+    str, "os.PathLike[str]", bytes,
 ]  # fmt: skip
 """What calls take as regions: Region objects; a mapping of names to polygons; polygons as lists or arrays; geometries
-of shapely, or anything else with a __geo_interface__; the path or the bytes of a file in any format that polyscan
-reads."""
+of shapely, or anything else with a __geo_interface__; a recipe as get_recipe and teach return it; the path or the bytes
+of a file in any format that polyscan reads."""
 
 
 class RegionFileError(ValueError):
@@ -161,7 +161,7 @@ class Regions:
         self.message = message
         self.warnings = list(warnings)
         self.file = file
-        """What the file that they come from says, in polyscan's own format; None where there is none."""
+        """What the file that they come from says, in polyscan's own format, or the recipe; None where there is none."""
         self._source = source  # what errors call that file
 
     @cached_property
@@ -212,6 +212,8 @@ class Regions:
 
 
 def scale(x: float, y: float | None = None, *, origin: Sequence[float] = (0, 0)) -> region_pb2.Scale:
+    if y == 0:  # which the server takes for x, as of those who don't say it
+        raise ValueError("y: 0 mm per pixel: want 1e-9 to 1e9, or None for that of x")
     left, top = origin
     return region_pb2.Scale(x=x, y=x if y is None else y, origin=frame_pb2.Point(x=left, y=top))
 
@@ -227,6 +229,8 @@ def to_regions(regions: Any) -> Regions:
         return regions
     if isinstance(regions, region_pb2.RegionSet):
         return Regions(regions)
+    if isinstance(regions, recipe_pb2.Recipe):
+        return of_recipe(regions)
     one = isinstance(regions, (Region, region_pb2.Region)) or hasattr(regions, "__geo_interface__")
     if one or _is_polygon(regions):
         regions = [regions]
@@ -241,7 +245,7 @@ def to_regions(regions: Any) -> Regions:
     return Regions(region_pb2.RegionSet(regions=[_region(name, r) for name, r in named]))
 
 
-_WANT = "want Region objects, polygons of x and y, geometries of shapely, or a file"
+_WANT = "want Region objects, polygons of x and y, geometries of shapely, a recipe, or a file"
 
 
 def _region(name: str, r: Any) -> region_pb2.Region:
@@ -595,47 +599,57 @@ def asked(
     regions: Regions | None, given: region_pb2.Reductions | None, golden: Any
 ) -> tuple[region_pb2.Reductions | None, dict[str, str]]:
     """The reductions and the frames of a call. Given reductions take the place of all of those that the regions' file
-    asks for, and given frames that of its frames of the same names."""
+    or recipe asks for, and given frames that of its frames of the same names."""
     frames = golden_frames(golden)
-    file = regions.file if regions is not None and isinstance(regions.file, dict) else {}
-    if not file:
+    if regions is None or not regions.file:
         return given, frames
-    assert regions is not None
-    texts = file.get("reductions", [])
-    if given is None:
-        try:
-            given = spelled(texts)
-        except ValueError as e:
-            raise RegionFileError(f"{regions._source}: {e}") from None
+    file = regions.file
+    if isinstance(file, recipe_pb2.Recipe):
+        if given is None and file.HasField("reductions"):
+            given = file.reductions
+        named: Mapping[str, str] = file.frames
+        before = [limit for r in file.region_set.regions for limit in r.limits]
+        before += [f'"{c.frame}"' for c in file.reductions.correlations]
+    else:
+        texts = file.get("reductions", [])
+        if given is None:
+            try:
+                given = spelled(texts)
+            except ValueError as e:
+                raise RegionFileError(f"{regions._source}: {e}") from None
+        named = file.get("frames", {})
+        before = texts + [limit for r in file["regions"] for limit in r.get("limits", [])]
     # The server refuses a frame that nothing speaks of, which is none that only replaced limits or reductions spoke of.
-    before = texts + [limit for r in file["regions"] for limit in r.get("limits", [])]
     now = [limit for r in regions.message.regions for limit in r.limits]
     now += [f'"{c.frame}"' for c in given.correlations] if given else []
-    for name, frame in file.get("frames", {}).items():
+    for name, frame in named.items():
         if any(f'"{name}"' in text for text in now) or not any(f'"{name}"' in text for text in before):
             frames.setdefault(name, frame)
     return given, frames
 
 
 def of_recipe(recipe: recipe_pb2.Recipe) -> Regions:
-    """The regions of a recipe, with its flat field."""
-    if not recipe.HasField("flat_field"):
-        return Regions(recipe.region_set)
-    file = {"regions": [], "flat_field": f"sha256:{recipe.flat_field.sha256}"}
-    return Regions(recipe.region_set, file=file, source=f"recipe {recipe.name}")
+    """The regions of a recipe, with what else of it decides about a verdict."""
+    return Regions(recipe.region_set, file=recipe, source=f"recipe {recipe.name}".rstrip())
 
 
 def flat_field(regions: Regions | None) -> frame_pb2.FlatField | None:
-    """The flat field that the regions' file names."""
-    file = regions.file if regions is not None and isinstance(regions.file, dict) else {}
-    text = file.get("flat_field", "")
+    """The flat field that the regions' file or recipe names."""
+    file = regions.file if regions is not None else None
+    if isinstance(file, recipe_pb2.Recipe):
+        return file.flat_field if file.HasField("flat_field") else None
+    text = file.get("flat_field", "") if isinstance(file, dict) else ""
     return frame_pb2.FlatField(sha256=text.removeprefix("sha256:")) if text else None
 
 
 def check_alone(regions: Regions) -> None:
-    """Refuse what of a file decides about a verdict beside its regions, for calls that take regions alone."""
-    file = regions.file if isinstance(regions.file, dict) else {}
+    """Refuse what of a file or recipe decides about a verdict beside its regions, for calls that take regions alone."""
+    file: Mapping[str, Any] = regions.file if isinstance(regions.file, dict) else {}
     words = {text.partition("(")[0].strip().lower() for text in file.get("reductions", [])}
+    if isinstance(regions.file, recipe_pb2.Recipe):
+        r = regions.file.reductions
+        file = {"frames": regions.file.frames, "flat_field": regions.file.HasField("flat_field")}
+        words = {name for name, there in (("blobs", r.HasField("blobs")), ("texture", r.HasField("cooccurrence"))) if there}
     for what, there in (
         ("frames", file.get("frames")),
         ("a flat field", file.get("flat_field")),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from polyscan import _wire
 from polyscan._columns import CORRELATIONS, COVERED, COVERED_BINS, MILLIMETRES, TEXTURES, Columns, values_of
 from polyscan._errors import Error, from_status
-from polyscan.v1 import frame_pb2, inspection_pb2, region_pb2, scan_pb2
+from polyscan.v1 import frame_pb2, history_pb2, inspection_pb2, monitor_pb2, region_pb2, scan_pb2, teach_pb2
 
 if TYPE_CHECKING:
     import pandas
@@ -52,6 +52,19 @@ class Verdict(enum.IntEnum):
 def _neither(what: str, instead: str = "compare its verdict with Verdict.PASS") -> TypeError:
     """The truth of what has a verdict, so that `if result:` passes nothing that failed."""
     return TypeError(f"{what} is neither true nor false: one that failed would be true; {instead}")
+
+
+def _no_truth(message: Any) -> bool:
+    raise _neither(f"a {type(message).__name__}", "look at its verdicts, or compare it with None")
+
+
+# Messages that say what parts came to have no truth, either; all others are true, as protobuf has it.
+for _message in (
+    history_pb2.HistoryPart, history_pb2.PartCounts, inspection_pb2.FrameResult, monitor_pb2.WatchVerdict,
+    region_pb2.LimitResult, region_pb2.RegionResult, scan_pb2.PartResult, teach_pb2.JudgedFrame, teach_pb2.Tally,
+    teach_pb2.TeachResponse, teach_pb2.TryResponse,
+):  # fmt: skip
+    setattr(_message, "__bool__", _no_truth)
 
 
 class LimitResult(NamedTuple):

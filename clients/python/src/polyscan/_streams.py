@@ -66,17 +66,32 @@ class Kind(Generic[T]):
         if frame.error:  # what the server says is that it is empty
             error = _errors.InvalidArgument(str(frame.error))
             error.__cause__ = frame.error
-        result = None if error else self.convert(m.result, frame)
+        result = None
+        if not error:
+            try:
+                result = self.convert(m.result, frame)
+            except _errors.InvalidArgument as e:
+                error = e
         return Answer(m.sequence, frame.original, result, error, time.monotonic() - at)
 
 
 def reducing(what: _regions.What) -> Kind[_results.Result]:
+    first: list[str] = []  # the layout of the first frame that was judged
+
+    def convert(m: Any, frame: _frames.Encoded) -> _results.Result:
+        if m.verdict:
+            layout = _frames.layout_text(m.layout)
+            if not first:
+                first.append(layout)
+            if layout != first[0]:
+                raise _errors.InvalidArgument(
+                    f"a frame of {layout}: the first one of the stream has {first[0]}, and the same limits would look at "
+                    "other pixels"
+                )
+        return _results.Result(m, frame.original, what.regions)
+
     return Kind(
-        _calls.INSPECTION + "StreamFrames",
-        Parts.of(_wire.field(1, what.data)),
-        2,
-        inspection_pb2.StreamFramesResponse,
-        lambda m, frame: _results.Result(m, frame.original, what.regions),
+        _calls.INSPECTION + "StreamFrames", Parts.of(_wire.field(1, what.data)), 2, inspection_pb2.StreamFramesResponse, convert
     )
 
 
