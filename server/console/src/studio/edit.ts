@@ -180,16 +180,19 @@ export class Edit {
     const stream = (this.stream = openStream(DiffusionService.method.edit, {
       message: (m) => {
         if (stream !== this.stream) return;
+        const took = performance.now() - this.sentAt;
+        if (m.outcome.case !== "result") this.size = ""; // what the server has differs: the next change begins anew
+        // The server computes the next picture while the page shows this one.
+        if (m.edits >= BigInt(this.edits)) {
+          this.waiting = false;
+          if (d.revision !== this.revision || (this.draft && !this.moving)) this.sync(this.moving);
+        }
         if (m.outcome.case === "result") {
           this.failed("");
-          this.picture(m.outcome.value, performance.now() - this.sentAt);
+          this.picture(m.outcome.value, took);
         } else {
           this.failed(m.outcome.value?.message || text.studio.noPicture);
-          this.size = ""; // what the server has differs: the next change begins anew
         }
-        if (m.edits < BigInt(this.edits)) return;
-        this.waiting = false;
-        if (d.revision !== this.revision || (this.draft && !this.moving)) this.sync(this.moving);
         this.changed();
       },
       end: (err?: ConnectError) => {
