@@ -75,15 +75,37 @@ func TestBlobsOfRecipes(t *testing.T) {
 			t.Errorf("a stream says %v, Reduce %v", got, rows)
 		}
 	}
-	tried, err := c.Try(t.Context(), &pb.TryOpen{Regions: &pb.TryOpen_Recipe{Recipe: &pb.RecipeRef{Name: "spots"}}},
-		func(yield func(clients.Labeled, error) bool) {
-			yield(clients.Labeled{Frame: frame, Label: pb.FrameLabel_FRAME_LABEL_BAD}, nil)
-		})
-	if err != nil {
-		t.Fatal(err)
+	draft := &pb.Recipe{Name: "draft", RegionSet: recipe.RegionSet, Reductions: recipe.Reductions}
+	bad := sequence([]clients.Labeled{{Frame: frame, Label: pb.FrameLabel_FRAME_LABEL_BAD}})
+	for _, open := range []*pb.TryOpen{
+		{Regions: &pb.TryOpen_Recipe{Recipe: &pb.RecipeRef{Name: "spots"}}}, {Regions: &pb.TryOpen_Draft{Draft: draft}},
+	} {
+		tried, err := c.Try(t.Context(), open, bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tried.Tally.BadFailed != 1 {
+			t.Errorf("tried: %v", tried)
+		}
 	}
-	if tried.Tally.BadFailed != 1 {
-		t.Errorf("tried: %v", tried)
+	taught, err := c.Teach(t.Context(), &pb.TeachOpen{Regions: &pb.TeachOpen_Draft{Draft: draft}},
+		sequence([]clients.Labeled{{Frame: frame}, {Frame: frame}}))
+	if err != nil || taught.Tally.GoodFailed != 2 || !proto.Equal(taught.Recipe.Reductions, draft.Reductions) {
+		t.Errorf("taught: %v, %v", taught, err)
+	}
+	for field, spoil := range map[string]func(*pb.Recipe){
+		"open.draft.reductions.blobs.lower":          func(r *pb.Recipe) { r.Reductions.Blobs = &pb.BlobSpec{} },
+		"open.draft.region_set.regions[0].limits[0]": func(r *pb.Recipe) { r.Reductions = nil },
+		`open.draft.frames["golden"]`:                func(r *pb.Recipe) { r.Frames = map[string]string{"golden": "x"} },
+		"open.draft.flat_field.sha256":               func(r *pb.Recipe) { r.FlatField = &pb.FlatField{Sha256: "00"} },
+		"open.draft.name":                            func(r *pb.Recipe) { r.Name = "" },
+	} {
+		spoiled := proto.Clone(draft).(*pb.Recipe)
+		spoil(spoiled)
+		_, err := c.Try(t.Context(), &pb.TryOpen{Regions: &pb.TryOpen_Draft{Draft: spoiled}}, bad)
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v, want an error of %s", err, field)
+		}
 	}
 	// Without blobs of its own a request has none, and the limits nothing to be about.
 	in.Reductions = &pb.Reductions{}

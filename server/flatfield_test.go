@@ -103,12 +103,20 @@ func TestFlatFields(t *testing.T) {
 	}
 	res, err = c.Reduce(t.Context(), clients.UseRecipe("flat", 0), frame())
 	passes("a recipe", res, err)
-	tried, err := c.Try(t.Context(), &pb.TryOpen{Regions: &pb.TryOpen_Recipe{Recipe: &pb.RecipeRef{Name: "flat"}}},
-		func(yield func(clients.Labeled, error) bool) {
-			yield(clients.Labeled{Frame: frame(), Label: pb.FrameLabel_FRAME_LABEL_GOOD}, nil)
-		})
-	if err != nil || tried.Tally.GoodPassed != 1 {
-		t.Errorf("tried: %v, %v", tried, err)
+	good := sequence([]clients.Labeled{{Frame: frame(), Label: pb.FrameLabel_FRAME_LABEL_GOOD}, {Frame: frame()}})
+	draft := &pb.Recipe{Name: "draft", RegionSet: in.GetRegionSet(), FlatField: flat}
+	for _, open := range []*pb.TryOpen{
+		{Regions: &pb.TryOpen_Recipe{Recipe: &pb.RecipeRef{Name: "flat"}}}, {Regions: &pb.TryOpen_Draft{Draft: draft}},
+	} {
+		tried, err := c.Try(t.Context(), open, good)
+		if err != nil || tried.Tally.GoodPassed != 1 || tried.Tally.OtherPassed != 1 {
+			t.Errorf("tried: %v, %v", tried, err)
+		}
+	}
+	taught, err := c.Teach(t.Context(), &pb.TeachOpen{Regions: &pb.TeachOpen_Draft{Draft: draft}}, good)
+	if err != nil || taught.Limits[0].Mean != 100 || taught.Limits[4].Mean != 50 ||
+		!proto.Equal(taught.Recipe.FlatField, ref) {
+		t.Errorf("taught: %v, %v", taught, err)
 	}
 	_, err = c.Reduce(t.Context(), clients.UseRecipe("flat", 0), rawFrame(39, 30, gray8, pixels[:39*30]))
 	wantRefused(t, err, "inspection.recipe", "flat_field = 40x1 of GRAY8")

@@ -159,7 +159,7 @@ func (e *serverError) place(field string) string {
 	case "frame.part_id":
 		return "--part"
 	}
-	for _, prefix := range []string{"inspection.", "open.", "recipe.", "request."} {
+	for _, prefix := range []string{"inspection.", "open.", "draft.", "recipe.", "request."} {
 		field = strings.TrimPrefix(field, prefix)
 	}
 	if strings.HasPrefix(field, "reductions.") && e.regions != nil && e.regions.asked {

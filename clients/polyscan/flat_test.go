@@ -44,10 +44,18 @@ func TestFlat(t *testing.T) {
 		}
 	}
 	// What teach makes of a recipe corrects as that does, and blobs corrects as reduce does.
-	taught, _, code := polyscan(t, "teach", shaded, data+"metal.png", "--recipe", "metal", "--recipes", recipes,
-		"--quantity", "mean", "-o", "-")
-	if code != exitOK || !strings.Contains(taught, `"flat_field": "sha256:`) {
-		t.Errorf("teach makes %s", taught)
+	var tables []string
+	for _, of := range [][]string{{"--recipe", "metal", "--recipes", recipes}, {"-r", regions, "--flat", in("f.flat")}} {
+		taught, _, code := polyscan(t, append([]string{"teach", shaded, data + "metal.png", "--quantity", "mean", "-o", "-"},
+			of...)...)
+		if code != exitOK || !strings.Contains(taught, `"flat_field": "sha256:`) {
+			t.Errorf("teach makes %s", taught)
+		}
+		_, limits, _ := strings.Cut(taught, `"regions"`)
+		tables = append(tables, limits)
+	}
+	if tables[0] != tables[1] {
+		t.Errorf("of a recipe teach makes\n%sof the same as files\n%s", tables[0], tables[1])
 	}
 	if _, stderr, code := polyscan(t, "blobs", shaded, "-r", in("metal.json"), "--find", ">= 9"); code != exitUsage ||
 		!strings.Contains(stderr, "flat_field") {
@@ -69,7 +77,8 @@ func TestFlat(t *testing.T) {
 			"metal16.regions.json --flat " + in("f.flat")},
 		{"are one file", "flat " + shaded + " --dark " + shaded + " -o " + in("g.flat")},
 		{"would replace", "flat " + in("f.flat") + " --raw 2x2:gray8 -o " + in("f.flat")},
-		{"a flat field can't be used here", "teach " + shaded + " " + data + "metal.png -r " + in("metal.json")},
+		{"what the recipe of --recipe has", "try " + shaded + " --recipe x --flat " + in("f.flat")},
+		{"is that of no field", "teach " + shaded + " " + data + "metal.png -r " + in("metal.json")},
 	} {
 		if _, stderr, code := polyscan(t, strings.Fields(c.args)...); code != exitUsage || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s: exit %d, %s, want %q", c.args, code, stderr, c.says)

@@ -128,19 +128,18 @@ func TestFramesOfRegionsFile(t *testing.T) {
 	}
 	succeed(t, on("recipe", "put", "-r", file)...)
 	succeed(t, on("reduce", "--frame", name, "--recipe", "metal")...) // it is there still
-	for _, command := range []string{"try", "teach"} {
-		_, stderr, code := polyscan(t, on(command, image, "-r", file)...)
-		if code != exitUsage || !strings.Contains(stderr, "what it says of frames can't be used here: put it with") {
-			t.Errorf("%s: exit %d, %s", command, code, stderr)
-		}
+	if got := succeed(t, on("try", "--good", image, "-r", file, "--fail-on-error")...); !strings.Contains(got, "1 of 1 good") {
+		t.Errorf("tried:\n%s", got)
 	}
 	data, err := os.ReadFile(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It warns that these are few.
-	got, _, _ := polyscan(t, on("teach", "--recipe", "metal", image, write(t, "same.png", string(data)), "-o", "-")...)
-	if !strings.Contains(got, fmt.Sprintf(`"frames": {"extra":%q,"golden":%[1]q}`, name)) {
-		t.Errorf("what was taught has lost its frames:\n%s", got)
+	for _, of := range [][]string{{"--recipe", "metal"}, {"-r", file}} {
+		// It warns that these are few.
+		got, _, _ := polyscan(t, on(append([]string{"teach", image, write(t, "same.png", string(data)), "-o", "-"}, of...)...)...)
+		if !strings.Contains(got, fmt.Sprintf(`"frames": {"extra":%q,"golden":%[1]q}`, name)) {
+			t.Errorf("what was taught of %v has lost its frames:\n%s", of, got)
+		}
 	}
 }

@@ -32,6 +32,7 @@ type sampleFlags struct {
 	// Folder in which the server inside the process keeps recipes.
 	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions" needs:"recipe|beside" without:"addr"`
 	frameFlags
+	flatFlags
 }
 
 func (o *sampleFlags) check(s *serverFlags) error {
@@ -41,7 +42,18 @@ func (o *sampleFlags) check(s *serverFlags) error {
 	if err := checkResident(o.Resident, s); err != nil {
 		return err
 	}
+	if o.Flat != "" && o.Recipe != "" {
+		return usage("--flat: frames are corrected by what the recipe of --recipe has")
+	}
 	return o.keptFlags.check(s)
+}
+
+// draft is the recipe that regions of a file come to, which isn't stored.
+func (o *sampleFlags) draft(e *env, r *regions) (*polyscanv1.Recipe, error) {
+	flat, err := o.field(e, r)
+	r.asked = true
+	return &polyscanv1.Recipe{Name: "draft", RegionSet: r.set(), Reductions: r.reductions, Frames: r.file.Frames,
+		FlatField: flat}, err
 }
 
 func (o *keptFlags) check(s *serverFlags) error {

@@ -733,26 +733,6 @@ func (r *regions) checkKeys() error {
 	return nil
 }
 
-// checkAlone refuses what of a file decides about a verdict beside its regions, for calls that take regions alone.
-func (r *regions) checkAlone() error {
-	what, m := "", r.reductions
-	switch {
-	case len(r.file.Frames) > 0:
-		what = "frames"
-	case r.file.FlatField != "":
-		what = "a flat field"
-	case m.GetBlobs() != nil:
-		what = "blobs"
-	case m.GetCooccurrence() != nil:
-		what = "textures"
-	}
-	if what == "" {
-		return nil
-	}
-	return bad(r.name, "what it says of %s can't be used here: put it with polyscan recipe put, and name it with "+
-		"--recipe", what)
-}
-
 // frames are those that the file names for its limits and for the correlations that are asked for: flags may ask for
 // others than the file, and the server refuses a frame that nothing speaks of.
 func (r *regions) frames(asked *polyscanv1.Reductions) map[string]string {

@@ -205,10 +205,11 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TeachOpen_Recipe{Recipe: t.recipe}
 	} else {
-		if err := t.regions.checkAlone(); err != nil {
+		draft, err := c.draft(e, t.regions)
+		if err != nil {
 			return err
 		}
-		open.Regions = &polyscanv1.TeachOpen_RegionSet{RegionSet: t.regions.set()}
+		open.Regions = &polyscanv1.TeachOpen_Draft{Draft: draft}
 	}
 	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {
@@ -226,7 +227,6 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if t.regions != nil { // which the server doesn't see
 		f := t.regions.file
 		res.Recipe.Name, res.Recipe.Description = f.Name, f.Description
-		res.Recipe.Reductions = t.regions.reductions
 	}
 	for _, w := range res.GetWarnings() {
 		e.warn("%s", w)

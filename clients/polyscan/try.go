@@ -89,10 +89,11 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TryOpen_Recipe{Recipe: t.recipe}
 	} else {
-		if err := t.regions.checkAlone(); err != nil {
+		draft, err := c.draft(e, t.regions)
+		if err != nil {
 			return err
 		}
-		open.Regions = &polyscanv1.TryOpen_RegionSet{RegionSet: t.regions.set()}
+		open.Regions = &polyscanv1.TryOpen_Draft{Draft: draft}
 	}
 	if c.Beside != "" {
 		if open.Beside, err = clients.ParseRecipeRef(c.Beside); err != nil {

@@ -226,6 +226,7 @@ type TeachOpen struct {
 	//
 	//	*TeachOpen_RegionSet
 	//	*TeachOpen_Recipe
+	//	*TeachOpen_Draft
 	Regions isTeachOpen_Regions `protobuf_oneof:"regions"`
 	// What limits are to be about, as limits spell it: "mean", "p99", "r.max", "count of pixels below 40". Empty means mean,
 	// stddev, min and max. Of colour frames each channel but alpha gets limits of its own. Limits that the regions have stay,
@@ -292,6 +293,15 @@ func (x *TeachOpen) GetRecipe() *RecipeRef {
 	return nil
 }
 
+func (x *TeachOpen) GetDraft() *Recipe {
+	if x != nil {
+		if x, ok := x.Regions.(*TeachOpen_Draft); ok {
+			return x.Draft
+		}
+	}
+	return nil
+}
+
 func (x *TeachOpen) GetQuantities() []string {
 	if x != nil {
 		return x.Quantities
@@ -318,9 +328,16 @@ type TeachOpen_Recipe struct {
 	Recipe *RecipeRef `protobuf:"bytes,2,opt,name=recipe,proto3,oneof"`
 }
 
+type TeachOpen_Draft struct {
+	// A recipe that isn't stored, such as one that is being drawn.
+	Draft *Recipe `protobuf:"bytes,5,opt,name=draft,proto3,oneof"`
+}
+
 func (*TeachOpen_RegionSet) isTeachOpen_Regions() {}
 
 func (*TeachOpen_Recipe) isTeachOpen_Regions() {}
+
+func (*TeachOpen_Draft) isTeachOpen_Regions() {}
 
 type TeachRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -893,6 +910,7 @@ type TryOpen struct {
 	//
 	//	*TryOpen_RegionSet
 	//	*TryOpen_Recipe
+	//	*TryOpen_Draft
 	Regions isTryOpen_Regions `protobuf_oneof:"regions"`
 	// A recipe to compare with, as a rule the version in use.
 	Beside        *RecipeRef `protobuf:"bytes,3,opt,name=beside,proto3" json:"beside,omitempty"`
@@ -955,6 +973,15 @@ func (x *TryOpen) GetRecipe() *RecipeRef {
 	return nil
 }
 
+func (x *TryOpen) GetDraft() *Recipe {
+	if x != nil {
+		if x, ok := x.Regions.(*TryOpen_Draft); ok {
+			return x.Draft
+		}
+	}
+	return nil
+}
+
 func (x *TryOpen) GetBeside() *RecipeRef {
 	if x != nil {
 		return x.Beside
@@ -974,9 +1001,16 @@ type TryOpen_Recipe struct {
 	Recipe *RecipeRef `protobuf:"bytes,2,opt,name=recipe,proto3,oneof"`
 }
 
+type TryOpen_Draft struct {
+	// A recipe that isn't stored, such as one that is being drawn.
+	Draft *Recipe `protobuf:"bytes,4,opt,name=draft,proto3,oneof"`
+}
+
 func (*TryOpen_RegionSet) isTryOpen_Regions() {}
 
 func (*TryOpen_Recipe) isTryOpen_Regions() {}
+
+func (*TryOpen_Draft) isTryOpen_Regions() {}
 
 type TryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1153,11 +1187,12 @@ const file_polyscan_v1_teach_proto_rawDesc = "" +
 	"\x06Margin\x12/\n" +
 	"\x05sigma\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@!\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x05sigma\x129\n" +
 	"\bquantile\x18\x02 \x01(\v2\x1b.polyscan.v1.QuantileMarginH\x00R\bquantileB\r\n" +
-	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xdf\x01\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01\"\x8c\x02\n" +
 	"\tTeachOpen\x127\n" +
 	"\n" +
 	"region_set\x18\x01 \x01(\v2\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x120\n" +
-	"\x06recipe\x18\x02 \x01(\v2\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12(\n" +
+	"\x06recipe\x18\x02 \x01(\v2\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12+\n" +
+	"\x05draft\x18\x05 \x01(\v2\x13.polyscan.v1.RecipeH\x00R\x05draft\x12(\n" +
 	"\n" +
 	"quantities\x18\x03 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\x10R\n" +
 	"quantities\x12+\n" +
@@ -1214,11 +1249,12 @@ const file_polyscan_v1_teach_proto_rawDesc = "" +
 	"\x06frames\x18\x03 \x03(\v2\x18.polyscan.v1.JudgedFrameR\x06frames\x12(\n" +
 	"\x05tally\x18\x04 \x01(\v2\x12.polyscan.v1.TallyR\x05tally\x12\x1a\n" +
 	"\bwarnings\x18\x05 \x03(\tR\bwarnings\x12\x18\n" +
-	"\abackend\x18\x06 \x01(\tR\abackend\"\xb6\x01\n" +
+	"\abackend\x18\x06 \x01(\tR\abackend\"\xe3\x01\n" +
 	"\aTryOpen\x127\n" +
 	"\n" +
 	"region_set\x18\x01 \x01(\v2\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x120\n" +
-	"\x06recipe\x18\x02 \x01(\v2\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12.\n" +
+	"\x06recipe\x18\x02 \x01(\v2\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12+\n" +
+	"\x05draft\x18\x04 \x01(\v2\x13.polyscan.v1.RecipeH\x00R\x05draft\x12.\n" +
 	"\x06beside\x18\x03 \x01(\v2\x16.polyscan.v1.RecipeRefR\x06besideB\x10\n" +
 	"\aregions\x12\x05\xbaH\x02\b\x01\"\xaf\x01\n" +
 	"\n" +
@@ -1271,44 +1307,46 @@ var file_polyscan_v1_teach_proto_goTypes = []any{
 	(*TryResponse)(nil),    // 12: polyscan.v1.TryResponse
 	(*RegionSet)(nil),      // 13: polyscan.v1.RegionSet
 	(*RecipeRef)(nil),      // 14: polyscan.v1.RecipeRef
-	(*Frame)(nil),          // 15: polyscan.v1.Frame
-	(Verdict)(0),           // 16: polyscan.v1.Verdict
-	(*Recipe)(nil),         // 17: polyscan.v1.Recipe
+	(*Recipe)(nil),         // 15: polyscan.v1.Recipe
+	(*Frame)(nil),          // 16: polyscan.v1.Frame
+	(Verdict)(0),           // 17: polyscan.v1.Verdict
 }
 var file_polyscan_v1_teach_proto_depIdxs = []int32{
 	1,  // 0: polyscan.v1.Margin.quantile:type_name -> polyscan.v1.QuantileMargin
 	13, // 1: polyscan.v1.TeachOpen.region_set:type_name -> polyscan.v1.RegionSet
 	14, // 2: polyscan.v1.TeachOpen.recipe:type_name -> polyscan.v1.RecipeRef
-	2,  // 3: polyscan.v1.TeachOpen.margin:type_name -> polyscan.v1.Margin
-	3,  // 4: polyscan.v1.TeachRequest.open:type_name -> polyscan.v1.TeachOpen
-	15, // 5: polyscan.v1.TeachRequest.frame:type_name -> polyscan.v1.Frame
-	0,  // 6: polyscan.v1.TeachRequest.label:type_name -> polyscan.v1.FrameLabel
-	0,  // 7: polyscan.v1.JudgedFrame.label:type_name -> polyscan.v1.FrameLabel
-	16, // 8: polyscan.v1.JudgedFrame.verdict:type_name -> polyscan.v1.Verdict
-	6,  // 9: polyscan.v1.JudgedFrame.failed:type_name -> polyscan.v1.FailedRegion
-	16, // 10: polyscan.v1.JudgedFrame.beside:type_name -> polyscan.v1.Verdict
-	17, // 11: polyscan.v1.TeachResponse.recipe:type_name -> polyscan.v1.Recipe
-	5,  // 12: polyscan.v1.TeachResponse.limits:type_name -> polyscan.v1.TaughtLimit
-	7,  // 13: polyscan.v1.TeachResponse.frames:type_name -> polyscan.v1.JudgedFrame
-	8,  // 14: polyscan.v1.TeachResponse.tally:type_name -> polyscan.v1.Tally
-	13, // 15: polyscan.v1.TryOpen.region_set:type_name -> polyscan.v1.RegionSet
-	14, // 16: polyscan.v1.TryOpen.recipe:type_name -> polyscan.v1.RecipeRef
-	14, // 17: polyscan.v1.TryOpen.beside:type_name -> polyscan.v1.RecipeRef
-	10, // 18: polyscan.v1.TryRequest.open:type_name -> polyscan.v1.TryOpen
-	15, // 19: polyscan.v1.TryRequest.frame:type_name -> polyscan.v1.Frame
-	0,  // 20: polyscan.v1.TryRequest.label:type_name -> polyscan.v1.FrameLabel
-	7,  // 21: polyscan.v1.TryResponse.frames:type_name -> polyscan.v1.JudgedFrame
-	8,  // 22: polyscan.v1.TryResponse.tally:type_name -> polyscan.v1.Tally
-	8,  // 23: polyscan.v1.TryResponse.beside:type_name -> polyscan.v1.Tally
-	4,  // 24: polyscan.v1.TeachService.Teach:input_type -> polyscan.v1.TeachRequest
-	11, // 25: polyscan.v1.TeachService.Try:input_type -> polyscan.v1.TryRequest
-	9,  // 26: polyscan.v1.TeachService.Teach:output_type -> polyscan.v1.TeachResponse
-	12, // 27: polyscan.v1.TeachService.Try:output_type -> polyscan.v1.TryResponse
-	26, // [26:28] is the sub-list for method output_type
-	24, // [24:26] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	15, // 3: polyscan.v1.TeachOpen.draft:type_name -> polyscan.v1.Recipe
+	2,  // 4: polyscan.v1.TeachOpen.margin:type_name -> polyscan.v1.Margin
+	3,  // 5: polyscan.v1.TeachRequest.open:type_name -> polyscan.v1.TeachOpen
+	16, // 6: polyscan.v1.TeachRequest.frame:type_name -> polyscan.v1.Frame
+	0,  // 7: polyscan.v1.TeachRequest.label:type_name -> polyscan.v1.FrameLabel
+	0,  // 8: polyscan.v1.JudgedFrame.label:type_name -> polyscan.v1.FrameLabel
+	17, // 9: polyscan.v1.JudgedFrame.verdict:type_name -> polyscan.v1.Verdict
+	6,  // 10: polyscan.v1.JudgedFrame.failed:type_name -> polyscan.v1.FailedRegion
+	17, // 11: polyscan.v1.JudgedFrame.beside:type_name -> polyscan.v1.Verdict
+	15, // 12: polyscan.v1.TeachResponse.recipe:type_name -> polyscan.v1.Recipe
+	5,  // 13: polyscan.v1.TeachResponse.limits:type_name -> polyscan.v1.TaughtLimit
+	7,  // 14: polyscan.v1.TeachResponse.frames:type_name -> polyscan.v1.JudgedFrame
+	8,  // 15: polyscan.v1.TeachResponse.tally:type_name -> polyscan.v1.Tally
+	13, // 16: polyscan.v1.TryOpen.region_set:type_name -> polyscan.v1.RegionSet
+	14, // 17: polyscan.v1.TryOpen.recipe:type_name -> polyscan.v1.RecipeRef
+	15, // 18: polyscan.v1.TryOpen.draft:type_name -> polyscan.v1.Recipe
+	14, // 19: polyscan.v1.TryOpen.beside:type_name -> polyscan.v1.RecipeRef
+	10, // 20: polyscan.v1.TryRequest.open:type_name -> polyscan.v1.TryOpen
+	16, // 21: polyscan.v1.TryRequest.frame:type_name -> polyscan.v1.Frame
+	0,  // 22: polyscan.v1.TryRequest.label:type_name -> polyscan.v1.FrameLabel
+	7,  // 23: polyscan.v1.TryResponse.frames:type_name -> polyscan.v1.JudgedFrame
+	8,  // 24: polyscan.v1.TryResponse.tally:type_name -> polyscan.v1.Tally
+	8,  // 25: polyscan.v1.TryResponse.beside:type_name -> polyscan.v1.Tally
+	4,  // 26: polyscan.v1.TeachService.Teach:input_type -> polyscan.v1.TeachRequest
+	11, // 27: polyscan.v1.TeachService.Try:input_type -> polyscan.v1.TryRequest
+	9,  // 28: polyscan.v1.TeachService.Teach:output_type -> polyscan.v1.TeachResponse
+	12, // 29: polyscan.v1.TeachService.Try:output_type -> polyscan.v1.TryResponse
+	28, // [28:30] is the sub-list for method output_type
+	26, // [26:28] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_teach_proto_init() }
@@ -1326,6 +1364,7 @@ func file_polyscan_v1_teach_proto_init() {
 	file_polyscan_v1_teach_proto_msgTypes[2].OneofWrappers = []any{
 		(*TeachOpen_RegionSet)(nil),
 		(*TeachOpen_Recipe)(nil),
+		(*TeachOpen_Draft)(nil),
 	}
 	file_polyscan_v1_teach_proto_msgTypes[3].OneofWrappers = []any{
 		(*TeachRequest_Open)(nil),
@@ -1334,6 +1373,7 @@ func file_polyscan_v1_teach_proto_init() {
 	file_polyscan_v1_teach_proto_msgTypes[9].OneofWrappers = []any{
 		(*TryOpen_RegionSet)(nil),
 		(*TryOpen_Recipe)(nil),
+		(*TryOpen_Draft)(nil),
 	}
 	file_polyscan_v1_teach_proto_msgTypes[10].OneofWrappers = []any{
 		(*TryRequest_Open)(nil),

@@ -112,20 +112,26 @@ func (s *Service) compileRecipe(ctx context.Context, m *pb.Recipe, path string, 
 	return set, p.Translate(set.CheckLimits(&r))
 }
 
+// Compile checks all of a recipe that a request has at path, at a place of the pool where its regions have many
+// vertices, and returns its set and its flat field.
+func (s *Service) Compile(ctx context.Context, m *pb.Recipe, path string) (set *polygon.Set, flat *kernels.FlatField,
+	err error) {
+	err = s.work.Do(ctx, wire.SetWork(m.GetRegionSet()), wire.SmallSet, func(pause func() error) (err error) {
+		if set, err = s.compileRecipe(ctx, m, path+".", pause); err != nil {
+			return err
+		}
+		if flat, err = s.recipes.FlatField(m.GetFlatField(), path+".flat_field"); err != nil {
+			return err
+		}
+		return wire.CheckFrames(m.GetFrames(), wire.FramesOf(set, wire.ReductionsOf(m.GetReductions()),
+			m.GetFrames()), path+".frames")
+	})
+	return set, flat, err
+}
+
 func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
 	in := req.GetRecipe()
-	var set *polygon.Set
-	var flat *kernels.FlatField
-	err := s.work.Do(ctx, wire.SetWork(in.GetRegionSet()), wire.SmallSet, func(pause func() error) (err error) {
-		if set, err = s.compileRecipe(ctx, in, "recipe.", pause); err != nil {
-			return err
-		}
-		if flat, err = s.recipes.FlatField(in.GetFlatField(), "recipe.flat_field"); err != nil {
-			return err
-		}
-		return wire.CheckFrames(in.GetFrames(), wire.FramesOf(set, wire.ReductionsOf(in.GetReductions()),
-			in.GetFrames()), "recipe.frames")
-	})
+	set, flat, err := s.Compile(ctx, in, "recipe")
 	if err != nil {
 		return nil, err
 	}

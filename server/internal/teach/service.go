@@ -4,6 +4,7 @@ package teach
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,10 +23,17 @@ type Config struct {
 	Host            wire.Host
 	Frames          *frames.Reader
 	Memory          *budget.Budget // of the host, for what is kept of frames, and for answers
-	Recipes         wire.Recipes
+	Recipes         Recipes
 	Bounds          polygon.Bounds // of sets of regions
 	MaxMessageBytes int64
 	IdleTimeout     time.Duration // how long a client may send nothing
+}
+
+// Recipes finds recipes, and checks those that aren't stored.
+type Recipes interface {
+	wire.Recipes
+	// Compile checks a recipe that a request has at path, and returns its set and its flat field.
+	Compile(ctx context.Context, m *pb.Recipe, path string) (*polygon.Set, *kernels.FlatField, error)
 }
 
 // Service answers the calls of TeachService.
@@ -48,7 +56,7 @@ func Desc() *grpc.ServiceDesc {
 type regions struct {
 	from   *pb.RegionSet
 	set    *polygon.Set
-	recipe *pb.Recipe         // that they come from; nil where they came with the call
+	recipe *pb.Recipe         // that they are of; nil where they came without one
 	flat   *kernels.FlatField // of that
 	paths  wire.Paths
 }
@@ -58,25 +66,55 @@ func (r *regions) with(list []*pb.Region) *pb.RegionSet {
 	return &pb.RegionSet{Regions: list, Scale: r.from.GetScale(), DrawnOn: r.from.GetDrawnOn()}
 }
 
-// regionsOf resolves the regions of a call, at a place of the pool where they have many vertices. field is where ref
-// lies in the request.
-func (s *Service) regionsOf(ctx context.Context, set *pb.RegionSet, ref *pb.RecipeRef, field string) (*regions, error) {
-	r := &regions{from: set, paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
-	if ref == nil {
-		err := s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) (err error) {
-			r.set, err = wire.NewSet(ctx, set, r.paths, s.Bounds, pause)
-			return err
-		})
-		return r, err
+// opening is what both methods begin with.
+type opening interface {
+	GetRegionSet() *pb.RegionSet
+	GetRecipe() *pb.RecipeRef
+	GetDraft() *pb.Recipe
+}
+
+// opened resolves the regions of a call, which keeps what it needs of them in mem.
+func (s *Service) opened(ctx context.Context, open opening, mem *memory) (r *regions, err error) {
+	if ref := open.GetRecipe(); ref != nil {
+		return s.stored(ref, "open.recipe")
 	}
-	var err error
+	if m := open.GetDraft(); m != nil {
+		r = &regions{from: m.GetRegionSet(), paths: wire.Paths{Set: "open.draft.region_set",
+			Reductions: "open.draft.reductions", Frame: "frame"}}
+		if r.set, r.flat, err = s.Recipes.Compile(ctx, m, "open.draft"); err != nil {
+			return nil, err
+		}
+		if err := mem.keep(r.flat.Bytes()); err != nil {
+			return nil, err
+		}
+		r.recipe = &pb.Recipe{Name: m.GetName(), Description: m.GetDescription(), Reductions: m.GetReductions(),
+			Frames: m.GetFrames(), FlatField: wire.FlatFieldRef(r.flat)}
+		return r, nil
+	}
+	r = &regions{from: open.GetRegionSet(), paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
+	err = s.Frames.Work.Do(ctx, wire.SetWork(r.from), wire.SmallSet, func(pause func() error) (err error) {
+		r.set, err = wire.NewSet(ctx, r.from, r.paths, s.Bounds, pause)
+		return err
+	})
+	return r, err
+}
+
+// stored is what a recipe has that field refers to.
+func (s *Service) stored(ref *pb.RecipeRef, field string) (r *regions, err error) {
+	r = &regions{paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
 	if r.recipe, r.set, err = s.Recipes.Recipe(ref.GetName(), ref.GetVersion()); err != nil {
 		return nil, err
 	}
 	r.from = r.recipe.GetRegionSet()
-	r.paths.Stored, r.paths.Ref, r.paths.StoredFlat = wire.RecipeID(r.recipe), field, true
+	r.paths.Stored, r.paths.Ref, r.paths.StoredReductions, r.paths.StoredFlat = wire.RecipeID(r.recipe), field, true, true
 	r.flat, err = s.Recipes.FlatField(r.recipe.GetFlatField(), field)
 	return r, err
+}
+
+// refuse is what is wrong with a region, or with a field of it.
+func (r *regions) refuse(i int, field string, value any, format string, args ...any) error {
+	path := fmt.Sprintf("%s.regions[%d]%s", r.paths.Set, i, field)
+	return apierr.Refuse(path, value, format, args...)
 }
 
 // size is the layout that all frames of a call have.

@@ -95,7 +95,7 @@ func (t *teach) open(ctx context.Context, req request) (err error) {
 	if err := bad.OrNil(); err != nil {
 		return err
 	}
-	t.what, err = t.service.regionsOf(ctx, open.GetRegionSet(), open.GetRecipe(), "open.recipe")
+	t.what, err = t.service.opened(ctx, open, t.mem)
 	return err
 }
 
@@ -128,8 +128,8 @@ func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 	list := make([]*pb.Region, len(t.what.from.GetRegions()))
 	for i, r := range t.what.from.GetRegions() {
 		if n := len(r.GetLimits()) + len(probes); n > polygon.MaxLimits {
-			return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d].limits", i), len(r.GetLimits()),
-				"and %d to learn are too many: the limit is %d", len(probes), polygon.MaxLimits)
+			return t.what.refuse(i, ".limits", len(r.GetLimits()), "and %d to learn are too many: the limit is %d",
+				len(probes), polygon.MaxLimits)
 		}
 		list[i] = &pb.Region{Name: r.GetName(), Rings: r.GetRings(), Mask: r.GetMask(), Shape: r.GetShape(),
 			FillRule: r.GetFillRule(), Reference: r.GetReference(), Limits: slices.Concat(r.GetLimits(), probes)}
@@ -208,10 +208,10 @@ func (t *teach) look(m *measurement, i int, r *polygon.RegionResult) error {
 	covers := slices.ContainsFunc(limits[:own], (*polygon.Limit).AllowsOutside)
 	switch {
 	case r.Count == 0:
-		return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d]", i), fmt.Sprintf("%q", r.Name),
+		return t.what.refuse(i, "", fmt.Sprintf("%q", r.Name),
 			"has no pixel in the frame: there is nothing to learn")
 	case (!r.CoverageKnown || r.Coverage < 1) && !covers:
-		return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d]", i), fmt.Sprintf("%q", r.Name),
+		return t.what.refuse(i, "", fmt.Sprintf("%q", r.Name),
 			`reaches outside the frame, where all limits fail; move it, or add a limit such as "coverage >= 0.8"`)
 	}
 	why := ""
@@ -219,7 +219,7 @@ func (t *teach) look(m *measurement, i int, r *polygon.RegionResult) error {
 		l := &r.Limits[k]
 		switch {
 		case k >= own && !l.Measured && m.label == pb.FrameLabel_FRAME_LABEL_GOOD:
-			return apierr.Refuse(fmt.Sprintf("open.region_set.regions[%d]", i), fmt.Sprintf("%q", r.Name), "%s", l.Reason)
+			return t.what.refuse(i, "", fmt.Sprintf("%q", r.Name), "%s", l.Reason)
 		case k >= own && !l.Measured:
 			m.values = append(m.values, math.NaN()) // which fails
 		case k >= own:

@@ -40,7 +40,7 @@ func (*try) opens(req request) bool { return req.(*pb.TryRequest).GetOpen() != n
 
 func (t *try) open(ctx context.Context, req request) (err error) {
 	open := req.(*pb.TryRequest).GetOpen()
-	if t.what, err = t.service.regionsOf(ctx, open.GetRegionSet(), open.GetRecipe(), "open.recipe"); err != nil {
+	if t.what, err = t.service.opened(ctx, open, t.mem); err != nil {
 		return err
 	}
 	if !t.what.set.HasLimits() {
@@ -51,7 +51,7 @@ func (t *try) open(ctx context.Context, req request) (err error) {
 		return t.mem.keep(t.past.Bytes())
 	}
 	t.res.Beside = &pb.Tally{}
-	if t.beside, err = t.service.regionsOf(ctx, nil, open.GetBeside(), "open.beside"); err != nil {
+	if t.beside, err = t.service.stored(open.GetBeside(), "open.beside"); err != nil {
 		return err
 	}
 	t.pastBeside = t.beside.set.NewParts()
