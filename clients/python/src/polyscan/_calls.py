@@ -109,15 +109,10 @@ def put_recipe(
     expected_version: int | None,
     frames: dict[str, str],
 ) -> Call[recipe_pb2.Recipe]:
-    if not description and isinstance(regions.file, recipe_pb2.Recipe):
-        description = regions.file.description
     if not any(r.limits for r in regions.message.regions):
         warnings.warn(f"recipe {name}: no region has limits: it gives no verdict", _errors.InputWarning, stacklevel=3)
     request = recipe_pb2.PutRecipeRequest(
-        recipe=recipe_pb2.Recipe(
-            name=name, description=description, region_set=regions.message, reductions=reductions,
-            frames=frames, flat_field=_regions.flat_field(regions),
-        ),
+        recipe=_regions.to_recipe(name, regions, reductions, frames, description),
         expected_version=expected_version,
     )
     return Call(RECIPES + "PutRecipe", request, recipe_pb2.PutRecipeResponse, lambda m: m.recipe, safe=False)

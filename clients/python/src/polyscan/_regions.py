@@ -642,24 +642,20 @@ def flat_field(regions: Regions | None) -> frame_pb2.FlatField | None:
     return frame_pb2.FlatField(sha256=text.removeprefix("sha256:")) if text else None
 
 
-def check_alone(regions: Regions) -> None:
-    """Refuse what of a file or recipe decides about a verdict beside its regions, for calls that take regions alone."""
-    file: Mapping[str, Any] = regions.file if isinstance(regions.file, dict) else {}
-    words = {text.partition("(")[0].strip().lower() for text in file.get("reductions", [])}
-    if isinstance(regions.file, recipe_pb2.Recipe):
-        r = regions.file.reductions
-        file = {"frames": regions.file.frames, "flat_field": regions.file.HasField("flat_field")}
-        words = {name for name, there in (("blobs", r.HasField("blobs")), ("texture", r.HasField("cooccurrence"))) if there}
-    for what, there in (
-        ("frames", file.get("frames")),
-        ("a flat field", file.get("flat_field")),
-        ("blobs", "blobs" in words),
-        ("texture", "texture" in words),
-    ):
-        if there:
-            raise RegionFileError(
-                f"{regions._source}: what it says of {what} can't be used here: put it as a recipe, and name the recipe"
-            )
+def to_recipe(
+    name: str,
+    regions: Regions,
+    reductions: region_pb2.Reductions | None,
+    frames: Mapping[str, str],
+    description: str = "",
+) -> recipe_pb2.Recipe:
+    """The recipe that regions come to with what asked says of them."""
+    if not description and isinstance(regions.file, recipe_pb2.Recipe):
+        description = regions.file.description
+    return recipe_pb2.Recipe(
+        name=name, description=description, region_set=regions.message, reductions=reductions,
+        frames=frames, flat_field=flat_field(regions),
+    )  # fmt: skip
 
 
 class What:

@@ -50,8 +50,7 @@ def _what(
     if (regions is None) == (recipe is None):
         raise TypeError("want either regions or a recipe")
     if regions is not None:
-        _regions.check_alone(regions)
-        open.region_set.CopyFrom(regions.message)
+        open.draft.CopyFrom(_regions.to_recipe("draft", regions, *_regions.asked(regions, None, None)))
     elif recipe is not None:
         open.recipe.CopyFrom(_regions.recipe_ref(recipe))
 

@@ -100,16 +100,18 @@ class TaughtLimit(_message.Message):
     def __init__(self, region: _Optional[int] = ..., region_name: _Optional[str] = ..., quantity: _Optional[str] = ..., least: _Optional[float] = ..., greatest: _Optional[float] = ..., mean: _Optional[float] = ..., stddev: _Optional[float] = ..., expression: _Optional[str] = ..., good_rejected: _Optional[int] = ..., bad_rejected: _Optional[int] = ...) -> None: ...
 
 class TeachOpen(_message.Message):
-    __slots__ = ["margin", "quantities", "recipe", "region_set"]
+    __slots__ = ["draft", "margin", "quantities", "recipe", "region_set"]
+    DRAFT_FIELD_NUMBER: _ClassVar[int]
     MARGIN_FIELD_NUMBER: _ClassVar[int]
     QUANTITIES_FIELD_NUMBER: _ClassVar[int]
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     REGION_SET_FIELD_NUMBER: _ClassVar[int]
+    draft: _recipe_pb2.Recipe
     margin: Margin
     quantities: _containers.RepeatedScalarFieldContainer[str]
     recipe: _recipe_pb2.RecipeRef
     region_set: _region_pb2.RegionSet
-    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., quantities: _Optional[_Iterable[str]] = ..., margin: _Optional[_Union[Margin, _Mapping]] = ...) -> None: ...
+    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., draft: _Optional[_Union[_recipe_pb2.Recipe, _Mapping]] = ..., quantities: _Optional[_Iterable[str]] = ..., margin: _Optional[_Union[Margin, _Mapping]] = ...) -> None: ...
 
 class TeachRequest(_message.Message):
     __slots__ = ["frame", "label", "open"]
@@ -138,14 +140,16 @@ class TeachResponse(_message.Message):
     def __init__(self, recipe: _Optional[_Union[_recipe_pb2.Recipe, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[TaughtLimit, _Mapping]]] = ..., frames: _Optional[_Iterable[_Union[JudgedFrame, _Mapping]]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ..., backend: _Optional[str] = ...) -> None: ...
 
 class TryOpen(_message.Message):
-    __slots__ = ["beside", "recipe", "region_set"]
+    __slots__ = ["beside", "draft", "recipe", "region_set"]
     BESIDE_FIELD_NUMBER: _ClassVar[int]
+    DRAFT_FIELD_NUMBER: _ClassVar[int]
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     REGION_SET_FIELD_NUMBER: _ClassVar[int]
     beside: _recipe_pb2.RecipeRef
+    draft: _recipe_pb2.Recipe
     recipe: _recipe_pb2.RecipeRef
     region_set: _region_pb2.RegionSet
-    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., beside: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ...) -> None: ...
+    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., draft: _Optional[_Union[_recipe_pb2.Recipe, _Mapping]] = ..., beside: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ...) -> None: ...
 
 class TryRequest(_message.Message):
     __slots__ = ["frame", "label", "open"]
