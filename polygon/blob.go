@@ -193,9 +193,6 @@ func (s *BlobSpec) check(bad *kernels.InvalidError) {
 	if s.Strong != nil {
 		span(*s.Strong, "strong_lower", "strong_upper")
 	}
-	if v := s.Strong; v != nil && len(bad.Violations) == before && v.From <= s.Range.From && v.To >= s.Range.To {
-		bad.Add(at.Join("strong_lower"), v.String(), "leaves out no blob: all of lower to upper, %v, is in it", s.Range)
-	}
 	if len(bad.Violations) == before {
 		s.checkSpans(bad, math.MaxUint16, anyFormat)
 	}

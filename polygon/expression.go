@@ -273,6 +273,9 @@ func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer) error {
 				}
 				members := make([]place, len(regions))
 				for m, r := range regions {
+					if err := s.findTilt(r, &o.is, pace); err != nil {
+						return err
+					}
 					slot := s.want(r, &o.is)
 					if slot == mostWanted {
 						fail("limits need more than %d quantities of region %s", mostWanted, quoted(s.names[r]))
@@ -290,7 +293,7 @@ func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer) error {
 				if err := pace.took(4 * b.looks()); err != nil {
 					return err
 				}
-				if why := s.toothlessBetween(&b, l); why != "" {
+				if why := s.toothlessBetween(&b, l, anyFrame(), anyFormat); why != "" {
 					bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
 				}
 			}

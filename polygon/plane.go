@@ -172,3 +172,71 @@ func (m *moments) plane(s *driver.MaskStats) (slopeX, slopeY, residual float64, 
 	}
 	return slope(px), slope(py), residual, true
 }
+
+// findTilt finds the greatest slopes of the plane of region i in frames of samples that are 0 to 1, where the limit is on
+// one and few steps find the region's pixels. A slope is a sum of samples by weights, and the greatest where samples are
+// 1 for weights above 0, and 0 for others. A region that may reach outside of the frame has other pixels there.
+func (s *Set) findTilt(i int, l *Limit, pace *pacer) error {
+	if _, known := s.tilts[i]; known || l.quantity != quantityPlaneX && l.quantity != quantityPlaneY || s.tiltable <= 0 ||
+		acceptsOutside(s.Limits(i)) {
+		return nil
+	}
+	const most = 1 << 13 // steps, some 0.1 ms
+	left, runs := most, s.runsOf(i)
+	if fill := s.regions[i].Fill; fill != driver.ByRuns {
+		sweepUntil(s.edgesOf(i), -maxCoordinate, maxCoordinate, func(steps, _ int) bool {
+			left -= steps
+			return left < 0
+		}, func(y int, turns []turn) bool {
+			spans(turns, fill, func(x0, x1 int) { runs = append(runs, Run{Y: int32(y), X0: int32(x0), X1: int32(x1)}) })
+			return true
+		})
+	}
+	left -= len(runs)
+	s.tiltable -= most - left
+	if left >= 0 {
+		if x, y, ok := tilt(runs); ok {
+			if s.tilts == nil {
+				s.tilts = map[int][2]float64{}
+			}
+			s.tilts[i] = [2]float64{x, y}
+		}
+	}
+	return pace.took((most - left) / 4)
+}
+
+// tilt is the greatest slopes of pixels; ok is false where they are so nearly on a line that rounding may tell. Rounding
+// is made up for.
+func tilt(runs []Run) (x, y float64, ok bool) {
+	each := func(f func(x, y, k float64)) { // the middle of a run, from the first one, and its pixels
+		for _, r := range runs {
+			f(float64(r.X0-runs[0].X0)+float64(r.X1-r.X0-1)/2, float64(r.Y-runs[0].Y), float64(r.X1-r.X0))
+		}
+	}
+	var n, mx, my, xx, xy, yy float64
+	each(func(x, y, k float64) { n, mx, my = n+k, mx+k*x, my+k*y })
+	mx, my = mx/n, my/n
+	each(func(x, y, k float64) {
+		x, y = x-mx, y-my
+		xx, xy, yy = xx+k*x*x+k*(k*k-1)/12, xy+k*x*y, yy+k*y*y
+	})
+	d := xx*yy - xy*xy
+	each(func(px, py, k float64) {
+		px, py = px-mx, py-my
+		x += positive((yy*px-xy*py)/d, yy/d, k)
+		y += positive((xx*py-xy*px)/d, -xy/d, k)
+	})
+	const rounded = 1 + 1e-6
+	return x * rounded, y * rounded, d > 1e-6*xx*yy
+}
+
+// positive is the sum of those of k numbers that are above 0, step apart around middle.
+func positive(middle, step, k float64) float64 {
+	step = math.Abs(step)
+	first := middle - step*(k-1)/2
+	if step*k <= 1e-12*math.Abs(middle) {
+		return k * max(middle, 0)
+	}
+	from := min(max(math.Ceil(-first/step), 0), k)
+	return (k - from) * (first + step*(from+k-1)/2)
+}

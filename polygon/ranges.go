@@ -7,8 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -25,6 +25,7 @@ type scope struct {
 	area           float64       // of the box around it
 	matrix         [3][3]float64 // of colours; all 0 where it isn't known
 	x0, y0, x1, y1 int           // in which its pixels are
+	tiltX, tiltY   float64       // of a plane, at most, where samples are 0 to 1
 }
 
 // anyFormat is what reasons call frames whose format isn't known.
@@ -33,7 +34,7 @@ const anyFormat = "any frame"
 // anyFrame is all that is known where neither a region nor a frame nor a reduction is.
 func anyFrame() scope {
 	return scope{most: math.MaxUint16, levels: driver.MaxPairLevels, leastBlob: 1, foreground: AnySpan(),
-		pixels: math.MaxInt64, area: math.MaxFloat64,
+		pixels: math.MaxInt64, area: math.MaxFloat64, tiltX: maxCoordinate, tiltY: maxCoordinate,
 		x0: -maxCoordinate, y0: -maxCoordinate, x1: maxCoordinate, y1: maxCoordinate}
 }
 
@@ -58,11 +59,22 @@ func (s *Set) scopeOf(i int, of scope) scope {
 		of.area = float64(int64(b.x1)-int64(b.x0)) * float64(int64(b.y1)-int64(b.y0)) / (driver.Subpixel * driver.Subpixel)
 	}
 	of.x0, of.y0, of.x1, of.y1 = b.pixels()
+	// A slope is a mean of those of all triangles of pixels, each at most 1 times the other side.
+	of.tiltX, of.tiltY = float64(max(of.y1-of.y0-1, 1)), float64(max(of.x1-of.x0-1, 1))
+	if most, ok := s.tilts[i]; ok {
+		of.tiltX, of.tiltY = most[0], most[1]
+	}
 	return of
 }
 
 // values are the least and the greatest that the quantity can be. A bound that isn't known is math.MaxFloat64.
 func (l *Limit) values(of *scope) (lo, hi float64) {
+	if of.pixels <= 1 && l.channel != Hue {
+		switch l.quantity {
+		case quantityVariance, quantityStdDev, quantityDeviation, quantityQuartiles, quantityEntropy:
+			return 0, 0
+		}
+	}
 	if l.channel.isDerived() {
 		return l.derivedValues(of)
 	}
@@ -84,12 +96,10 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 		return float64(of.x0) + 0.5, float64(of.x1) - 0.5
 	case quantityMinY, quantityMaxY, quantityWeightedY:
 		return float64(of.y0) + 0.5, float64(of.y1) - 0.5
-	case quantityPlaneX: // a mean of the slopes of all triangles of pixels, each at most that times the other side
-		hi *= float64(max(of.y1-of.y0-1, 1))
-		return -hi, hi
+	case quantityPlaneX:
+		return -hi * of.tiltX, hi * of.tiltX
 	case quantityPlaneY:
-		hi *= float64(max(of.x1-of.x0-1, 1))
-		return -hi, hi
+		return -hi * of.tiltY, hi * of.tiltY
 	case quantitySkewness: // the greatest is that of samples that are equal but for one
 		n := float64(max(of.pixels, 3))
 		hi = (n - 2) / math.Sqrt(n-1) * (1 + slack)
@@ -98,7 +108,7 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 		n := float64(max(of.pixels, 3))
 		return 1, (n - 2 + 1/(n-1)) * (1 + slack)
 	case quantityEntropy:
-		hi = math.Log2(hi + 1)
+		hi = bitsOf(min(hi+1, float64(of.pixels)))
 	case quantityDeviation:
 		hi /= 2
 	case quantityKolmogorovSmirnov, quantityJensenShannon, quantityChiSquare:
@@ -107,8 +117,8 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 		hi = float64((of.levels - 1) * (of.levels - 1))
 	case quantityHomogeneity:
 		return (1 - slack) / float64(1+(of.levels-1)*(of.levels-1)), 1
-	case quantityEnergy:
-		return 1 / float64(of.levels), 1
+	case quantityEnergy: // the least is that of pairs that are all different
+		return max(1/float64(of.levels), (1-slack)/math.Sqrt(2*of.pairs(l.offset))), 1
 	case quantityCorrelation:
 		return -1, 1
 	case quantityCoefficient:
@@ -122,9 +132,7 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 		}
 		return -hi, hi
 	case quantityPairEntropy:
-		if hi = 2 * math.Log2(float64(of.levels)); hi != math.Trunc(hi) {
-			hi *= 1 + slack
-		}
+		hi = bitsOf(min(float64(of.levels*of.levels), 2*of.pairs(l.offset)))
 	case quantityVariance, quantityCoveredVariance:
 		hi *= hi / 4
 	case quantityStdDev, quantityCoveredStdDev, quantityPlaneResidual:
@@ -142,6 +150,20 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 		hi *= float64(of.pixels)
 	}
 	return 0, hi
+}
+
+// pairs is how many pairs of pixels lie so at most, and 1 at least.
+func (of *scope) pairs(o Offset) float64 {
+	return max(float64(of.x1-of.x0)-math.Abs(float64(o.DX)), 1) * max(float64(of.y1-of.y0)-math.Abs(float64(o.DY)), 1)
+}
+
+// bitsOf is the greatest entropy of samples that are of n kinds.
+func bitsOf(n float64) float64 {
+	v := math.Log2(n)
+	if v != math.Trunc(v) {
+		v *= 1 + slack
+	}
+	return v
 }
 
 // slack widens bounds that are not exact, relative to themselves; numbers of limits are off by far less.
@@ -174,9 +196,7 @@ func (l *Limit) toothless(of *scope, format string) string {
 	case l.millimetres && l.scale == nil || of.pixels == 0 || l.AllowsOutside():
 		return ""
 	case l.expression != nil:
-		all := anyFrame() // its operands are of other regions
-		all.most, all.matrix = of.most, of.matrix
-		return l.toothlessOver(func(int) []scope { return []scope{all} }, "", format)
+		return "" // see toothlessBetween
 	}
 	if why := l.pointless(of, format); why != "" {
 		return why
@@ -234,9 +254,29 @@ func (l *Limit) pointlessBins(of *scope) string {
 // holdsIn says that the limit holds for every value of a range.
 func (l *Limit) holdsIn(r interval) bool {
 	if l.op == opNotEqual {
-		return !r.contains(l.want.lo) || l.integer() && !l.millimetres && l.want.lo != math.Trunc(l.want.lo)
+		return !r.contains(l.want.lo) || l.between(l.want.lo)
 	}
 	return !l.want.wraps() && l.want.contains(r.lo) && l.want.contains(r.hi)
+}
+
+// between says that a value lies between two that are next to each other: nothing is equal to it, whatever a picture
+// shows.
+func (l *Limit) between(v float64) bool {
+	switch q := l.quantity; {
+	case l.unit != 0:
+		return false
+	case q >= quantityMinX && q <= quantityMaxY: // centres of pixels
+		v -= 0.5
+	case q == quantityMedian && !l.channel.isDerived(): // or the middle of two samples
+		v *= 2
+	case q == quantityBlobs:
+		if f := l.blobs.feature; f != nil && !f.whole {
+			return false
+		}
+	case !l.integer():
+		return false
+	}
+	return v != math.Trunc(v)
 }
 
 // words says what is in a range, for people.
@@ -267,6 +307,7 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 	before := len(bad.Violations)
 	pixel := of
 	pixel.pixels, pixel.area, pixel.x0, pixel.y0, pixel.x1, pixel.y1 = 1, 0, 0, 0, 1, 1
+	pixel.tiltX, pixel.tiltY = 0, 0
 	if slices.ContainsFunc(s.distinct, func(l *Limit) bool {
 		switch l.quantity {
 		case quantitySum, quantityCoveredSum, quantityPlaneX, quantityPlaneY, quantityBlobs: // it depends on the region then
@@ -283,75 +324,170 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 			}
 		}
 	}
+	pixel.x0, pixel.y0, pixel.x1, pixel.y1 = of.x0, of.y0, of.x1, of.y1
+	if slices.ContainsFunc(s.distinct, func(l *Limit) bool {
+		return l.expression != nil && s.toothlessBetween(nil, l, pixel, format) != ""
+	}) {
+		for n := range s.between {
+			b := &s.between[n]
+			l := s.Limits(b.region)[b.limit]
+			if why := s.toothlessBetween(b, l, of, format); why != "" {
+				bad.Add(path{"regions", b.region, "limits", b.limit}, quoted(l.expr), "%s", why)
+			}
+		}
+	}
 	if len(bad.Violations) == before {
 		passed.Store(&of)
 	}
 }
 
-// toothlessBetween says why a limit between regions can't fail, whatever frames are.
-func (s *Set) toothlessBetween(b *between, l *Limit) string {
-	if l.millimetres && s.scale == nil {
-		return ""
-	}
-	return l.toothlessOver(func(k int) []scope {
-		all := make([]scope, len(b.members[k]))
-		for n, m := range b.members[k] {
-			all[n] = s.scopeOf(m.region, anyFrame())
-		}
-		return all
-	}, s.names[b.region], anyFormat)
-}
-
 // mostOperand is above all that operands can be; a bound of an expression that isn't below it isn't known.
 const mostOperand = 1e60
 
-// toothlessOver is toothless of an expression, with the scopes of the regions that an operand looks at. own is the name
-// of the region that has the limit, where that is known.
-func (l *Limit) toothlessOver(members func(k int) []scope, own, format string) string {
+// toothlessBetween is toothless of a limit between regions. Without b, it says so where the limit may be, of whatever
+// regions: of is the scope of the smallest then.
+func (s *Set) toothlessBetween(b *between, l *Limit, of scope, format string) string {
+	if l.millimetres && s.scale == nil {
+		return ""
+	}
 	x := l.expression
 	type part struct {
 		interval
-		from int // its first step
+		from  int  // its first step
+		whole bool // it is a whole number
+	}
+	var own *string
+	if b != nil {
+		own = &s.names[b.region]
 	}
 	var stack []part
-	for i, s := range x.steps {
+	for i, step := range x.steps {
 		n := len(stack)
-		switch s.do {
+		switch step.do {
 		case 'n':
-			stack = append(stack, part{interval{lo: s.number, hi: s.number}, i})
+			stack = append(stack, part{interval{lo: step.number, hi: step.number}, i, step.number == math.Trunc(step.number)})
 			continue
 		case 'q':
-			ranges, why := l.operandRanges(&x.operands[s.operand], members(s.operand), format)
+			o := &x.operands[step.operand]
+			scopes := []scope{of}
+			if b != nil {
+				scopes = make([]scope, len(b.members[step.operand]))
+				for m, at := range b.members[step.operand] {
+					scopes[m] = s.scopeOf(at.region, of)
+				}
+			}
+			ranges, why := l.operandRanges(o, scopes, format)
 			if why != "" || len(ranges) == 0 {
 				return why
 			}
 			if x.all {
 				fail := 0
 				for _, r := range ranges {
-					if !l.holdsIn(r) {
+					if !l.holdsIn(r) && !(l.op == opNotEqual && o.is.between(l.want.lo)) {
 						fail++
 					}
 				}
-				if fail > 0 && (fail > x.but || len(ranges) == 1) {
+				if fail > 0 && (fail > x.but || len(ranges) == 1) && (b != nil || x.but == 0) {
 					return ""
 				}
 				return fmt.Sprintf("can't fail: it holds for %s, whatever %s shows", l.spelled, format)
 			}
-			stack = append(stack, part{ranked(ranges, x.operands[s.operand].rank), i})
+			whole := o.is.integer() && (o.over == nil || o.over.what == 'd') || o.over != nil && o.over.what == 'f'
+			stack = append(stack, part{ranked(ranges, o.rank), i, whole})
 			continue
 		}
-		a, b := stack[n-2], stack[n-1]
-		same := (s.do == '-' || s.do == '/') && x.same(x.steps[a.from:b.from], x.steps[b.from:i], own)
-		r, ok := combined(s, same, a.interval, b.interval)
+		p, q := stack[n-2], stack[n-1]
+		left, right := x.steps[p.from:q.from], x.steps[q.from:i]
+		same := (step.do == '-' || step.do == '/') && x.same(left, right, own)
+		r, ok := combined(step, same, p.interval, q.interval)
 		if !ok {
 			return ""
 		}
-		stack = append(stack[:n-2], part{r, a.from})
+		if step.do == '-' && len(left) == 1 && len(right) == 1 && left[0].do == 'q' && right[0].do == 'q' {
+			k, n := left[0].operand, right[0].operand
+			if b.ordered(x, k, n) {
+				r.hi = min(r.hi, 0)
+			}
+			if b.ordered(x, n, k) {
+				r.lo = max(r.lo, 0)
+			}
+		}
+		stack = append(stack[:n-2], part{r, p.from, p.whole && q.whole && step.do != '/'})
 	}
-	if r := stack[0].interval; l.holdsIn(r) {
+	r := stack[0].interval
+	switch {
+	case l.holdsIn(r):
 		return fmt.Sprintf("can't fail: %s is %s on %s", l.spelled, r.words(), format)
+	case l.op == opNotEqual && stack[0].whole && !l.millimetres && l.want.lo != math.Trunc(l.want.lo):
+		return fmt.Sprintf("can't fail: %s is a whole number", l.spelled)
 	}
 	return ""
+}
+
+// ordered says that operand k of an expression is never above operand n, whatever a picture shows: both are of one
+// region, or of one group and its order of rank, and their quantities have an order. Without b they may be.
+func (b *between) ordered(x *expression, k, n int) bool {
+	o, p := &x.operands[k], &x.operands[n]
+	if b == nil || o.over != nil || p.over != nil || !o.is.atMost(&p.is) {
+		return b == nil
+	}
+	of, in := b.members[k], b.members[n]
+	from := func(o *operand, members int) int { // the largest on
+		if o.rank < 0 {
+			return members + o.rank
+		}
+		return max(o.rank-1, 0)
+	}
+	oneOf := func(a, among []place) bool {
+		return len(a) == 1 && slices.ContainsFunc(among, func(m place) bool { return m.region == a[0].region })
+	}
+	switch {
+	case slices.EqualFunc(of, in, func(a, b place) bool { return a.region == b.region }):
+		return from(o, len(of)) >= from(p, len(in))
+	case oneOf(of, in):
+		return p.rank == 1
+	case oneOf(in, of):
+		return from(o, len(of)) == len(of)-1
+	}
+	return false
+}
+
+// atMost says that the quantity of l is never above that of o, of one region and channel. Only what needs no rounding,
+// or is rounded alike, has an order.
+func (l *Limit) atMost(o *Limit) bool {
+	switch {
+	case l.measuresAs(o):
+		return true
+	case o.quantity == quantityCount:
+		return l.quantity == quantityPixels || l.quantity == quantityDistinct
+	case l.channel != o.channel || l.channel.isDerived() && l.channel != Gray709:
+		return false // samples of derived channels are rounded to bins for some quantities
+	case l.quantity == quantityPixels && o.quantity == quantityPixels:
+		return l.pixels.and(o.pixels) == l.pixels
+	case l.quantity == quantityMin:
+		return o.sample() || o.quantity == quantitySum
+	case o.quantity == quantityMax || o.quantity == quantitySum: // no sample is below 0
+		spread := l.quantity == quantityStdDev || l.quantity == quantityDeviation || l.quantity == quantityQuartiles
+		return l.sample() || spread
+	}
+	percent := func(l *Limit) (exact.Fraction, bool) {
+		if l.quantity == quantityMedian { // p50, or between it and the sample behind
+			return exact.Percent(50), true
+		}
+		return l.percent, l.quantity == quantityPercentile
+	}
+	p, ok := percent(l)
+	q, known := percent(o)
+	return ok && known && (p.NearestRank(1<<31) < q.NearestRank(1<<31) || p == q && l.quantity == quantityPercentile)
+}
+
+// sample says that the quantity is one of the samples, or between two of them.
+func (l *Limit) sample() bool {
+	switch l.quantity {
+	case quantityMean, quantityMin, quantityMax, quantityMedian, quantityMode, quantityPercentile:
+		return true
+	}
+	return false
 }
 
 // operandRanges are those of an operand in each of its regions, or why it makes no sense.
@@ -442,13 +578,13 @@ func combined(s step, same bool, a, b interval) (r interval, ok bool) {
 }
 
 // same says that both sides of a sign are the same: then their difference is 0, and their quotient 1. own is the
-// name of the region that operands without one are of.
-func (x *expression) same(a, b []step, own string) bool {
+// name of the region that operands without one are of; nil may be any.
+func (x *expression) same(a, b []step, own *string) bool {
 	of := func(o *operand) string {
-		if !o.named {
-			return own
+		if o.named || own == nil {
+			return o.name
 		}
-		return o.name
+		return *own
 	}
 	return slices.EqualFunc(a, b, func(s, t step) bool {
 		if s.do != 'q' || t.do != 'q' {
@@ -456,7 +592,7 @@ func (x *expression) same(a, b []step, own string) bool {
 		}
 		o, p := &x.operands[s.operand], &x.operands[t.operand]
 		over := o.over == p.over || o.over != nil && p.over != nil && *o.over == *p.over
-		return over && (o.named == p.named || own != "") && of(o) == of(p) && o.rank == p.rank && o.is.measuresAs(&p.is)
+		return over && (of(o) == of(p) || own == nil) && o.rank == p.rank && o.is.measuresAs(&p.is)
 	})
 }
 
@@ -473,11 +609,6 @@ func (i interval) and(o interval) interval {
 
 // values are the least and the greatest of what is measured of blobs.
 func (q *blobQuery) values(l *Limit, of *scope) (lo, hi float64) {
-	w, h := float64(of.x1-of.x0), float64(of.y1-of.y0)
-	most := min(math.Ceil(float64(of.pixels)/2), math.Floor(float64(of.pixels)/float64(of.leastBlob))) // of them
-	if of.eight {
-		most = min(most, math.Ceil(w/2)*math.Ceil(h/2))
-	}
 	switch q.what {
 	case 'm':
 		r := q.feature.values(of, l.unit, l.scale)
@@ -485,14 +616,15 @@ func (q *blobQuery) values(l *Limit, of *scope) (lo, hi float64) {
 	case 's':
 		r := q.feature.values(of, l.unit, l.scale)
 		switch q.feature.name {
-		case "area", "holes", "sum": // all together are bounded as one is
+		case "area", "holes", "sum", "perimeter": // all together are bounded as one is
 			return 0, r.hi
+		case "length", "breadth":
+			return 0, q.feature.each(of, l.unit, l.scale) * float64(of.pixels)
 		}
-		if lo, hi = -math.MaxFloat64, math.MaxFloat64; r.lo >= 0 {
-			lo = 0
-		}
-		return lo, hi
+		most := of.mostBlobs(of.leastBlob) * (1 + 1e-9) // sums are rounded
+		return min(r.lo, 0) * most, max(r.hi, 0) * most
 	}
+	least := float64(of.leastBlob) // pixels of one that counts
 	for k, f := range q.on {
 		r := f.values(of, q.of[k].unit, l.scale)
 		for n, g := range q.on {
@@ -506,13 +638,47 @@ func (q *blobQuery) values(l *Limit, of *scope) (lo, hi float64) {
 			q.of[k].op == opNotEqual && r.lo == r.hi && r.lo == q.of[k].want.lo {
 			return 0, 0
 		}
+		if whole {
+			r.lo = first
+		}
+		if one := f.each(of, q.of[k].unit, l.scale); one > 0 {
+			least = max(least, math.Ceil(r.lo/one*(1-1e-9)))
+		}
 	}
-	return 0, most
+	return 0, of.mostBlobs(int(min(least, math.MaxInt32)))
+}
+
+// each is what a pixel adds to the feature of a blob at most; 0 where the number of pixels has no part in it.
+func (f *blobFeature) each(of *scope, unit int, scale *Scale) float64 {
+	switch f.name {
+	case "area", "sum", "length", "breadth", "perimeter":
+		pixel := *of
+		pixel.pixels = 1
+		return f.values(&pixel, unit, scale).hi
+	}
+	return 0
+}
+
+// mostBlobs is how many blobs of so many pixels there can be.
+func (of *scope) mostBlobs(each int) float64 {
+	pixels := float64(of.pixels)
+	most := min(math.Ceil(pixels/2), math.Floor(pixels/float64(each)))
+	if of.eight {
+		// Blobs that are a pixel wider and taller don't overlap, and have the square of a side that is 1 longer, at least
+		// (Brunn and Minkowski).
+		w, h := float64(of.x1-of.x0), float64(of.y1-of.y0)
+		side := math.Sqrt(float64(each)) + 1
+		most = min(most, math.Ceil(w/2)*math.Ceil(h/2), math.Floor((w+1)*(h+1)/math.Ceil(side*side*(1-1e-9))))
+	}
+	return most
 }
 
 // values are the range of the feature of a blob.
 func (f *blobFeature) values(of *scope, unit int, scale *Scale) interval {
-	w, h := float64(of.x1-of.x0), float64(of.y1-of.y0)
+	w, h, sx, sy := float64(of.x1-of.x0), float64(of.y1-of.y0), 1.0, 1.0
+	if unit != 0 {
+		sx, sy = scale.X, scale.Y
+	}
 	pixels, least := float64(of.pixels), float64(of.leastBlob)
 	dark, bright := interval{lo: of.foreground.From, hi: of.foreground.To}.integers(0, float64(of.most))
 	place := func(x0, x1 int, to func(*Scale, quantity, float64) float64, q quantity) interval {
@@ -523,6 +689,7 @@ func (f *blobFeature) values(of *scope, unit int, scale *Scale) interval {
 		return r
 	}
 	r := interval{hi: math.MaxFloat64}
+	one := Blob{sidesX: 2, sidesY: 2, corners: 4} // of a pixel
 	switch f.name {
 	case "area":
 		if r = (interval{lo: least, hi: pixels}); unit != 0 {
@@ -532,18 +699,22 @@ func (f *blobFeature) values(of *scope, unit int, scale *Scale) interval {
 		r = place(of.x0, of.x1, (*Scale).convert, quantityCentroidX)
 	case "y":
 		r = place(of.y0, of.y1, (*Scale).convert, quantityCentroidY)
-	case "length", "breadth": // variances along an axis are at most a quarter of the square of what is spanned
-		if unit == 0 {
-			r = interval{lo: 1 - slack, hi: math.Sqrt(3*(w*w+h*h)) + 1}
+	case "length", "breadth":
+		// Variances along an axis are at most a quarter of the square of what is spanned, and of connected pixels those of a
+		// line of corners.
+		spanned := []float64{math.Sqrt(3)*math.Hypot(w*sx, h*sy) + max(sx, sy), pixels * math.Hypot(sx, sy)}
+		if f.name == "breadth" {
+			spanned = append(spanned, math.Sqrt(3)*min(w*sx, h*sy)+max(sx, sy))
 		}
-	case "perimeter":
-		if unit == 0 { // at least that of one pixel
-			r = interval{lo: (&Blob{sidesX: 2, sidesY: 2, corners: 4}).perimeter(1, 1) * (1 - slack), hi: 4 * pixels}
-		}
+		r = interval{lo: min(sx, sy) * (1 - slack), hi: slices.Min(spanned) * (1 + slack)}
+	case "perimeter": // that of one pixel at least
+		r = interval{lo: one.perimeter(sx, sy) * (1 - slack), hi: 2 * (sx + sy) * pixels}
 	case "angle":
 		r = interval{lo: -90, hi: 90}
-	case "holes":
-		r.hi = pixels
+	case "roundness": // that of one pixel at most: TestRoundest
+		r.hi = 4 * math.Pi / (one.perimeter(1, 1) * one.perimeter(1, 1)) * (1 + slack)
+	case "holes": // they don't touch each other, nor what is around the blob
+		r.hi = math.Ceil(max(w-2, 0) * max(h-2, 0) / 2)
 	case "mean", "min", "max":
 		r = interval{lo: dark, hi: bright}
 	case "stddev":
@@ -554,14 +725,10 @@ func (f *blobFeature) values(of *scope, unit int, scale *Scale) interval {
 	return r
 }
 
-// checkSpans says of each span of samples that it takes all of them, or none, in frames whose samples are 0 to most.
+// checkSpans says of each span of samples that it takes all of them, or none, in frames whose samples are 0 to most, and
+// of the strong one that it takes all or nothing of the other.
 func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, most int, format string) {
-	at := path{"reductions", "blobs"}
 	check := func(prefix string, v Span) bool {
-		name := prefix + "lower"
-		if math.IsInf(v.From, -1) {
-			name = prefix + "upper"
-		}
 		every, none := false, false
 		switch s.Threshold {
 		case ThresholdPercentiles:
@@ -572,21 +739,55 @@ func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, most int, format string
 		}
 		switch {
 		case every:
-			bad.Add(at.Join(name), v.String(), "takes every pixel of %s, whose samples are 0 to %d", format, most)
+			bad.Add(v.field(prefix), v.String(), "takes every pixel of %s, whose samples are 0 to %d", format, most)
 		case none:
-			bad.Add(at.Join(name), v.String(), "takes no pixel of %s, whose samples are 0 to %d", format, most)
+			bad.Add(v.field(prefix), v.String(), "takes no pixel of %s, whose samples are 0 to %d", format, most)
 		}
 		return !every && !none
 	}
-	if check("", s.Range) && s.Strong != nil && check("strong_", *s.Strong) && len(s.Steps) == 0 {
-		if s.Strong.From > s.Range.To || s.Strong.To < s.Range.From {
-			bad.Add(at.Join("strong_lower"), s.Strong.String(), "has nothing of lower to upper, which is %v", s.Range)
-		}
+	if !check("", s.Range) || s.Strong == nil || !check("strong_", *s.Strong) {
+		return
+	}
+	switch s.Threshold {
+	case ThresholdValues:
+		s.checkStrong(bad, 0, float64(most))
+	case ThresholdPercentiles:
+		s.checkStrong(bad, 0, 100)
+	default:
+		s.checkStrong(bad, math.Inf(-1), math.Inf(1))
 	}
 }
 
-// checkReach says of each span of deviations that it takes all pixels, or none, of every region of a set: of n samples
-// none is more than sqrt(n-1) standard deviations from their mean (Samuelson's inequality).
+// checkStrong says of the strong span that it takes all or nothing of the other, where all that there is lies from least
+// to most.
+func (s *BlobSpec) checkStrong(bad *kernels.InvalidError, least, most float64) {
+	in := func(v Span) (from, to float64) {
+		if from, to = max(v.From, least), min(v.To, most); s.Threshold == ThresholdValues {
+			return math.Ceil(from), math.Floor(to)
+		}
+		return from, to
+	}
+	from, to := in(s.Range)
+	switch strongFrom, strongTo := in(*s.Strong); {
+	case strongFrom <= from && strongTo >= to:
+		bad.Add(s.Strong.field("strong_"), s.Strong.String(), "leaves out no blob: a pixel that is %v is also %v", s.Range, *s.Strong)
+	case len(s.Steps) == 0 && (strongFrom > to || strongTo < from):
+		bad.Add(s.Strong.field("strong_"), s.Strong.String(), "leaves out every blob: a pixel that is %v is never %v", s.Range,
+			*s.Strong)
+	}
+}
+
+// field is where a span is in requests: that of its first end which is given.
+func (s Span) field(prefix string) path {
+	if math.IsInf(s.From, -1) {
+		return path{"reductions", "blobs", prefix + "upper"}
+	}
+	return path{"reductions", "blobs", prefix + "lower"}
+}
+
+// checkReach says of each span of deviations that it takes all pixels, or none, of every region of a set, and of the
+// strong one that it takes all of the other: of n samples none is more than sqrt(n-1) standard deviations from their mean
+// (Samuelson's inequality).
 func (s *BlobSpec) checkReach(bad *kernels.InvalidError, set *Set) {
 	if s.Threshold != ThresholdDeviations || set.Len() == 0 {
 		return
@@ -597,22 +798,19 @@ func (s *BlobSpec) checkReach(bad *kernels.InvalidError, set *Set) {
 	}
 	// Ends of spans are rounded, and so are the samples that they stand for.
 	reach := math.Sqrt(float64(most-1)) * (1 + 1e-9)
-	check := func(name string, v Span) {
-		if math.IsInf(v.From, -1) {
-			name = strings.Replace(name, "lower", "upper", 1)
-		}
+	check := func(prefix string, v Span) bool {
 		takes := "every pixel"
 		switch {
 		case v.From > reach || v.To < -reach:
 			takes = "no pixel, unless all are the same"
 		case v.From > -reach || v.To < reach:
-			return
+			return true
 		}
-		bad.Add(path{"reductions", "blobs", name}, v.String(), "takes %s: of %d pixels, which the regions have at most, none "+
+		bad.Add(v.field(prefix), v.String(), "takes %s: of %d pixels, which the regions have at most, none "+
 			"is more than %.6g standard deviations from the mean", takes, most, reach)
+		return false
 	}
-	check("lower", s.Range)
-	if s.Strong != nil {
-		check("strong_lower", *s.Strong)
+	if check("", s.Range) && s.Strong != nil && check("strong_", *s.Strong) {
+		s.checkStrong(bad, -reach, reach)
 	}
 }

@@ -44,6 +44,9 @@ type Set struct {
 
 	scale *Scale // nil where there is none
 
+	tilts    map[int][2]float64 // the greatest slopes of planes, by region, where they were found
+	tiltable int                // steps that are left to find them
+
 	passed [17]atomic.Pointer[scope] // by the bits of samples, 0 of any: in which all limits can fail
 
 	slots, lookBack int // numbers of a part that streams remember for limits over parts, and of how many parts
@@ -149,6 +152,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		rows:     emptyBox,
 		areas:    make([]float64, len(regions)),
 		vertices: total + runs,
+		tiltable: 1 << 22, // some 50 ms
 	}
 	if limits > 0 {
 		s.limits = make([]*Limit, 0, min(limits, len(regions)*MaxLimits))
@@ -186,7 +190,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		}
 		if !shapes {
 			s.rows = s.rows.union(s.boxes[i])
-			if err := s.addLimits(bad, i, r, known, b.Memory); err != nil {
+			if err := s.addLimits(bad, i, r, known, b.Memory, &pace); err != nil {
 				return nil, err
 			}
 		}
@@ -199,7 +203,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		}
 		for i := range regions {
 			s.rows = s.rows.union(s.boxes[i])
-			if err := s.addLimits(bad, i, &regions[i], known, b.Memory); err != nil {
+			if err := s.addLimits(bad, i, &regions[i], known, b.Memory, &pace); err != nil {
 				return nil, err
 			}
 		}
@@ -351,9 +355,9 @@ func (a twiceArea) pixels() float64 {
 	return exact.Quotient(a.hi, a.lo, 2*driver.Subpixel*driver.Subpixel)
 }
 
-// addLimits returns an error of memory alone.
+// addLimits returns an error of memory or of pace alone.
 func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[string]*Limit,
-	memory func(bytes int64) error) error {
+	memory func(bytes int64) error, pace *pacer) error {
 	exprs := r.Limits
 	if len(exprs) > MaxLimits {
 		bad.Add(path{"regions", i, "limits"}, len(exprs), "are too many: the limit is %d",
@@ -386,11 +390,6 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 			bad.Add(path{"regions", i, "limits", k}, quoted(expr),
 				"column %d: the regions have no scale, and mm needs one", l.unitAt+1)
 		}
-		if of := s.scopeOf(i, anyFrame()); l.expression == nil {
-			if why := l.toothless(&of, anyFormat); why != "" {
-				bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
-			}
-		}
 		s.needs |= l.needs()
 		s.covered = s.covered || l.covered()
 		if err := s.addOffsets(l); err != "" {
@@ -406,6 +405,19 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 	}
 	if s.limitFrom != nil {
 		s.limitFrom[i+1] = int32(len(s.limits))
+	}
+	for _, l := range s.Limits(i) {
+		if err := s.findTilt(i, l, pace); err != nil {
+			return err
+		}
+	}
+	of := s.scopeOf(i, anyFrame())
+	for k, expr := range exprs {
+		if l := known[expr]; l != nil {
+			if why := l.toothless(&of, anyFormat); why != "" {
+				bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
+			}
+		}
 	}
 	if took == 0 || memory == nil {
 		return nil
