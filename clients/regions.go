@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/polyscan/polyscan/internal/digits"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -55,7 +56,7 @@ func ParseRecipeRef(s string) (*polyscanv1.RecipeRef, error) {
 	}
 	if dated {
 		v, err := strconv.ParseUint(version, 10, 64)
-		if err != nil || v == 0 {
+		if err != nil || v == 0 || !digits.Whole(version) {
 			return nil, fmt.Errorf("recipe %q: version %q is no number from 1", s, version)
 		}
 		ref.Version = v

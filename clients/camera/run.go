@@ -62,7 +62,7 @@ func parseLine(name string, text []byte) (all []*streamCmd, err error) {
 	if root == nil || root.Kind != yaml.MappingNode {
 		return nil, usage("%s:1: want cameras, and maybe defaults", name)
 	}
-	grammar, err := kong.New(&app{}, kong.Bind(command.VersionText("")), command.WholeNumbers)
+	grammar, err := kong.New(&app{}, kong.Bind(command.VersionText("")), command.PlainNumbers)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func parseLine(name string, text []byte) (all []*streamCmd, err error) {
 // parseStream parses and checks arguments of camera stream.
 func parseStream(args []string) (*streamCmd, error) {
 	a := &app{}
-	k, err := kong.New(a, kong.Bind(command.VersionText("")), command.WholeNumbers)
+	k, err := kong.New(a, kong.Bind(command.VersionText("")), command.PlainNumbers)
 	if err != nil {
 		return nil, err
 	}

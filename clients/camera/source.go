@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
+	"github.com/polyscan/polyscan/internal/digits"
 )
 
 // source is where blocks come from.
@@ -114,7 +115,7 @@ func parseLayout(text string) (g gvsp.Geometry, err error) {
 	g.Width, errs[0] = strconv.Atoi(w)
 	g.Height, errs[1] = strconv.Atoi(h)
 	g.Format, errs[2] = gvsp.ParseFormat(format)
-	if !ok || !isSize || errs[0] != nil || errs[1] != nil {
+	if !ok || !isSize || errs[0] != nil || errs[1] != nil || !digits.Whole(w) || !digits.Whole(h) {
 		return g, usage("--layout %q: want WIDTHxHEIGHT:FORMAT, such as 640x480:Mono8", text)
 	}
 	err = errs[2]

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/internal/digits"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -57,7 +57,7 @@ func parseFault(s string) (fault, error) {
 			map[bool]string{true: " or stall:RATE:TIME"}[f.kind == faultStall])
 	}
 	var err error
-	if f.rate, err = strconv.ParseFloat(parts[1], 64); err != nil || !(f.rate >= 0 && f.rate <= 1) {
+	if f.rate, err = digits.Float(parts[1]); err != nil || !(f.rate >= 0 && f.rate <= 1) {
 		return f, usage("--fault %q: rate %q: want the share of strips, 0 to 1", s, parts[1])
 	}
 	if len(parts) == 3 {

@@ -6,9 +6,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/polyscan/polyscan/internal/digits"
 )
 
 // profile is the line rate over time: rate at first, and with a ramp evenly faster or slower until the ramp's end.
@@ -29,7 +30,7 @@ func parseRamp(s string) (profile, error) {
 	var p profile
 	var err error
 	for i, dst := range []*float64{&p.rate, &p.to} {
-		if *dst, err = strconv.ParseFloat(parts[i], 64); err != nil || !(*dst > 0) || math.IsInf(*dst, 0) {
+		if *dst, err = digits.Float(parts[i]); err != nil || !(*dst > 0) {
 			return profile{}, usage("--ramp %q: %q is no line rate", s, parts[i])
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 
+	"github.com/polyscan/polyscan/internal/digits"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -96,8 +95,8 @@ func (x *xmlReader) children(where string, f func(start xml.StartElement) (bool,
 func (x *xmlReader) attribute(start xml.StartElement, name, where string) (v float64, ok bool, _ *Error) {
 	for _, a := range start.Attr {
 		if a.Name.Local == name {
-			v, err := strconv.ParseFloat(a.Value, 64)
-			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			v, err := digits.Float(a.Value)
+			if err != nil {
 				return 0, true, x.fail(ErrInvalid, where, "%s = %.80q: must be a number", name, a.Value)
 			}
 			return v, true, nil

@@ -26,6 +26,7 @@ import (
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/source"
 	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
 	"github.com/polyscan/polyscan/internal/command"
+	"github.com/polyscan/polyscan/internal/digits"
 )
 
 // config is a file.
@@ -184,18 +185,16 @@ func parseConfig(name string, text []byte) (*config, error) {
 	return c, k.err()
 }
 
-// plainNumbers makes texts of all numbers but whole ones in decimal digits. The YAML library would take 1.7 for slot 1,
+// plainNumbers makes texts of all numbers but whole ones in plain digits. The YAML library would take 1.7 for slot 1,
 // 010 for slot 8, and of slots 01 and 1 the last.
 func plainNumbers(n *yaml.Node) {
-	if n.Tag == "!!float" || n.Tag == "!!int" && !plainNumber.MatchString(n.Value) {
+	if n.Tag == "!!float" || n.Tag == "!!int" && !digits.Whole(n.Value) {
 		n.Tag = "!!str"
 	}
 	for _, c := range n.Content {
 		plainNumbers(c)
 	}
 }
-
-var plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 
 // defaults fills in what a file leaves out. What it sets to nothing stays so, and is a mistake. A setting that comes from
 // another station, by "<<", is not found in this one.
@@ -467,10 +466,11 @@ var (
 	noType = regexp.MustCompile(`^cannot unmarshal (?:!!\S+ )?(.*) into (\S+)$`)
 )
 
-// wanted says what the types of the file are. Others are of structure: a list, or a section.
+// wanted says what the types of the file are: a uint16 is a slot, and a uint8 a unit. Others are of structure: a list,
+// or a section.
 var wanted = map[string]string{
-	"time.Duration": "a time with its unit, as 50ms", "uint16": "a whole number, 0 to 65535, in plain digits",
-	"uint8": "a whole number, 0 to 255, in plain digits", "bool": "true or false", "string": "a text",
+	"time.Duration": "a time with its unit, as 50ms", "uint16": "a whole number, 1 to 65535, in plain digits",
+	"uint8": "a whole number, 1 to 247, in plain digits", "bool": "true or false", "string": "a text",
 	"modbus.WordOrder": "a text",
 }
 

@@ -628,7 +628,7 @@ func (b *bench) printRows() error {
 			took, best = pretty(time.Duration(k.NsOp)), pretty(time.Duration(k.NsMin))
 		}
 		if k.GBs > 0 {
-			rate = digits(k.GBs)
+			rate = shortly(k.GBs)
 		}
 		t.add(cell{text: shortOps.Replace(k.Op)}, cell{text: k.Method}, cell{text: k.Stats}, cell{text: device},
 			cell{text: took}, cell{text: best}, cell{text: rate}, cell{text: fmt.Sprint(k.Runs)})

@@ -257,9 +257,9 @@ func size(n uint64) string {
 			if unit == "B" {
 				return fmt.Sprintf("%d B", n)
 			}
-			return digits(v) + " " + unit
+			return shortly(v) + " " + unit
 		}
 		v /= 1024
 	}
-	return digits(v) + " TiB"
+	return shortly(v) + " TiB"
 }

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients/curvefile"
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/internal/digits"
 	"github.com/polyscan/polyscan/lowpoly"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -96,8 +96,8 @@ func thresholdOf(s, solver string) (float32, error) {
 	if s == paperThreshold {
 		return diffusion.WarrenThreshold, nil
 	}
-	v, err := strconv.ParseFloat(s, 32)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+	v, err := digits.Float(s)
+	if err != nil || !(v > 0) || v > math.MaxFloat32 {
 		return 0, usage("--threshold %s: must be a number of levels above 0, or %s", s, paperThreshold)
 	}
 	return float32(v), nil

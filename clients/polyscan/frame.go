@@ -22,6 +22,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/internal/digits"
 	"github.com/polyscan/polyscan/kernels"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -343,7 +344,7 @@ func parseSize(s string) (w, h int, err error) {
 // positive reads a number of digits alone, from 1 to what an int32 holds.
 func positive(s string) (int, error) {
 	v, err := strconv.ParseUint(s, 10, 31)
-	if err != nil || v == 0 {
+	if err != nil || v == 0 || !digits.Whole(s) {
 		return 0, fmt.Errorf("%q: want a whole number from 1 to %d", s, 1<<31-1)
 	}
 	return int(v), nil

@@ -75,7 +75,7 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 		what += fmt.Sprintf(" at %.4g a second", in.playsAt())
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s: %s, made in %s (%s frames a second) by %s\n", c.Output, what, pretty(took),
-		digits(float64(n)/took.Seconds()), backend)
+		shortly(float64(n)/took.Seconds()), backend)
 	return err
 }
 

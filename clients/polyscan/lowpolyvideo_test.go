@@ -150,7 +150,7 @@ func TestLowpolyVideoRefuses(t *testing.T) {
 		{"--video " + film + " -o -", "--video needs a folder or a file to write to"},
 		{"--video " + film + " -o " + out + " --hold 256", "--hold 256: must be 0 to 255"},
 		{"--video " + film + " -o " + out + " --rate 1001", "--rate 1001: must be 0.01 to 1000"},
-		{"--video " + film + " -o " + out + " --rate NaN", "--rate NaN: must be 0.01 to 1000"},
+		{"--video " + film + " -o " + out + " --rate NaN", `--rate: "NaN" is no number in plain digits`},
 		{frames + "metal.png -o " + out + " --rate 3", "--rate has no effect without --video"},
 		{"--video " + film + " -o " + out + " --svg a.svg", "--svg has no effect with --video"},
 		{frames + "metal.png --video " + film + " -o " + out, "give an image, or a --video"},

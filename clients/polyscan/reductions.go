@@ -4,11 +4,11 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	"github.com/polyscan/polyscan/clients/internal/reductions"
+	"github.com/polyscan/polyscan/internal/digits"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -182,8 +182,8 @@ func parseRange(s string) (lower, upper float64, err error) {
 		text string
 		to   *float64
 	}{{a, &lower}, {b, &upper}} {
-		f, err := strconv.ParseFloat(strings.TrimSpace(v.text), 64)
-		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		f, err := digits.Float(strings.TrimSpace(v.text))
+		if err != nil {
 			return 0, 0, fmt.Errorf("%q: %q is no number", s, v.text)
 		}
 		*v.to = f

@@ -17,6 +17,7 @@ import (
 	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
+	"github.com/polyscan/polyscan/internal/digits"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -381,8 +382,8 @@ func parseScale(text string) (*regionfile.Scale, error) {
 			y = x
 		}
 		var errX, errY error
-		out[0], errX = strconv.ParseFloat(strings.TrimSpace(x), 64)
-		out[1], errY = strconv.ParseFloat(strings.TrimSpace(y), 64)
+		out[0], errX = digits.Float(strings.TrimSpace(x))
+		out[1], errY = digits.Float(strings.TrimSpace(y))
 		return out, errX == nil && errY == nil
 	}
 	size, origin, moved := strings.Cut(text, "@")

@@ -568,7 +568,7 @@ func (s *streamRun) print() error {
 		"%s in %s by %s: %s\n%s frames/s, %s MB/s, %s Mpixel/s\nlatency p50 %s, p90 %s, p99 %s, max %s; compute p50 %s\n",
 		plural(r.Frames, "frame", "frames"), pretty(time.Duration(r.Seconds*float64(time.Second))), r.Backend,
 		strings.Join(parts, ", "),
-		digits(r.Rate), digits(r.MBRate), digits(float64(r.Pixels)/1e6/r.Seconds),
+		shortly(r.Rate), shortly(r.MBRate), shortly(float64(r.Pixels)/1e6/r.Seconds),
 		ms(r.Latency.P50), ms(r.Latency.P90), ms(r.Latency.P99), ms(r.Latency.Max), ms(r.Compute.P50))
 	return err
 }

@@ -468,11 +468,11 @@ func pretty(d time.Duration) string {
 	} else if d >= time.Millisecond {
 		v, unit = float64(d)/float64(time.Millisecond), "ms"
 	}
-	return digits(v) + " " + unit
+	return shortly(v) + " " + unit
 }
 
-// digits writes a positive number with two decimals below 10, one below 100 and none above.
-func digits(v float64) string {
+// shortly writes a positive number with two decimals below 10, one below 100 and none above.
+func shortly(v float64) string {
 	switch {
 	case v < 10:
 		return strconv.FormatFloat(v, 'f', 2, 64)

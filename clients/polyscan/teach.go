@@ -14,6 +14,7 @@ import (
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/internal/reductions"
+	"github.com/polyscan/polyscan/internal/digits"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -63,7 +64,7 @@ func (m *marginSpec) UnmarshalText(text []byte) error {
 	s := strings.ReplaceAll(string(text), " ", "")
 	number := func(s, unit string) (float64, bool) {
 		s, ok := strings.CutSuffix(s, unit)
-		v, err := strconv.ParseFloat(s, 64)
+		v, err := digits.Float(s)
 		return v, ok && err == nil
 	}
 	if k, ok := number(s, "sigma"); ok {

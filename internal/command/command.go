@@ -86,7 +86,7 @@ func Run(
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.WithBeforeApply(once),
-		WholeNumbers,
+		PlainNumbers,
 	)...)
 	if err != nil {
 		panic(err) // the grammar itself is wrong: every run would fail, tests first

@@ -121,6 +121,13 @@ func decode(n *yaml.Node, f *kong.Flag) (Setting, error) {
 		}
 		return Setting{}, fmt.Errorf("want %s", want)
 	}
+	if isNumber(f) {
+		for _, item := range append([]*yaml.Node{n}, n.Content...) {
+			if item.Value != "" && item.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+				return Setting{}, fmt.Errorf("%q in quotes is a text: want a number", item.Value)
+			}
+		}
+	}
 	text, each := items[0], items[:1]
 	switch {
 	case f.IsSlice() && f.Tag.Sep == -1:
@@ -143,4 +150,13 @@ func decode(n *yaml.Node, f *kong.Flag) (Setting, error) {
 		}
 	}
 	return Setting{Text: text, Items: each}, nil
+}
+
+// isNumber reports whether a flag holds numbers without a unit.
+func isNumber(f *kong.Flag) bool {
+	t := f.Target.Type()
+	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return reflect.Int <= t.Kind() && t.Kind() <= reflect.Float64 && t.PkgPath() == "" && f.Tag.Type == ""
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/polyscan/polyscan/internal/digits"
 )
 
 // Errors of kong that tell of its own doings, and what they mean to people. The flag's name comes before.
@@ -21,7 +23,6 @@ var kongWords = []struct {
 	{regexp.MustCompile(`expected \S+ value but got "EOL" .*$`), `its value is missing`},
 	{regexp.MustCompile(`bool value must be true, .* but got ("[^"]*")$`), `$1 is neither true nor false`},
 	{regexp.MustCompile(`must be one of "",`), `must be one of `},
-	{regexp.MustCompile(`expected a float but got ("[^"]*")(?: \(.*\))?$`), `$1 is no number`},
 	{regexp.MustCompile(`expected duration but got ("[^"]*"): .*$`), `$1 is no time: want one such as 30s or 1m30s`},
 	{regexp.MustCompile(`^expected "(<[^"]*>)(?:[^"]*)"$`), `$1 is missing`},
 	{regexp.MustCompile(` \((?:short|long) flag(?: tail)?\)`), ``},
@@ -39,9 +40,12 @@ func Words(err error) string {
 	return text
 }
 
-// WholeNumbers has kong read whole numbers in decimal digits wherever they come from. By itself it takes those of Go's
-// sources: 010 for 8, and 0x1F or 1_000.
-var WholeNumbers = kong.OptionFunc(func(k *kong.Kong) error {
+// PlainNumbers has kong read numbers in plain digits wherever they come from, as package digits has it. By itself it
+// takes those of Go's sources: 010 for 8, and 0x1F or 1_000.
+var PlainNumbers = kong.OptionFunc(func(k *kong.Kong) error {
+	if err := kong.KindMapper(reflect.Float64, kong.MapperFunc(number)).Apply(k); err != nil {
+		return err
+	}
 	for kind := reflect.Int; kind <= reflect.Uint64; kind++ {
 		if err := kong.KindMapper(kind, kong.MapperFunc(wholeNumber)).Apply(k); err != nil {
 			return err
@@ -49,6 +53,16 @@ var WholeNumbers = kong.OptionFunc(func(k *kong.Kong) error {
 	}
 	return nil
 })
+
+func number(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("float", &text); err != nil {
+		return err
+	}
+	v, err := digits.Float(text)
+	target.SetFloat(v)
+	return err
+}
 
 func wholeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
@@ -72,8 +86,8 @@ func wholeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 		return fmt.Errorf("%s: must be %d to %d", text, int64(-1)<<(bits-1), int64(1)<<(bits-1)-1)
 	case errors.Is(err, strconv.ErrRange):
 		return fmt.Errorf("%s: must be 0 to %d", text, uint64(1)<<bits-1)
-	case err != nil:
-		return fmt.Errorf("%q is no whole number%s, in decimal digits", text, from)
+	case err != nil || !digits.Whole(text):
+		return fmt.Errorf("%q is no whole number%s, in plain digits", text, from)
 	}
 	return nil
 }

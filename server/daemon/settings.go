@@ -29,7 +29,7 @@ import (
 func Options(name string, sources ...fs.FS) []kong.Option {
 	return []kong.Option{
 		command.Comments(append(sources, source, server.ConfigSource)...),
-		command.WholeNumbers,
+		command.PlainNumbers,
 		kong.NamedMapper("size", kong.MapperFunc(sizeMapper)),
 		kong.NamedMapper("off", offMapper{}),
 		kong.Bind(&file{}), // which --config fills

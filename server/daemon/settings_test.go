@@ -125,12 +125,16 @@ func TestConfigByEnvironment(t *testing.T) {
 	}
 }
 
-// Zeros in front don't make a number octal.
+// Zeros in front, which might make a number octal, are refused wherever it stands.
 func TestDecimal(t *testing.T) {
+	for _, args := range [][]string{{"--threads", "08"}, {"--max-pixels", "010"}, {"--config", writeFile(t, "streams: 0100\n")}} {
+		if _, _, _, err := parse(t, args...); err == nil || !strings.Contains(err.Error(), "in plain digits") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
 	t.Setenv("POLYSCAN_MAX_PIXELS", "010")
-	f, _, _, err := parse(t, "--threads", "08", "--config", writeFile(t, "streams: 0100\n"))
-	if err != nil || f.Threads != 8 || f.Streams != 100 || f.MaxFramePixels != 10 {
-		t.Errorf("%d threads, %d streams, %d pixels, %v", f.Threads, f.Streams, f.MaxFramePixels, err)
+	if _, _, _, err := parse(t); err == nil || !strings.Contains(err.Error(), "in plain digits") {
+		t.Error(err)
 	}
 }
 
@@ -172,8 +176,14 @@ func TestFileErrors(t *testing.T) {
 		{"\nmax-message: lots\n", `:2: max-message: "lots" is not a size`},
 		{"shutdown-timeout: 30\n", `:1: shutdown-timeout: `},
 		{"reflection: maybe\n", `:1: reflection: "maybe" is neither true nor false`},
-		{"threads: 0x8\n", `:1: threads: "0x8" is no whole number, in decimal digits`},
-		{"threads: 1.5\n", `:1: threads: "1.5" is no whole number, in decimal digits`},
+		{"threads: 0x8\n", `:1: threads: "0x8" is no whole number, in plain digits`},
+		{"threads: 01\n", `:1: threads: "01" is no whole number, in plain digits`},
+		{"threads: +1\n", `:1: threads: "+1" is no whole number, in plain digits`},
+		{"threads: '1'\n", `:1: threads: "1" in quotes is a text: want a number`},
+		{"shm-allow-uid: [1, \"2\"]\n", `:1: shm-allow-uid: "2" in quotes is a text: want a number`},
+		{"max-message: 1_0MiB\n", `:1: max-message: "1_0MiB" is not a size`},
+		{"max-message: +1MiB\n", `:1: max-message: "+1MiB" is not a size`},
+		{"threads: 1.5\n", `:1: threads: "1.5" is no whole number, in plain digits`},
 		{"log-level: loud\n", `:1: log-level: "loud" is not one of debug, info, warn, error`},
 		{"streams:\n", `:1: streams: the value is missing`},
 		{"streams: [1, 2]\n", `:1: streams: want one value`},

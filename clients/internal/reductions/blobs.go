@@ -5,10 +5,10 @@ package reductions
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
+	"github.com/polyscan/polyscan/internal/digits"
 	"github.com/polyscan/polyscan/internal/spelling"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -54,7 +54,7 @@ func blobPart(b *polyscanv1.BlobSpec, words []string) error {
 	line := strings.Join(words, " ")
 	whole := func(prefix string, most uint64) (uint32, error) { // 0 is what the server takes as not said
 		n, err := strconv.ParseUint(strings.TrimPrefix(line, prefix), 10, 32)
-		if err != nil || n == 0 || n > most {
+		if err != nil || !digits.Whole(strings.TrimPrefix(line, prefix)) || n == 0 || n > most {
 			return 0, fmt.Errorf("want %s and a whole number from 1 to %d", strings.TrimSpace(prefix), most)
 		}
 		return uint32(n), nil
@@ -118,7 +118,7 @@ func blobStep(b *polyscanv1.BlobSpec, kind polyscanv1.MorphKind, words []string)
 	m := &polyscanv1.Morph{Kind: kind}
 	number := func(s string, most int) (uint32, bool) {
 		n, err := strconv.Atoi(s)
-		return uint32(n), err == nil && n >= 1 && n <= most
+		return uint32(n), err == nil && digits.Whole(s) && n >= 1 && n <= most
 	}
 	var okW, okH bool
 	switch w, h, sides := strings.Cut(strings.Join(words, " "), "x"); {
@@ -155,8 +155,8 @@ func blobRange(b *polyscanv1.BlobSpec, text string, lower, upper **float64) erro
 		return fmt.Errorf("ranges are in one unit: samples, %% or sd")
 	}
 	end := func(s string, to **float64) error {
-		v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		v, err := digits.Float(strings.TrimSpace(s))
+		if err != nil {
 			return fmt.Errorf("%s", wantBlobs)
 		}
 		*to = &v

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/polyscan/polyscan/internal/digits"
 	"github.com/polyscan/polyscan/internal/spelling"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -168,9 +169,9 @@ func AddColors(r *polyscanv1.Reductions, names []string) error {
 func AddColorMatrix(r *polyscanv1.Reductions, numbers []string) error {
 	r.Colors = append(r.Colors, polyscanv1.ColorSpace_COLOR_SPACE_MATRIX)
 	for _, text := range numbers {
-		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		v, err := digits.Float(strings.TrimSpace(text))
 		if err != nil {
-			return fmt.Errorf("%q is no number", text)
+			return err
 		}
 		r.ColorMatrix = append(r.ColorMatrix, v)
 	}
@@ -184,7 +185,7 @@ func AddColorMatrix(r *polyscanv1.Reductions, numbers []string) error {
 func meantReduction(word string) string {
 	near := spelling.Nearest(strings.TrimSpace(word), append(Names(), reductionWords...))
 	if p, ok := strings.CutPrefix(word, "p"); ok { // as limits have it
-		if _, err := strconv.ParseFloat(p, 64); err == nil {
+		if _, err := digits.Float(p); err == nil {
 			near = "percentiles(" + p + ")"
 		}
 	}
@@ -382,7 +383,7 @@ func percentileArgs(r *polyscanv1.Reductions, args []string) error {
 	}
 	r.Percentiles = nil
 	for _, a := range args {
-		p, err := strconv.ParseFloat(a, 64)
+		p, err := digits.Float(a)
 		if err != nil || !(p >= 0 && p <= 100) {
 			return fmt.Errorf("percentile %q: want a number from 0 to 100", a)
 		}
@@ -398,7 +399,7 @@ func textureArgs(args []string) (*polyscanv1.CooccurrenceSpec, error) {
 		a = strings.TrimSpace(a)
 		if n, ok := strings.CutSuffix(a, "levels"); ok {
 			v, err := strconv.ParseUint(strings.TrimSpace(n), 10, 32)
-			if err != nil || v < 2 || v > 256 {
+			if err != nil || !digits.Whole(strings.TrimSpace(n)) || v < 2 || v > 256 {
 				return nil, fmt.Errorf("%q: want 2 to 256 levels", a)
 			}
 			c.Levels = uint32(v)
@@ -422,14 +423,14 @@ func histogramArgs(r *polyscanv1.Reductions, args []string) error {
 		return fmt.Errorf("want (BINS) or (BINS, LOWER, UPPER)")
 	}
 	bins, err := strconv.ParseUint(args[0], 10, 32)
-	if err != nil || bins == 0 {
+	if err != nil || !digits.Whole(args[0]) || bins == 0 {
 		return fmt.Errorf("bins %q: want a whole number from 1", args[0])
 	}
 	r.Histogram = &polyscanv1.HistogramSpec{Bins: uint32(bins)}
 	if len(args) == 3 {
 		for i, v := range []*float64{&r.Histogram.Lower, &r.Histogram.Upper} {
-			if *v, err = strconv.ParseFloat(args[i+1], 64); err != nil {
-				return fmt.Errorf("%q is no number", args[i+1])
+			if *v, err = digits.Float(args[i+1]); err != nil {
+				return err
 			}
 		}
 		if !(r.Histogram.Lower < r.Histogram.Upper) {

@@ -770,7 +770,9 @@ def test_reductions_of_files(client, tmp_path):
         ("mean(3)", "mean takes no arguments"), ("percentiles(1", "the bracket isn't closed"), ("color", "want one of"),
         ("texture(1)", "want DX,DY"), ("histogram(1, 2)", "want .BINS"), ("color_matrix(1)", "1 numbers"),
         ("correlation(g)", "want autocorrelation"), ("color(gradient)", "want gray, gray709"),
-        ("derivative(lab)", "want gradient, laplacian"),
+        ("derivative(lab)", "want gradient, laplacian"), ("percentiles(1_0)", "'1_0' is no number in plain digits"),
+        ("histogram(+8)", "'.8' is no whole number in plain digits"), ("histogram(8, 0, inf)", "'inf' is no number"),
+        ("texture(1,0; 1_6 levels)", "'1_6' is no whole number in plain digits"),
     ]:  # fmt: skip
         path.write_text(region_file(f',"reductions":["max",{json.dumps(wrong)}]'))
         for call in (lambda r: client.reduce(frame, r), lambda r: client.put_recipe("asks", r)):

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/polyscan/polyscan/internal/digits"
 )
 
 // Field is a setting of a struct.
@@ -188,7 +190,7 @@ func ParseSize(text string) (int64, error) {
 			break
 		}
 	}
-	v, err := strconv.ParseFloat(s, 64)
+	v, err := digits.Float(s)
 	v *= unit
 	if err != nil || !(v >= 0) || v > maxSize || unit == 1 && v != math.Trunc(v) {
 		return 0, fmt.Errorf("%q is not a size; want a number with KiB, MiB, GiB, KB, MB, GB or nothing behind it", text)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/polyscan/polyscan/internal/digits"
 	"github.com/polyscan/polyscan/internal/exact"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -93,7 +93,7 @@ func ParseValue(text string) (Value, error) {
 	}
 	_, channel := statistics[v.statistic]
 	if p, ok := strings.CutPrefix(v.statistic, "p"); ok && !channel {
-		f, err := strconv.ParseFloat(p, 64)
+		f, err := digits.Float(p)
 		if channel = err == nil && f >= 0 && f <= 100; channel {
 			v.percent, v.statistic = f, "p"
 		}

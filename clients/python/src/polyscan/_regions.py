@@ -373,7 +373,7 @@ def recipe_ref(recipe: str | recipe_pb2.RecipeRef) -> recipe_pb2.RecipeRef:
     if isinstance(recipe, recipe_pb2.RecipeRef):
         return recipe
     name, at, version = recipe.partition("@")
-    if not name or at and not (version.isdigit() and int(version)):
+    if not name or at and not re.fullmatch("[1-9][0-9]*", version):
         raise ValueError(f"recipe {recipe!r}: want NAME or NAME@VERSION")
     return recipe_pb2.RecipeRef(name=name, version=int(version or 0))
 
@@ -424,9 +424,9 @@ def _numbers(a: Any) -> bool:
     )  # fmt: skip
 
 
-_PAIR = r"\(\s*([+-]?\d+)\s*,\s*([+-]?\d+)\s*\)"
+_PAIR = r"\(\s*([+-]?[0-9]+)\s*,\s*([+-]?[0-9]+)\s*\)"
 _LAG = re.compile(rf"autocorrelation\s*{_PAIR}", re.I)
-_RADIAL = re.compile(r"radial\s*\(\s*(\d+)\s*\)", re.I)
+_RADIAL = re.compile(r"radial\s*\(\s*([0-9]+)\s*\)", re.I)
 _FRAME = re.compile(rf'ncc\s+of\s+(?:"([^"]+)"|the\s+frame\s+before)(?:\s+at\s*{_PAIR})?', re.I)
 
 
@@ -553,15 +553,15 @@ def _spelled(text: str, given: dict[str, Any]) -> None:
     elif name == "color_matrix":
         if len(args) != 9:
             raise ValueError(f"{len(args)} numbers: want nine")
-        given["colors"].append(np.reshape([float(a) for a in args], (3, 3)))
+        given["colors"].append(np.reshape([_plain(a) for a in args], (3, 3)))
     elif name == "percentiles" and args:
         if args[-1] == "linear":
             given["percentile_method"] = args.pop()
-        _first(given, name, [float(a) for a in args])
+        _first(given, name, [_plain(a) for a in args])
     elif name == "histogram" and args:
         if len(args) not in (1, 3):
             raise ValueError("want (BINS) or (BINS, LOWER, UPPER)")
-        _first(given, name, (int(args[0]), *map(float, args[1:] or (0, 0))))
+        _first(given, name, (_whole(args[0]), *map(_plain, args[1:] or ("0", "0"))))
     elif args:
         raise ValueError(f"{name} takes no arguments")
     elif name in ("all", "basic"):
@@ -571,6 +571,19 @@ def _spelled(text: str, given: dict[str, Any]) -> None:
 
 
 _CHANNELS = {"color": ("gray", "gray709", "hsv", "lab"), "derivative": ("gradient", "laplacian")}
+
+
+def _plain(text: str) -> float:
+    """A number in plain digits, as the command line reads them: Python takes 1_0 for 10."""
+    if not re.fullmatch(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", text):
+        raise ValueError(f"{text!r} is no number in plain digits")
+    return float(text)
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch("0|[1-9][0-9]*", text):
+        raise ValueError(f"{text!r} is no whole number in plain digits")
+    return int(text)
 
 
 def _first(given: dict[str, Any], name: str, value: Any) -> None:
@@ -586,9 +599,9 @@ def _texture(args: list[str]) -> Texture:
         if a == "counts":
             counts = True
         elif a.endswith("levels"):
-            levels = int(a.removesuffix("levels"))
+            levels = _whole(a.removesuffix("levels").strip())
         else:
-            offset = re.fullmatch(r"([+-]?\d+)\s*,\s*([+-]?\d+)", a)
+            offset = re.fullmatch(r"([+-]?[0-9]+)\s*,\s*([+-]?[0-9]+)", a)
             if offset is None:
                 raise ValueError(f"{a!r}: want DX,DY, such as 1,0, N levels or counts")
             offsets.append((int(offset[1]), int(offset[2])))
