@@ -91,6 +91,11 @@ func (g *geoReader) collection(m *members) *Error {
 	if g.file.Description, e = optional(m, "description", (*cursor).note); e != nil {
 		return e
 	}
+	if p := m.cursor("properties"); p != nil {
+		if limits, e := g.attributes(p, func() string { return "the collection: properties" }); e != nil || len(limits) > 0 {
+			return misplacedLimits().within("properties")
+		}
+	}
 	c := m.cursor("features")
 	if c == nil {
 		return fail(ErrInvalid, `the key "features" is missing`)

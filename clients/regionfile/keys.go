@@ -40,15 +40,18 @@ var (
 	cocoAnnotation = object{read: []string{"id", "image_id", "category_id", "segmentation", "bbox", "attributes"},
 		known: []string{"area", "iscrowd", "keypoints", "num_keypoints", "score", "caption"}}
 	cocoRuns      = object{read: []string{"size", "counts"}}
-	geoCollection = object{read: []string{"type", "features", "name", "description", "crs"},
-		known: []string{"bbox", "id", "properties"}}
+	geoCollection = object{read: []string{"type", "features", "name", "description", "crs", "properties"},
+		known: []string{"bbox", "id"}}
 	geoFeature  = object{read: []string{"type", "geometry", "properties", "id", "crs"}, known: []string{"bbox"}}
 	geoGeometry = object{read: []string{"type", "coordinates", "geometries", "crs"}, known: []string{"bbox"}}
+	// What people name themselves: flags, attributes and properties. Other programs have a fill there, a shape and a mask.
+	freeObject = object{read: []string{limitsKey}, known: []string{"fill", "shape", "mask", "rings", "regions"}}
 )
 
 // svgObject returns the attributes that are read of an SVG element.
 func svgObject(own ...string) *object {
-	return &object{read: append(own, "transform", "fill-rule", "style", "display", "visibility", "clip-path", "mask")}
+	return &object{read: append(own, "transform", "fill-rule", "style", "display", "visibility", "clip-path", "mask"),
+		known: []string{"fill"}}
 }
 
 // svgObjects are the SVG elements that are read.
@@ -64,7 +67,10 @@ var otherNames = map[string]string{
 	"fill_rule": "fill", "fillrule": "fill", "fill-rule": "fill", "holes": "rings", "statistics": "reductions",
 	"stats": "reductions", "blobs": "reductions", "texture": "reductions", "textures": "reductions", "percentiles": "reductions",
 	"histogram": "reductions", "color": "reductions", "colors": "reductions", "correlations": "reductions",
-	"units": "scale", "unit": "scale", "mm_per_pixel": "scale", "polygon": "segmentation", "polygons": "segmentation",
+	"units": "scale", "unit": "scale", "mm_per_pixel": "scale", "origin": "scale", "flat": "flat_field",
+	"size": "drawn_on", "image": "drawn_on", "image_size": "drawn_on", "imagesize": "drawn_on", "frame_size": "drawn_on",
+	"framesize": "drawn_on", "width": "drawn_on", "height": "drawn_on", "imagewidth": "drawn_on", "imageheight": "drawn_on",
+	"image_width": "drawn_on", "image_height": "drawn_on", "polygon": "segmentation", "polygons": "segmentation",
 	"rle":         "segmentation",
 	"requirement": "limits", "requirements": "limits", "criterion": "limits", "criteria": "limits", "spec": "limits",
 	"specs": "limits", "specification": "limits", "specifications": "limits", "tolerance": "limits",
@@ -140,12 +146,25 @@ type meaning struct {
 }
 
 func (o *object) meaning(key string) meaning {
-	misplaced := func(of *object) bool { return slices.Contains(of.read, key) && !slices.Contains(harmless, key) }
+	plain := func(key string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key)) }
+	misplaced := func(of *object) bool {
+		at := slices.IndexFunc(of.read, func(own string) bool { return plain(own) == plain(key) })
+		return at >= 0 && !slices.Contains(slices.Concat(harmless, o.read, o.known), of.read[at])
+	}
+	own := slices.Contains([]*object{&regionObject, &recipeObject, &scaleObject, &drawnOnObject}, o)
 	switch {
 	case o == &regionObject && misplaced(&recipeObject):
 		return meaning{key, "it belongs beside the regions, not into one of them", true}
+	case slices.Contains([]*object{&recipeObject, &labelMeFile, &cocoFile, &geoCollection}, o) &&
+		slices.Contains([]string{"regions", "shapes", "annotations", "features"}, key):
+		return meaning{key, "a file has regions of one format", true}
 	case o == &recipeObject && misplaced(&regionObject):
 		return meaning{key, "it belongs into a region, not beside the regions", true}
+	case !own && (misplaced(&recipeObject) || misplaced(&regionObject)):
+		return meaning{key, "it is read in polyscan's own format alone", true}
+	case o == &freeObject:
+		near := spelling.Nearest(key, o.read)
+		return meaning{near: near, hint: meant(near)}
 	case o == &scaleObject && strings.HasPrefix(strings.ToLower(key), "unit"):
 		return meaning{key, "a scale is in millimetres, by its mm_per_pixel", true}
 	}

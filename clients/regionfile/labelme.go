@@ -42,7 +42,7 @@ func (b *builder) labelMe(top *members) *Error {
 	if c := top.cursor("flags"); c != nil { // of the image
 		if c.kind() != kindObject {
 			e = c.skipUnread("flags")
-		} else if limits, bad := b.flags(c); bad != nil || len(limits) > 0 {
+		} else if limits, bad := b.flags(c, func() string { return "flags" }); bad != nil || len(limits) > 0 {
 			e = misplacedLimits()
 		}
 		if e != nil {
@@ -73,9 +73,8 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 		return e
 	}
 	start := c.pos
-	m, e := b.members(c, &labelMeShape, func() string {
-		return fmt.Sprintf("shapes[%d]%s", index, nameAt(c.s, start, "label"))
-	})
+	place := func() string { return fmt.Sprintf("shapes[%d]%s", index, nameAt(c.s, start, "label")) }
+	m, e := b.members(c, &labelMeShape, place)
 	if e != nil {
 		return e
 	}
@@ -91,13 +90,15 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e != nil {
 		return e
 	}
-	limits, e := optional(m, "flags", b.flags)
+	limits, e := optional(m, "flags", func(c *cursor) ([]string, *Error) {
+		return b.flags(c, func() string { return place() + ": flags" })
+	})
 	if e != nil {
 		return e
 	}
 	// Some programs of LabelMe's format have attributes, too, and limits there would be read by nobody.
 	own, e := optional(m, "attributes", func(c *cursor) ([]string, *Error) {
-		return b.attributes(c, func() string { return "attributes" })
+		return b.attributes(c, func() string { return place() + ": attributes" })
 	})
 	if e != nil || len(own) > 0 {
 		return misplacedLimits().within("attributes")

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/polyscan/polyscan/internal/spelling"
 	"github.com/polyscan/polyscan/polygon"
 )
 
@@ -22,8 +21,8 @@ func misplacedLimits() *Error {
 
 // flags reads the limits among the flags of a LabelMe shape: those that are set and hold a comparison or an interval,
 // such as "mean in [90, 140]". Others that begin with a quantity ("mean below 90") are an error, and flags such as
-// "occluded" somebody else's.
-func (b *builder) flags(c *cursor) ([]string, *Error) {
+// "occluded" somebody else's. where says whose they are.
+func (b *builder) flags(c *cursor, where func() string) ([]string, *Error) {
 	var limits []string
 	if c.kind() == kindNull {
 		c.skip()
@@ -41,6 +40,9 @@ func (b *builder) flags(c *cursor) ([]string, *Error) {
 			return nil, fail(ErrInvalid, "the flag %s: each limit is a flag of its own, such as \"mean in [90, 140]\": true",
 				quote(flag))
 		case kind == kindFalse:
+		case kind != kindTrue && kind != kindNull && !strings.ContainsAny(flag, limitSigns):
+			b.nearest(flag, &freeObject, where)
+			fallthrough
 		case !strings.ContainsAny(flag, limitSigns):
 			if e := value.skipUnread(flag); e != nil {
 				return nil, e.within("%s", flag)
@@ -95,8 +97,7 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 	seen := false
 	for more := c.enter(); more; more = c.next() {
 		if key := c.key(); key != limitsKey {
-			near := spelling.Nearest(key, []string{limitsKey})
-			b.strange(key, near, meant(near), true, where)
+			b.nearest(key, &freeObject, where)
 			if e := c.skipUnread(key); e != nil {
 				return nil, e.within("%s", key)
 			}
