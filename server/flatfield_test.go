@@ -27,6 +27,12 @@ func halfGains(width int) *pb.FlatField {
 	return m
 }
 
+// tall is a field of 40 columns and so many rows, which changes nothing.
+func tall(rows int) *pb.FlatField {
+	return &pb.FlatField{Layout: &pb.FrameLayout{Width: 40, Height: uint32(rows), PixelFormat: gray8}, FractionBits: 14,
+		Dark: make([]byte, 40*rows), Gain: bytes.Repeat([]byte{0, 64}, 40*rows)}
+}
+
 // Calls, streams, line-scan sessions and recipes have frames corrected, those that are compared with among them. A
 // recipe keeps its field by its hash, through versions that name it, over a restart, and no longer than it is used.
 func TestFlatFields(t *testing.T) {
@@ -144,6 +150,26 @@ func TestFlatFields(t *testing.T) {
 	}
 	err = put("flat", ref)
 	wantRefused(t, err, "recipe.flat_field.sha256", "is that of no field")
+
+	// A field that corrects no frame of the size that the regions were drawn on is an error of the recipe, not of frames.
+	for _, d := range []struct {
+		field  *pb.FlatField
+		limits bool
+		ok     bool
+	}{{halfGains(40), true, true}, {halfGains(42), true, false}, {halfGains(42), false, true}, {tall(29), true, false},
+		{tall(30), true, true}} {
+		set := &pb.RegionSet{Regions: []*pb.Region{rect("a", 0, 0, 20, 30)}, DrawnOn: &pb.FrameSize{Width: 40, Height: 30}}
+		if d.limits {
+			set.Regions[0].Limits = []string{"mean < 50"}
+		}
+		_, err := c.PutRecipe(t.Context(), &pb.Recipe{Name: "drawn", RegionSet: set, FlatField: d.field}, nil)
+		if d.ok && err != nil {
+			t.Errorf("%v: %v", d.field.GetLayout(), err)
+		} else if !d.ok {
+			wantRefused(t, err, "recipe.flat_field", "corrects no frame of 40x30 pixels, on which the regions")
+		}
+	}
+	s.remove(t, "drawn", 0)
 
 	// A recipe whose field is damaged can't be used, and says why.
 	if err := put("flat", flat); err != nil {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/internal/explain"
 	"github.com/polyscan/polyscan/internal/command"
 )
@@ -91,6 +92,8 @@ func (e *serverError) Error() string {
 			if strings.HasPrefix(v[0].Field, "frame.") && e.frame != "" {
 				place = e.frame + ": " + place
 			}
+		case e.regions != nil && strings.HasPrefix(place, e.regions.name+": "):
+			rest = cli.FileText(strings.TrimPrefix(place, e.regions.name+": "), rest)
 		case place == e.frame || e.regions != nil && place == e.regions.name:
 			rest = strings.TrimPrefix(rest, " =")
 			if rest[0] == ' ' {
@@ -162,14 +165,12 @@ func (e *serverError) place(field string) string {
 	for _, prefix := range []string{"inspection.", "open.", "draft.", "recipe.", "request."} {
 		field = strings.TrimPrefix(field, prefix)
 	}
-	if strings.HasPrefix(field, "reductions.") && e.regions != nil && e.regions.asked {
-		return e.regions.name + ": " + field
+	key, inFile := cli.FileKey(field)
+	if e.regions != nil && inFile && (e.regions.asked || key == "flat_field") {
+		return e.regions.name + ": " + key
 	}
 	if flag, ok := flagOf[field]; ok {
 		return flag
-	}
-	if field == "flat_field.sha256" && e.regions != nil {
-		return e.regions.name + ": flat_field"
 	}
 	for prefix, flag := range map[string]string{"reductions.cooccurrence.levels": "--texture-levels",
 		"reductions.cooccurrence.offsets": "--texture", "reductions.color_matrix": "--color-matrix",
@@ -179,11 +180,8 @@ func (e *serverError) place(field string) string {
 			return flag
 		}
 	}
-	if rest, ok := strings.CutPrefix(field, "reductions.blobs"); ok {
-		if end := strings.TrimSuffix(strings.TrimSuffix(rest, "lower"), "upper"); end != rest { // the value says which
-			rest = strings.TrimSuffix(end, "_")
-		}
-		return strings.TrimSuffix(e.blobs+": "+strings.TrimPrefix(rest, "."), ": ")
+	if part, ok := strings.CutPrefix(key, "reductions: blobs"); ok {
+		return e.blobs + part
 	}
 	if rest, ok := strings.CutPrefix(field, "frame."); ok && e.frame != "" {
 		// The bytes are the file; the layout is what the user said about it.

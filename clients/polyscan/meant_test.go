@@ -196,6 +196,9 @@ func TestErrorsNameTheirSource(t *testing.T) {
 	}
 	plain, never := file("plain.json", "mean < 200", "mean"), file("never.json", "mean < 999", "mean")
 	blobs, texture := file("b.json", "mean < 9", "blobs(>= 9)"), file("t.json", "mean < 9", "texture(9000,0)")
+	strong := file("s.json", "mean < 9", "blobs(<= 60, strong <= 60.5)")
+	flat := write(t, "f.json", `{"name":"r","regions":[{"rings":[[[1,1],[90,1],[90,90]]]}],"flat_field":"sha256:`+
+		strings.Repeat("0", 64)+`"}`)
 	recipes := []string{"recipe", "put", "--recipes", filepath.Join(dir, "recipes"), "-r"}
 	for _, c := range []struct {
 		args []string
@@ -208,12 +211,15 @@ func TestErrorsNameTheirSource(t *testing.T) {
 		{[]string{"reduce", metal, "-r", plain, "--limit", "pad*: count <= 90"},
 			`polyscan: --limit pad*: of "pad2": "count <= 90": can't fail`},
 		{append(recipes, plain, "--limit", "pad1: mean >= 0"), `polyscan: --limit pad1: "mean >= 0": can't fail`},
-		{append(recipes, texture), `t.json: reductions.cooccurrence.offsets[0].dx = 9000: must be`},
+		{append(recipes, texture), `t.json: reductions: texture: offsets[0].dx 9000: must be`},
 		{[]string{"regions", plain, "--limit", "pad1: mean <"}, `polyscan: --limit pad1: "mean <": column 7`},
 		{[]string{"teach", metal, "-r", plain, "--limit", "pad1: max < 999"}, `polyscan: --limit pad1: "max < 999": can't fail`},
-		{[]string{"reduce", metal, "-r", texture}, `t.json: reductions.cooccurrence.offsets[0].dx = 9000: must be`},
+		{[]string{"reduce", metal, "-r", texture}, `t.json: reductions: texture: offsets[0].dx 9000: must be`},
 		{[]string{"reduce", metal, "-r", plain, "--texture", "9000,0"}, "polyscan: --texture 9000: must be"},
-		{[]string{"reduce", board, "-r", blobs}, "b.json: reductions.blobs.channel = gray: the frame (RGB8) has no such"},
+		{[]string{"reduce", board, "-r", blobs}, "b.json: reductions: blobs: channel gray: the frame (RGB8) has no such"},
+		{append(recipes, strong), "s.json: reductions: blobs: strong <= 60.5: leaves out no blob: a pixel that is <= 60 is also <= 60.5"},
+		{append(recipes, strong, "--blobs", "0 to 9, strong <= 9"), "polyscan: --blobs: strong <= 9: leaves out no blob"},
+		{append(recipes, flat), `f.json: flat_field = "sha256:` + strings.Repeat("0", 64) + `": is that of no field that a stored recipe`},
 		{[]string{"reduce", board, "-r", texture, "--blobs", ">= 9"}, "polyscan: --blobs: channel gray: the frame (rgb8)"},
 		{[]string{"reduce", metal, "-r", plain, "--color", "hsv"},
 			"polyscan: --color hsv: needs a frame with red, green and blue; this one is gray8"},

@@ -69,6 +69,9 @@ func Refused(e *clients.Error, source string, regions []*polyscanv1.Region) stri
 	path, of := strings.CutPrefix(strings.TrimPrefix(strings.TrimPrefix(path, "open."), "inspection."), "region_set.")
 	region, tail, _ := strings.Cut(path, ".")
 	var i int
+	if key, ok := FileKey(path); ok && source != "--limit" {
+		return source + ": " + key + FileText(key, text)
+	}
 	if _, err := fmt.Sscanf(region, "regions[%d]", &i); !of || err != nil || i >= len(regions) {
 		return path + text
 	}
@@ -79,6 +82,30 @@ func Refused(e *clients.Error, source string, regions []*polyscanv1.Region) stri
 		tail = ": " + tail
 	}
 	return fmt.Sprintf("%s: %s %q%s%s", source, region, regions[i].GetName(), tail, text)
+}
+
+// FileKey is where a regions file has a field of requests, beside its regions; ok is false for others.
+func FileKey(field string) (key string, ok bool) {
+	if field == "flat_field.sha256" {
+		return "flat_field", true
+	}
+	part, ok := strings.CutPrefix(field, "reductions")
+	part = strings.Replace(strings.TrimPrefix(part, "."), "cooccurrence", "texture", 1)
+	if rest, blobs := strings.CutPrefix(part, "blobs"); blobs { // the value says which end of a range it is
+		part = "blobs" + strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(rest, "lower"), "upper"), "_")
+	}
+	return strings.TrimSuffix("reductions: "+strings.Replace(part, ".", ": ", 1), ": "), ok
+}
+
+// FileText is what a message says behind a field, its value in front, behind the key that stands for it in a file.
+func FileText(key, text string) string {
+	if key == "flat_field" {
+		return strings.Replace(text, `= "`, `= "sha256:`, 1)
+	}
+	if strings.HasPrefix(key, "reductions: ") {
+		return strings.TrimPrefix(text, " =")
+	}
+	return text
 }
 
 // RegionSet is the regions of a file, their scale, and the size of the frame that they were drawn on.
