@@ -21,7 +21,7 @@ func TestRefusedKeys(t *testing.T) {
 			`a.json: regions[0] "pad": limits[1] = "mean < 999": can't fail`},
 		{"open.inspection.region_set.regions[0].limits[1]", ` = "mean < 999": can't fail`, "--limit", `--limit "mean < 999": can't fail`},
 	} {
-		e := &clients.Error{Message: c.field + c.says, Violations: []clients.FieldViolation{{Field: c.field}}}
+		e := &clients.Error{Message: c.field + c.says, Violations: []clients.FieldViolation{{Field: c.field, Description: c.says}}}
 		if text := Refused(e, c.source, []*polyscanv1.Region{{Name: "pad"}}); text != c.want {
 			t.Errorf("%s, want %s", text, c.want)
 		}
