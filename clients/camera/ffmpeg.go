@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +28,7 @@ type ffmpeg struct {
 	*feed
 	input string
 	args  []string               // before the input
+	each  []string               // options by which each frame comes once, whatever its time is
 	live  bool                   // its end is a loss
 	wrong atomic.Pointer[string] // an error that it met while it decoded: pictures behind it are damaged
 }
@@ -47,6 +50,9 @@ var rawFormats = map[gvsp.PixelFormat]string{
 	0x01080009: "bayer_rggb8", 0x01080008: "bayer_grbg8", 0x0108000a: "bayer_gbrg8", 0x0108000b: "bayer_bggr8",
 	gvsp.RGB8: "rgb24", gvsp.BGR8: "bgr24", gvsp.RGBa8: "rgba",
 }
+
+// withoutFPSMode are the versions of ffmpeg that have another option for it.
+var withoutFPSMode = regexp.MustCompile(`^n?([2-4]|5\.0)\b`)
 
 // formatOf is what a source's format is converted to where nobody says another.
 func formatOf(pixFmt string) gvsp.PixelFormat {
@@ -105,8 +111,8 @@ func (f *ffmpeg) open(ctx context.Context) (about, error) {
 func (f *ffmpeg) probe(ctx context.Context) (codec string, err error) {
 	short, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	cmd := exec.CommandContext(short, "ffprobe", append(append([]string{"-v", "error"}, f.args...), "-select_streams",
-		"v:0", "-show_entries", "stream=codec_name,width,height,pix_fmt", "-of", "json", f.input)...)
+	cmd := exec.CommandContext(short, "ffprobe", append(append([]string{"-v", "error"}, f.args...), "-select_streams", "v:0",
+		"-show_entries", "stream=codec_name,width,height,pix_fmt:program_version=version", "-of", "json", f.input)...)
 	cmd.WaitDelay = killedIn
 	var out, said kept
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -117,6 +123,9 @@ func (f *ffmpeg) probe(ctx context.Context) (codec string, err error) {
 		return "", died(cmd, err, said.text)
 	}
 	var found struct {
+		Program struct {
+			Version string `json:"version"`
+		} `json:"program_version"`
 		Streams []struct {
 			Codec  string `json:"codec_name"`
 			Width  int    `json:"width"`
@@ -143,7 +152,10 @@ func (f *ffmpeg) probe(ctx context.Context) (codec string, err error) {
 		return "", usage("%s is %d x %d %v now, not %d x %d %v", f.input, g.Width, g.Height, g.Format, f.geo.Width,
 			f.geo.Height, f.geo.Format)
 	}
-	f.geo = g
+	f.geo, f.each = g, []string{"-fps_mode", "passthrough"}
+	if withoutFPSMode.MatchString(found.Program.Version) {
+		f.each = []string{"-vsync", "0"}
+	}
 	return cli.Printable(s.Codec), nil
 }
 
@@ -174,9 +186,9 @@ func (f *ffmpeg) play(ctx context.Context, to *sink) error {
 	run, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
 	f.wrong.Store(nil)
-	cmd := exec.CommandContext(run, "ffmpeg", append(append([]string{"-nostdin", "-hide_banner", "-loglevel",
-		"level+warning", "-noautorotate"}, f.args...), "-i", f.input, "-map", "0:v:0", "-an", "-sn", "-dn", "-f",
-		"rawvideo", "-pix_fmt", rawFormats[f.geo.Format], "pipe:1")...)
+	cmd := exec.CommandContext(run, "ffmpeg", slices.Concat([]string{"-nostdin", "-hide_banner", "-loglevel",
+		"level+warning", "-noautorotate"}, f.args, []string{"-i", f.input, "-map", "0:v:0", "-an", "-sn", "-dn"}, f.each,
+		[]string{"-f", "rawvideo", "-pix_fmt", rawFormats[f.geo.Format], "pipe:1"})...)
 	cmd.WaitDelay = killedIn
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -238,6 +250,9 @@ func (f *ffmpeg) listen(r io.Reader, said *kept) {
 		line, cut, err := in.ReadLine()
 		if err != nil {
 			break
+		}
+		if bytes.Contains(line, []byte("non monotonically increasing dts to muxer")) {
+			continue // of frames at one time, which raw ones don't have
 		}
 		said.Write(append(bytes.Clone(line), '\n'))
 		if bytes.Contains(line, []byte("[error] ")) || bytes.Contains(line, []byte("[fatal] ")) {

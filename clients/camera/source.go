@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/internal/digits"
 )
 
@@ -97,6 +98,9 @@ func (s *stream) source() (source, error) {
 	case mode.IsRegular():
 		if isPicture(name) {
 			return nil, usage("%s: a picture is no stream: name its folder, or see polyscan reduce", name)
+		}
+		if err := cli.CutAVI(name); err != nil {
+			return nil, usage("%v", err)
 		}
 		return &ffmpeg{feed: f, input: "file:" + name, args: []string{"-protocol_whitelist", "file"}}, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -393,6 +394,7 @@ func TestFFmpegEnds(t *testing.T) {
 	if err := os.WriteFile(video, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	each := map[bool]string{false: "-fps_mode passthrough", true: "-vsync 0"}
 	for _, x := range []struct {
 		name, probe, play string
 		code              int
@@ -413,6 +415,10 @@ func TestFFmpegEnds(t *testing.T) {
 			"belt.mkv: damaged: ffmpeg: [mjpeg @ 0x1] [error] overread 8"}},
 		{"damage at the end", probed, "head -c 19200 " + frames + "; echo '[error] x: File ended prematurely' >&2",
 			exitLost, []string{"belt.mkv: damaged: ffmpeg: [error] x: File ended prematurely"}},
+		{"old", strings.Replace(probed, `"streams"`, `"program_version":{"version":"4.4.2-0ubuntu"},"streams"`, 1),
+			"head -c 19200 " + frames, exitOK, []string{"1 PASS"}},
+		{"one time", probed, "echo '[rawvideo @ 0x1] [error] Application provided invalid, non monotonically increasing dts to " +
+			"muxer in stream 0: 29 >= 29' >&2; head -c 19200 " + frames, exitOK, []string{"1 PASS"}},
 		{"warning", probed, "echo '[mjpeg @ 0x1] [warning] EOI missing' >&2; head -c 19200 " + frames, exitOK,
 			[]string{"1 PASS"}},
 		{"no video", `echo '{"streams":[]}'`, "", exitUsage, []string{"there is no video"}},
@@ -437,7 +443,7 @@ func TestFFmpegEnds(t *testing.T) {
 				said, _ := os.ReadFile(args)
 				if want := "-protocol_whitelist file -i file:" + video +
 					" -map 0:v:0"; !strings.Contains(string(said), want) ||
-					!strings.HasSuffix(string(said), "-f rawvideo -pix_fmt gray pipe:1\n") {
+					!strings.HasSuffix(string(said), each[x.name == "old"]+" -f rawvideo -pix_fmt gray pipe:1\n") {
 					t.Errorf("%s", said)
 				}
 			}
@@ -528,6 +534,30 @@ func TestFFmpegReal(t *testing.T) {
 	r = start(t, "stream", cut, "--addr", s.addr, "--limit", "mean > 1")
 	if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "cut.mkv: damaged: ffmpeg: ") {
 		t.Errorf("a file that was cut: %d: %s", code, r.err)
+	}
+	// Frames come once each, whenever they are, and a file that was cut between frames is refused.
+	avi, twice := filepath.Join(t.TempDir(), "belt.avi"), filepath.Join(t.TempDir(), "twice.mkv")
+	for to, how := range map[string][]string{avi: {"-c:v", "mjpeg"},
+		twice: {"-vf", "setpts=if(lt(N\\,10)\\,N*0.02\\,N*0.2)/TB", "-vsync", "0", "-enc_time_base", "1/1000", "-c:v", "ffv1"}} {
+		if out, err := exec.Command("ffmpeg", slices.Concat([]string{"-v", "error", "-i", video}, how, []string{to})...).
+			CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		r := start(t, "stream", to, "--addr", s.addr, "--limit", "mean >= 1", "--json")
+		if code := r.wait(); code != exitOK || len(r.rows(t)) != 20 {
+			t.Errorf("%s: %d: %d parts\n%s", to, code, len(r.rows(t)), r.err)
+		}
+	}
+	if b, err = os.ReadFile(avi); err != nil {
+		t.Fatal(err)
+	}
+	last := bytes.LastIndex(b[:bytes.LastIndex(b, []byte("idx1"))], []byte("00dc"))
+	if err := os.WriteFile(avi, b[:last], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = start(t, "stream", avi, "--addr", s.addr, "--limit", "mean >= 1")
+	if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), "belt.avi: the file is cut: it has") {
+		t.Errorf("an AVI that was cut: %d: %s", code, r.err)
 	}
 	for _, args := range [][]string{
 		{"stream", video, "--layout", "160x121:Mono8"}, {"stream", "/dev/null"}, {"stream", "rtsp://127.0.0.1:1/x"},

@@ -72,6 +72,9 @@ func readVideo(ctx context.Context, name string) (*clip, error) {
 	if err != nil {
 		return nil, bad(name, "%v", reason(err))
 	}
+	if err := cli.CutAVI(name); err != nil {
+		return nil, &inputError{err.Error()}
+	}
 	probe, err := newFFmpeg(ctx, name, "-hide_banner", "-nostdin", "-i", "file:"+in)
 	if err != nil {
 		return nil, err
