@@ -56,9 +56,9 @@ type Config struct {
 	//
 	// Time for which it made way for others does not count. Then the call ends with DEADLINE_EXCEEDED: whoever needs
 	// more declares it as batch work.
-	LongestRun time.Duration `name:"longest-run" default:"30s" group:"Device"`
+	LongestRun time.Duration `name:"longest-run" default:"30s" min:"1ms" group:"Device"`
 	// Longest that batch work of a call may have the device.
-	LongestBatchRun time.Duration `name:"longest-batch-run" default:"10m" group:"Device"`
+	LongestBatchRun time.Duration `name:"longest-batch-run" default:"10m" min:"1ms" group:"Device"`
 	// Jobs that may wait for the device. Beyond that batch jobs are refused, then interactive ones. 0 means 256.
 	//
 	// They are those of the client that has most of them: clients share the device's time, by class.
@@ -67,15 +67,15 @@ type Config struct {
 	// Largest request, and largest frame that an image file may decode to.
 	//
 	// The bound is that of protobuf.
-	MaxMessageBytes int64 `name:"max-message" type:"size" default:"256MiB" max:"2147483647" group:"Limits"`
+	MaxMessageBytes int64 `name:"max-message" type:"size" default:"256MiB" min:"64KiB" max:"2147483647" group:"Limits"`
 	// Most pixels of a frame, and of an image that regions are drawn to.
 	MaxFramePixels int64 `name:"max-pixels" default:"268435456" max:"536870912" group:"Limits"`
 	// Most regions of a request or recipe.
 	MaxRegions int `default:"100000" group:"Limits"`
 	// Most vertices of a request or recipe.
-	MaxVertices int `default:"8388608" group:"Limits"`
+	MaxVertices int `default:"8388608" min:"3" group:"Limits"`
 	// Most vertices of a region.
-	MaxRegionVertices int `default:"1048576" group:"Limits"`
+	MaxRegionVertices int `default:"1048576" min:"3" group:"Limits"`
 	// Most points of a triangulation, vertices of a conversion, sites of a Voronoi diagram, and points and stops of a
 	// drawing or canvas, with the pixels of one request or change. Each takes 150 bytes of the device's memory.
 	MaxPoints int `default:"10000000" max:"268435456" group:"Limits"`
@@ -92,7 +92,7 @@ type Config struct {
 	//
 	// It is also how long a client may send no frame before a ConvertFrames call begins anew, as with a first one.
 	// Line-scan sessions and uploads have limits of their own.
-	StreamIdleTimeout time.Duration `name:"stream-idle" default:"10m" group:"Limits"`
+	StreamIdleTimeout time.Duration `name:"stream-idle" default:"10m" min:"1ms" group:"Limits"`
 	// Memory of the host for what calls send, for decoding image files, for drawings and for large results. Default:
 	// 1GiB, and 4 times --max-message and twice --recipe-memory at least.
 	//
@@ -100,7 +100,7 @@ type Config struct {
 	// beyond. Calls wait for their share of the rest. While the heap is nearly full, of all that is counted or as
 	// GOMEMLIMIT says, batch work gets none, and then interactive work. Canvases, which keep it while they are open,
 	// may have three quarters, and don't wait. A line-scan session whose strips under way could take more is refused.
-	HostBytes int64 `name:"host-memory" type:"size" group:"Limits"`
+	HostBytes int64 `name:"host-memory" type:"size" min:"1MiB" group:"Limits"`
 	// Memory of the device that keeps regions prepared from frame to frame. Default: a quarter.
 	PreparedBytes int64 `name:"prepared-memory" type:"size" group:"Limits"`
 	// Memory of the device that keeps set-ups of diffusion for constraints that come again, while nothing else needs
@@ -112,11 +112,11 @@ type Config struct {
 	// Memory of the device for them. Default: half.
 	//
 	// The device evicts frames that nobody uses when it needs it.
-	FrameBytes int64 `name:"frame-memory" type:"size" group:"Resident frames"`
+	FrameBytes int64 `name:"frame-memory" type:"size" min:"256" group:"Resident frames"`
 	// Time without use after which a frame goes whose client did not say.
-	FrameIdleTimeout time.Duration `name:"frame-idle" default:"10m" group:"Resident frames"`
+	FrameIdleTimeout time.Duration `name:"frame-idle" default:"10m" min:"1ms" group:"Resident frames"`
 	// Most that clients may ask for.
-	MaxFrameIdleTimeout time.Duration `name:"max-frame-idle" default:"24h" group:"Resident frames"`
+	MaxFrameIdleTimeout time.Duration `name:"max-frame-idle" default:"24h" min:"1ms" group:"Resident frames"`
 	// Keep copies in host memory, from which frames are put back when the device was lost. The CPU isn't lost and needs
 	// none.
 	NoFrameCopies bool `name:"frame-copies" type:"off" default:"true" negatable:"" group:"Resident frames"`
@@ -134,13 +134,13 @@ type Config struct {
 	// Results that a line-scan client may leave unread before it is cut off.
 	//
 	// Results and events count that it has not read, or may ask for again after its connection broke.
-	ScanUnreadBytes int `name:"scan-unread" type:"size" default:"512KiB" max:"2147483647" group:"Line-scan"`
+	ScanUnreadBytes int `name:"scan-unread" type:"size" default:"512KiB" min:"16KiB" max:"2147483647" group:"Line-scan"`
 	// Most parts of a session that are under way at the same time.
 	ScanParts int `default:"1024" max:"65536" group:"Line-scan"`
 	// How long a session outlives its connection.
-	ScanResumeWindow time.Duration `name:"scan-resume" default:"30s" max:"24h" group:"Line-scan"`
+	ScanResumeWindow time.Duration `name:"scan-resume" default:"30s" min:"1ms" max:"24h" group:"Line-scan"`
 	// How long line-scan clients may go on when the server shuts down, before what they have sent is finished.
-	ScanDrainTime time.Duration `name:"scan-drain" default:"2s" max:"1h" group:"Line-scan"`
+	ScanDrainTime time.Duration `name:"scan-drain" default:"2s" min:"1ms" max:"1h" group:"Line-scan"`
 
 	// SharedMemoryListener is a unix socket, on Linux, over which clients on the same host get memory to put frames
 	// into; see pb.SharedMemoryService. Default: there is none. New sets its mode, 0600, or 0666 with SharedMemoryUIDs;
@@ -148,7 +148,7 @@ type Config struct {
 	// outside.
 	SharedMemoryListener *net.UnixListener `kong:"-"`
 	// Most memory that programs on this host get over --shm-socket, all together; it is taken when they ask for it.
-	SharedMemoryBytes int64 `name:"shm-memory" type:"size" default:"1GiB" group:"Shared memory" needs:"shm-socket"`
+	SharedMemoryBytes int64 `name:"shm-memory" type:"size" default:"1GiB" min:"4KiB" group:"Shared memory" needs:"shm-socket"`
 	// Numbers of users whose programs may use --shm-socket, beside the server's own user and root, such as 1000,1001.
 	//
 	// The kernel gives the user of each connection to the socket.
@@ -159,13 +159,13 @@ type Config struct {
 	// Most versions of recipes.
 	MaxRecipes int `default:"10000" group:"Recipes"`
 	// Most of --host-memory for them, half of it at most. Default: a quarter.
-	MaxRecipeBytes int64 `name:"recipe-memory" type:"size" group:"Recipes"`
+	MaxRecipeBytes int64 `name:"recipe-memory" type:"size" min:"1000" group:"Recipes"`
 
 	// Folder that keeps what parts came to, and pictures of those that failed; one server at a time may use it. By
 	// default nothing is kept.
 	HistoryDir string `name:"history" type:"path" placeholder:"DIR" default:"" group:"History"`
 	// How long parts are kept. 0 means without end.
-	HistoryAge time.Duration `name:"history-age" max:"876000h" group:"History" needs:"history"`
+	HistoryAge time.Duration `name:"history-age" min:"1m" max:"876000h" group:"History" needs:"history"`
 	// Most bytes on the disk. Three quarters of it may be pictures; the oldest go first. 0 means any number.
 	HistoryBytes int64 `name:"history-bytes" type:"size" min:"16MiB" group:"History" needs:"history"`
 	// Keep the picture of each so many-th part that did not fail, too. 0 means of none.

@@ -494,7 +494,7 @@ func TestRasterize(t *testing.T) {
 }
 
 func TestRefusesRasterize(t *testing.T) {
-	s := start(t, Config{MaxFramePixels: 1000, MaxMessageBytes: 1500})
+	s := start(t, Config{MaxFramePixels: 40_000, MaxMessageBytes: 64 << 10})
 	set := &pb.RasterizeRequest_RegionSet{RegionSet: inspecting(rect("r", 0, 0, 3, 3)).GetRegionSet()}
 	labels := pb.RasterMode_RASTER_MODE_LABELS
 	for _, c := range []struct {
@@ -510,9 +510,9 @@ func TestRefusesRasterize(t *testing.T) {
 		{"no width", &pb.RasterizeRequest{Regions: set, Height: 3}, "width", []string{"0"}},
 		{"height", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 1 << 30}, "height", []string{"1073741824"}},
 		{"pixels", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 1 << 20}, "height",
-			[]string{"3 x 1048576", "1000"}},
-		{"bytes", &pb.RasterizeRequest{Regions: set, Width: 30, Height: 30, Mode: labels}, "height",
-			[]string{"1800 bytes", "1500"}},
+			[]string{"3 x 1048576", "40000"}},
+		{"bytes", &pb.RasterizeRequest{Regions: set, Width: 200, Height: 200, Mode: labels}, "height",
+			[]string{"80000 bytes", "65536"}},
 		{"mode", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 3, Mode: 7}, "mode", []string{"7"}},
 		{"encoding", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 3, Encoding: pb.Encoding_ENCODING_JPEG},
 			"encoding", []string{"JPEG"}},
@@ -531,12 +531,12 @@ func TestRefusesRasterize(t *testing.T) {
 }
 
 func TestMessageTooLarge(t *testing.T) {
-	s := start(t, Config{MaxMessageBytes: 10_000})
+	s := start(t, Config{MaxMessageBytes: 100_000})
 	_, err := s.inspection.Reduce(t.Context(),
 		&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 3, 3)),
-			Frame: rawFrame(100, 100, gray8, make([]byte, 10_000))})
+			Frame: rawFrame(400, 250, gray8, make([]byte, 100_000))})
 	d := detailsOf(t, err)
-	if d.status.Code() != codes.ResourceExhausted || !strings.Contains(d.status.Message(), "10000") {
+	if d.status.Code() != codes.ResourceExhausted || !strings.Contains(d.status.Message(), "100000") {
 		t.Errorf("%v", err)
 	}
 	// The next one is answered.

@@ -167,9 +167,9 @@ func TestStreamProtocol(t *testing.T) {
 		st.end(nil)
 	})
 	t.Run("message too large", func(t *testing.T) {
-		s := start(t, Config{MaxMessageBytes: 1000})
+		s := start(t, Config{MaxMessageBytes: 64 << 10})
 		st := s.open(t, in)
-		st.send(rawFrame(2000, 1, gray8, make([]byte, 2000)))
+		st.send(rawFrame(100_000, 1, gray8, make([]byte, 100_000)))
 		_, err := st.Recv()
 		if status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("%v", err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server"
+	"github.com/polyscan/polyscan/server/drivers"
 	"github.com/polyscan/polyscan/server/internal/setting"
 )
 
@@ -68,7 +69,7 @@ func (f *Flags) Validate(ctx *kong.Context) error {
 		return errors.New(texts[0])
 	}
 	var bound *setting.BoundError
-	if errors.As(setting.Check(&f.Config), &bound) {
+	if errors.As(setting.CheckFlags(&f.Config), &bound) {
 		return errors.New(bound.AsFlag())
 	}
 	// A file that --print-config wrote gives every setting; one that is the default asks for nothing.
@@ -77,6 +78,9 @@ func (f *Flags) Validate(ctx *kong.Context) error {
 		return !reflect.DeepEqual(f.Target.Interface(), standard.Interface()) && fmt.Sprint(shown(f)) != f.Default
 	}); err != nil {
 		return err
+	}
+	if err := drivers.Check(f.Device); err != nil {
+		return fmt.Errorf("--%s", strings.TrimPrefix(err.Error(), "drivers: "))
 	}
 	switch {
 	case f.ShutdownTimeout < 0:

@@ -51,10 +51,10 @@ func TestSettingsPage(t *testing.T) {
 		if s := fields[i]; s.Value.CanInt() {
 			least, most := s.Bounds()
 			_, bounded := s.Tag.Lookup("max")
-			switch {
-			case least > 0:
+			if least > 1 {
 				what += fmt.Sprintf(" At least %s.", s.Format(least))
-			case bounded:
+			}
+			if bounded {
 				what += fmt.Sprintf(" At most %s.", s.Format(most))
 			}
 		}

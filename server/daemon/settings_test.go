@@ -49,14 +49,14 @@ func TestPrecedence(t *testing.T) {
 		get             func(Flags) any
 		want            [4]any // by flag, environment, file, default
 	}{
-		{"device", "a", "b", "c", func(f Flags) any { return f.Device }, [4]any{"a", "b", "c", "auto"}},
+		{"device", "cpu", "auto", "cpu", func(f Flags) any { return f.Device }, [4]any{"cpu", "auto", "cpu", "auto"}},
 		{"streams", "1", "2", "3", func(f Flags) any { return f.Streams }, [4]any{1, 2, 3, 0}},
 		{"max-pixels", "1", "2", "3", func(f Flags) any {
 			return f.MaxFramePixels
 		}, [4]any{int64(1), int64(2), int64(3), int64(1 << 28)}},
-		{"max-message", "1KiB", "2KB", "3", func(f Flags) any {
+		{"max-message", "100KiB", "200KB", "300000", func(f Flags) any {
 			return f.MaxMessageBytes
-		}, [4]any{int64(1024), int64(2000), int64(3), int64(256 << 20)}},
+		}, [4]any{int64(100 << 10), int64(200_000), int64(300_000), int64(256 << 20)}},
 		{"shutdown-timeout", "1s", "2m", "3h", func(f Flags) any { return f.ShutdownTimeout },
 			[4]any{time.Second, 2 * time.Minute, 3 * time.Hour, 30 * time.Second}},
 		{"listen", ":1", ":2,unix:/b", "[':3', 'unix:/c', '[::1]:7']", func(f Flags) any { return f.Listen },
@@ -140,7 +140,7 @@ func TestDecimal(t *testing.T) {
 
 // What --print-config prints are the same settings again, all of them.
 func TestPrintedSettingsAreAFile(t *testing.T) {
-	args := []string{"--listen", ":1", "--listen", `unix:/x\, y`, "--memory", "1.5GiB", "--host-memory", "1000001",
+	args := []string{"--listen", ":1", "--listen", `unix:/x\, y`, "--memory", "1.5GiB", "--host-memory", "2000001",
 		"--no-channelz",
 		"--shutdown-timeout", "90s", "--recipes", "/a: #b", "--http", ":2", "--shm-socket", "/s", "--shm-allow-uid", "7,8"}
 	want, printed, _, err := parse(t, append(args, "--print-config")...)

@@ -46,8 +46,17 @@ func Names() []string {
 	return names
 }
 
+// Check returns an error that matches [ErrUnknown] and lists the names of this build for a name that [Open] wouldn't
+// know, whether the machine has the device or not.
+func Check(name string) error {
+	if name == "" || name == Auto || slices.Contains(Names(), name) {
+		return nil
+	}
+	return fmt.Errorf("drivers: device %q: %w, which has %s, %s", name, ErrUnknown, Auto, strings.Join(Names(), ", "))
+}
+
 // Open returns the driver with the given name; "" means [Auto]. A named driver is returned whether it has a device
-// or not, which opening the device will show. The error for an unknown name lists those of this build.
+// or not, which opening the device will show. The error for an unknown name is that of [Check].
 func Open(name string, o Options) (kernels.Driver, error) {
 	if o.Threads < 0 {
 		return nil, fmt.Errorf("drivers: threads = %d: must not be negative", o.Threads)
@@ -55,12 +64,10 @@ func Open(name string, o Options) (kernels.Driver, error) {
 	if name == "" || name == Auto {
 		return first(backends, o)
 	}
-	i := slices.IndexFunc(backends, func(b backend) bool { return b.name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("drivers: device %q: %w, which has %s, %s", name, ErrUnknown, Auto,
-			strings.Join(Names(), ", "))
+	if err := Check(name); err != nil {
+		return nil, err
 	}
-	return backends[i].make(o), nil
+	return backends[slices.Index(Names(), name)].make(o), nil
 }
 
 // first returns the first driver whose device opens. The last one is taken as it is: if it has no device either, its

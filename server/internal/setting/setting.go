@@ -2,7 +2,7 @@
 // flag, the variable of the environment and the key of the file (see server/daemon), and its tags the rest:
 //
 //	default:"4MiB"  what 0 means
-//	min:"1MiB"      the least of other values, 0 unless given
+//	min:"1MiB"      the least of other values; unless given 1 where there is a default, and 0 where there is none
 //	max:"256"       the most, 2^31 for counts, 2^62 for sizes and any time unless given
 //	type:"size"     an integer that counts bytes
 //	type:"off"      a bool that is false where the setting is true: the zero value is on
@@ -82,14 +82,23 @@ func Fill(v any) {
 }
 
 // Check looks at the bounds of numbers. Its error is a *BoundError.
-func Check(v any) error {
+func Check(v any) error { return check(v, func(Field) bool { return true }) }
+
+// CheckFlags is Check for a struct whose defaults are filled in: a 0 where there is one was asked for, and is less than
+// the least.
+func CheckFlags(v any) error {
+	return check(v, func(f Field) bool { return f.Tag.Get("default") == "" })
+}
+
+// check takes a 0 for the default where zero says so.
+func check(v any, zero func(Field) bool) error {
 	for _, f := range Fields(v) {
 		if !f.Value.CanInt() {
 			continue
 		}
 		least, most := f.Bounds()
-		if n := f.Value.Int(); n < 0 || n > most || n != 0 && n < least {
-			e := &BoundError{Path: f.Path, Name: f.Name, Value: f.Format(n), Min: f.Format(least)}
+		if n := f.Value.Int(); n < 0 || n > most || n < least && (n != 0 || !zero(f)) {
+			e := &BoundError{Path: f.Path, Name: f.Name, Value: f.Format(n), Min: f.Format(least), zero: zero(f)}
 			if most < maxSize {
 				e.Max = f.Format(most)
 			}
@@ -103,6 +112,7 @@ func Check(v any) error {
 type BoundError struct {
 	Path, Name      string // as in [Field]
 	Value, Min, Max string // Max is "" where any number does
+	zero            bool   // 0 is the default
 }
 
 func (e *BoundError) Error() string { return "Config." + e.Path + e.tail() }
@@ -115,7 +125,7 @@ func (e *BoundError) tail() string {
 	if e.Max == "" {
 		want = "at least " + e.Min
 	}
-	if strings.Trim(e.Min, "0s") != "" {
+	if e.zero && strings.Trim(e.Min, "0s") != "" {
 		want += ", or 0 for the default"
 	}
 	return fmt.Sprintf(" = %s: must be %s", e.Value, want)
@@ -130,7 +140,10 @@ func (f Field) Bounds() (least, most int64) {
 	case f.Tag.Get("type") == "size":
 		most = maxSize
 	}
-	return f.number("min", 0), f.number("max", most)
+	if f.Tag.Get("default") != "" {
+		least = 1
+	}
+	return f.number("min", least), f.number("max", most)
 }
 
 // Format writes a value of the setting as its default and its bounds are written.

@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -78,15 +79,29 @@ func TestFields(t *testing.T) {
 		t.Error(err)
 	}
 	for want, a := range map[string]all{
-		"Config.Count = 10: must be 0 to 9":                                 {Count: 10},
-		"Config.Count = -1: must be 0 to 9":                                 {Count: -1},
-		"Config.Bytes = 1023: must be at least 1KiB, or 0 for the default":  {Bytes: 1023},
-		"Config.Bytes = -1KiB: must be at least 1KiB, or 0 for the default": {Bytes: -1024},
-		"Config.Wait = 1m0.000000001s: must be 0s to 1m0s":                  {Wait: time.Minute + 1},
-		"Config.Any = 2147483649: must be 0 to 2147483648":                  {Any: 1<<31 + 1},
+		"Config.Count = 10: must be 1 to 9, or 0 for the default":                 {Count: 10},
+		"Config.Count = -1: must be 1 to 9, or 0 for the default":                 {Count: -1},
+		"Config.Bytes = 1023: must be at least 1KiB, or 0 for the default":        {Bytes: 1023},
+		"Config.Bytes = -1KiB: must be at least 1KiB, or 0 for the default":       {Bytes: -1024},
+		"Config.Wait = 1m0.000000001s: must be 1ns to 1m0s, or 0 for the default": {Wait: time.Minute + 1},
+		"Config.Any = 2147483649: must be 0 to 2147483648":                        {Any: 1<<31 + 1},
 	} {
 		if err := Check(&a); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	// Where defaults are filled in, a 0 in the place of one was asked for.
+	a = all{Count: 3, Bytes: 2048, Wait: 5 * time.Second}
+	if err := CheckFlags(&a); err != nil {
+		t.Error(err)
+	}
+	a.Count = 0
+	var bound *BoundError
+	if err := CheckFlags(&a); !errors.As(err, &bound) || bound.AsFlag() != "--count = 0: must be 1 to 9" {
+		t.Error(err)
+	}
+	a.Count, a.Bytes = 3, 1
+	if err := CheckFlags(&a); !errors.As(err, &bound) || bound.AsFlag() != "--memory = 1: must be at least 1KiB" {
+		t.Error(err)
 	}
 }
