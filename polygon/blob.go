@@ -194,7 +194,7 @@ func (s *BlobSpec) check(bad *kernels.InvalidError) {
 		span(*s.Strong, "strong_lower", "strong_upper")
 	}
 	if len(bad.Violations) == before {
-		s.checkSpans(bad, math.MaxUint16, anyFormat)
+		s.checkSpans(bad, nil, math.MaxUint16, anyFormat)
 	}
 	steps := 0
 	for i, m := range s.Steps {
@@ -268,8 +268,7 @@ func (p *plan) planBlobs(bad *kernels.InvalidError, s *BlobSpec) {
 			bad.Add(path{"frame", side.name}, side.v, "must be at most %d for blobs", driver.MaxBlobSide)
 		}
 	}
-	s.checkSpans(bad, p.frame.Format.Levels()-1, p.frame.Format.String())
-	s.checkReach(bad, p.set)
+	s.checkSpans(bad, p.set, p.frame.Format.Levels()-1, p.frame.Format.String())
 	for _, m := range s.Steps {
 		half := m.halves()
 		for _, erode := range map[MorphKind][]bool{Erode: {true}, Dilate: {false}, Open: {true, false},

@@ -209,7 +209,7 @@ func (s *Set) CheckLimits(r *Reductions) error {
 	if r.Blobs == nil {
 		s.addBlobLimits(bad, noBlobs)
 	} else {
-		r.Blobs.checkReach(bad, s)
+		r.Blobs.checkSpans(bad, s, math.MaxUint16, anyFormat)
 	}
 	s.checkToothless(bad, reducing(math.MaxUint16, r), anyFormat)
 	return bad.Err()

@@ -531,7 +531,13 @@ func (l *Limit) derivedValues(of *scope) (lo, hi float64) {
 		}
 		return 0, width / 2
 	case quantityPlaneX, quantityPlaneY:
-		return -math.MaxFloat64, math.MaxFloat64
+		if !bounded {
+			return -width, width
+		}
+		if l.quantity == quantityPlaneX {
+			return -width * of.tiltX, width * of.tiltX
+		}
+		return -width * of.tiltY, width * of.tiltY
 	case quantityQuartiles, quantityWasserstein:
 		return 0, width
 	case quantityPixels:
@@ -539,10 +545,7 @@ func (l *Limit) derivedValues(of *scope) (lo, hi float64) {
 	case quantityDistinct:
 		return 1, min(l.binsOf(of), float64(of.pixels))
 	case quantityEntropy:
-		if hi = math.Log2(l.binsOf(of)); hi != math.Trunc(hi) {
-			hi *= 1 + slack
-		}
-		return 0, hi
+		return 0, bitsOf(min(l.binsOf(of), float64(of.pixels)))
 	}
 	same, bytes := *l, *of
 	same.channel, bytes.most = NoChannel, 255

@@ -316,6 +316,7 @@ func TestBadReferences(t *testing.T) {
 		`2 counts of 4294967296 samples`:                a(counts([]uint32{1, math.MaxUint32})),
 		`regions[0].reference.counts = 5: are too many`: a(counts(one, one, one, one, one)),
 		`can't fail: ks is 0 to 1`:                      a(counts(one), "ks <= 1"),
+		`regions[0].limits[0] = "js < 0.5": can't fail: the reference "b" has the same pixels`: append(a(of("b"), "js < 0.5"), b),
 	} {
 		_, err := NewSet(list, Bounds{})
 		var invalid *kernels.InvalidError
@@ -375,7 +376,7 @@ func TestComparedBytes(t *testing.T) {
 			t.Errorf("%v of %v: %d bytes, want %d", c.statistics, c.format, got, c.want)
 		}
 	}
-	limited := mustSet(t, Region{Name: "a", Rings: []Ring{small}}, Region{Rings: []Ring{small},
+	limited := mustSet(t, Region{Name: "a", Rings: []Ring{small}}, Region{Rings: []Ring{rectangle(1, 0, 3, 3)},
 		Limits: []string{"ks < 0.1"}, Reference: &Reference{Region: "a"}})
 	if got := limited.ComparedBytes(Reductions{}, driver.Gray8, 1); got != 2*12*9 {
 		t.Errorf("%d bytes for a limit", got)

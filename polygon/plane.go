@@ -55,33 +55,37 @@ func (d *deriver) measureMoments(ctx context.Context, onHost func(func(pause fun
 func (d *deriver) countMoments(ctx context.Context, pause func() error) error {
 	x := extent{ctx: ctx, pause: pause, last: time.Now()}
 	for i := range d.moments {
-		m := &d.moments[i]
-		add := func(x0, x1, y int) {
-			if x0, x1 = max(x0, 0), min(x1, d.frame.Width); x0 < x1 && y >= 0 && y < d.frame.Height {
-				m.add(x0, x1, y)
-			}
-		}
-		if fill := d.set.regions[i].Fill; fill == driver.ByRuns {
-			for _, r := range d.set.runsOf(i) {
-				if x.done() {
-					return x.err
-				}
-				add(int(r.X0), int(r.X1), int(r.Y))
-			}
-		} else {
-			sweepUntil(d.set.edgesOf(i), 0, d.frame.Height, func(steps, _ int) bool {
-				x.looks -= steps
-				return x.done()
-			}, func(y int, turns []turn) bool {
-				spans(turns, fill, func(x0, x1 int) { add(x0, x1, y) })
-				return true
-			})
-		}
+		d.moments[i] = d.set.momentsIn(i, d.frame.Width, d.frame.Height, func(steps int) bool {
+			x.looks -= steps
+			return x.done()
+		})
 		if x.err != nil {
 			return x.err
 		}
 	}
 	return nil
+}
+
+// momentsIn are those of region i in a frame of a size. It calls ended with how many steps are next, and ends once that
+// says so.
+func (s *Set) momentsIn(i, width, height int, ended func(steps int) bool) (m moments) {
+	add := func(x0, x1, y int) {
+		if x0, x1 = max(x0, 0), min(x1, width); x0 < x1 && y >= 0 && y < height {
+			m.add(x0, x1, y)
+		}
+	}
+	fill := s.regions[i].Fill
+	for _, r := range s.runsOf(i) {
+		if ended(1) {
+			return m
+		}
+		add(int(r.X0), int(r.X1), int(r.Y))
+	}
+	sweepUntil(s.edgesOf(i), 0, height, func(steps, _ int) bool { return ended(steps) }, func(y int, turns []turn) bool {
+		spans(turns, fill, func(x0, x1 int) { add(x0, x1, y) })
+		return true
+	})
+	return m
 }
 
 // momentsOf are those of region i, whose pixels have these sums on the device. It is nil where no plane is wanted, and
@@ -128,6 +132,15 @@ func (a signedWide) minus(b signedWide) signedWide {
 	return difference(a.of, b.of)
 }
 
+// spread are C(x,x), C(y,y), C(x,y) and D, see plane.
+func (m *moments) spread() (xx, yy wide, xy signedWide, d wide) {
+	n, x, y := wideOf(m.n), wideOf(m.x), wideOf(m.y)
+	of := func(a twiceArea) wide { return wide{a.lo, a.hi} }
+	xx, yy = n.times(of(m.xx)).minus(x.times(x)), n.times(of(m.yy)).minus(y.times(y))
+	xy = difference(n.times(of(m.xy)), x.times(y))
+	return xx, yy, xy, xx.times(yy).minus(xy.of.times(xy.of))
+}
+
 // plane fits v = x·column + y·row + z to samples with these sums by least squares, where the pixels are not all on a
 // line. Residual is the root of the mean square of what is left. All three are the exact values, correctly rounded.
 //
@@ -137,10 +150,7 @@ func (a signedWide) minus(b signedWide) signedWide {
 // multiplied stays below 2^400.
 func (m *moments) plane(s *driver.MaskStats) (slopeX, slopeY, residual float64, ok bool) {
 	n, sx, sy, sv := wideOf(m.n), wideOf(m.x), wideOf(m.y), wideOf(s.Sum)
-	of := func(a twiceArea) wide { return wide{a.lo, a.hi} }
-	xx, yy := n.times(of(m.xx)).minus(sx.times(sx)), n.times(of(m.yy)).minus(sy.times(sy))
-	xy := difference(n.times(of(m.xy)), sx.times(sy))
-	d := xx.times(yy).minus(xy.of.times(xy.of))
+	xx, yy, xy, d := m.spread()
 	if d == (wide{}) {
 		return 0, 0, 0, false
 	}
@@ -173,70 +183,29 @@ func (m *moments) plane(s *driver.MaskStats) (slopeX, slopeY, residual float64, 
 	return slope(px), slope(py), residual, true
 }
 
-// findTilt finds the greatest slopes of the plane of region i in frames of samples that are 0 to 1, where the limit is on
-// one and few steps find the region's pixels. A slope is a sum of samples by weights, and the greatest where samples are
-// 1 for weights above 0, and 0 for others. A region that may reach outside of the frame has other pixels there.
+// findTilt bounds the slopes of the plane of region i in frames of samples that are 0 to 1, where the limit is on one and
+// few steps find the region's pixels. A slope is a sum of samples by weights that add up to 0, so that it is at most half
+// the root of n times the sum of their squares (Cauchy and Schwarz), which is n C(y,y) / D of that along x. A region that
+// may reach outside of the frame has other pixels there.
 func (s *Set) findTilt(i int, l *Limit, pace *pacer) error {
-	if _, known := s.tilts[i]; known || l.quantity != quantityPlaneX && l.quantity != quantityPlaneY || s.tiltable <= 0 ||
-		acceptsOutside(s.Limits(i)) {
+	const most, side = 1 << 13, 1 << 20 // steps, some 0.1 ms; and of frames, which moments have room for
+	_, known := s.tilts[i]
+	if known || l.quantity != quantityPlaneX && l.quantity != quantityPlaneY || s.tiltable <= 0 ||
+		s.sticksOut(i, side, side) || acceptsOutside(s.Limits(i)) {
 		return nil
 	}
-	const most = 1 << 13 // steps, some 0.1 ms
-	left, runs := most, s.runsOf(i)
-	if fill := s.regions[i].Fill; fill != driver.ByRuns {
-		sweepUntil(s.edgesOf(i), -maxCoordinate, maxCoordinate, func(steps, _ int) bool {
-			left -= steps
-			return left < 0
-		}, func(y int, turns []turn) bool {
-			spans(turns, fill, func(x0, x1 int) { runs = append(runs, Run{Y: int32(y), X0: int32(x0), X1: int32(x1)}) })
-			return true
-		})
-	}
-	left -= len(runs)
+	left := most
+	m := s.momentsIn(i, side, side, func(steps int) bool {
+		left -= steps
+		return left < 0
+	})
 	s.tiltable -= most - left
-	if left >= 0 {
-		if x, y, ok := tilt(runs); ok {
-			if s.tilts == nil {
-				s.tilts = map[int][2]float64{}
-			}
-			s.tilts[i] = [2]float64{x, y}
+	if xx, yy, _, d := m.spread(); left >= 0 && d != (wide{}) {
+		if s.tilts == nil {
+			s.tilts = map[int][2]float64{}
 		}
+		reach := float64(m.n) / 2 / math.Sqrt(d.near()) * (1 + 1e-9)
+		s.tilts[i] = [2]float64{reach * math.Sqrt(yy.near()), reach * math.Sqrt(xx.near())}
 	}
 	return pace.took((most - left) / 4)
-}
-
-// tilt is the greatest slopes of pixels; ok is false where they are so nearly on a line that rounding may tell. Rounding
-// is made up for.
-func tilt(runs []Run) (x, y float64, ok bool) {
-	each := func(f func(x, y, k float64)) { // the middle of a run, from the first one, and its pixels
-		for _, r := range runs {
-			f(float64(r.X0-runs[0].X0)+float64(r.X1-r.X0-1)/2, float64(r.Y-runs[0].Y), float64(r.X1-r.X0))
-		}
-	}
-	var n, mx, my, xx, xy, yy float64
-	each(func(x, y, k float64) { n, mx, my = n+k, mx+k*x, my+k*y })
-	mx, my = mx/n, my/n
-	each(func(x, y, k float64) {
-		x, y = x-mx, y-my
-		xx, xy, yy = xx+k*x*x+k*(k*k-1)/12, xy+k*x*y, yy+k*y*y
-	})
-	d := xx*yy - xy*xy
-	each(func(px, py, k float64) {
-		px, py = px-mx, py-my
-		x += positive((yy*px-xy*py)/d, yy/d, k)
-		y += positive((xx*py-xy*px)/d, -xy/d, k)
-	})
-	const rounded = 1 + 1e-6
-	return x * rounded, y * rounded, d > 1e-6*xx*yy
-}
-
-// positive is the sum of those of k numbers that are above 0, step apart around middle.
-func positive(middle, step, k float64) float64 {
-	step = math.Abs(step)
-	first := middle - step*(k-1)/2
-	if step*k <= 1e-12*math.Abs(middle) {
-		return k * max(middle, 0)
-	}
-	from := min(max(math.Ceil(-first/step), 0), k)
-	return (k - from) * (first + step*(from+k-1)/2)
 }

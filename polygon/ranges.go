@@ -356,10 +356,6 @@ func (s *Set) toothlessBetween(b *between, l *Limit, of scope, format string) st
 		from  int  // its first step
 		whole bool // it is a whole number
 	}
-	var own *string
-	if b != nil {
-		own = &s.names[b.region]
-	}
 	var stack []part
 	for i, step := range x.steps {
 		n := len(stack)
@@ -398,17 +394,17 @@ func (s *Set) toothlessBetween(b *between, l *Limit, of scope, format string) st
 		}
 		p, q := stack[n-2], stack[n-1]
 		left, right := x.steps[p.from:q.from], x.steps[q.from:i]
-		same := (step.do == '-' || step.do == '/') && x.same(left, right, own)
+		same := (step.do == '-' || step.do == '/') && s.same(b, x, left, right)
 		r, ok := combined(step, same, p.interval, q.interval)
 		if !ok {
 			return ""
 		}
 		if step.do == '-' && len(left) == 1 && len(right) == 1 && left[0].do == 'q' && right[0].do == 'q' {
 			k, n := left[0].operand, right[0].operand
-			if b.ordered(x, k, n) {
+			if s.ordered(b, x, k, n) {
 				r.hi = min(r.hi, 0)
 			}
-			if b.ordered(x, n, k) {
+			if s.ordered(b, x, n, k) {
 				r.lo = max(r.lo, 0)
 			}
 		}
@@ -426,7 +422,7 @@ func (s *Set) toothlessBetween(b *between, l *Limit, of scope, format string) st
 
 // ordered says that operand k of an expression is never above operand n, whatever a picture shows: both are of one
 // region, or of one group and its order of rank, and their quantities have an order. Without b they may be.
-func (b *between) ordered(x *expression, k, n int) bool {
+func (s *Set) ordered(b *between, x *expression, k, n int) bool {
 	o, p := &x.operands[k], &x.operands[n]
 	if b == nil || o.over != nil || p.over != nil || !o.is.atMost(&p.is) {
 		return b == nil
@@ -439,10 +435,10 @@ func (b *between) ordered(x *expression, k, n int) bool {
 		return max(o.rank-1, 0)
 	}
 	oneOf := func(a, among []place) bool {
-		return len(a) == 1 && slices.ContainsFunc(among, func(m place) bool { return m.region == a[0].region })
+		return len(a) == 1 && slices.ContainsFunc(among, func(m place) bool { return s.samePixels(a[0], m) })
 	}
 	switch {
-	case slices.EqualFunc(of, in, func(a, b place) bool { return a.region == b.region }):
+	case slices.EqualFunc(of, in, s.samePixels):
 		return from(o, len(of)) >= from(p, len(in))
 	case oneOf(of, in):
 		return p.rank == 1
@@ -577,23 +573,25 @@ func combined(s step, same bool, a, b interval) (r interval, ok bool) {
 	return r, !math.IsNaN(r.lo) && !math.IsInf(r.lo, 0) && !math.IsInf(r.hi, 0)
 }
 
-// same says that both sides of a sign are the same: then their difference is 0, and their quotient 1. own is the
-// name of the region that operands without one are of; nil may be any.
-func (x *expression) same(a, b []step, own *string) bool {
-	of := func(o *operand) string {
-		if o.named || own == nil {
-			return o.name
+// same says that both sides of a sign are the same: then their difference is 0, and their quotient 1. Without b they may
+// be.
+func (s *Set) same(b *between, x *expression, left, right []step) bool {
+	return slices.EqualFunc(left, right, func(p, q step) bool {
+		if p.do != 'q' || q.do != 'q' {
+			return p.do == q.do && p.number == q.number && p.dimension == q.dimension
 		}
-		return *own
-	}
-	return slices.EqualFunc(a, b, func(s, t step) bool {
-		if s.do != 'q' || t.do != 'q' {
-			return s.do == t.do && s.number == t.number && s.dimension == t.dimension
-		}
-		o, p := &x.operands[s.operand], &x.operands[t.operand]
-		over := o.over == p.over || o.over != nil && p.over != nil && *o.over == *p.over
-		return over && (of(o) == of(p) || own == nil) && o.rank == p.rank && o.is.measuresAs(&p.is)
+		m, n := &x.operands[p.operand], &x.operands[q.operand]
+		over := m.over == n.over || m.over != nil && n.over != nil && *m.over == *n.over
+		return over && m.rank == n.rank && m.is.measuresAs(&n.is) &&
+			(b == nil || slices.EqualFunc(b.members[p.operand], b.members[q.operand], s.samePixels))
 	})
+}
+
+// samePixels says that two regions are one, or were given alike.
+func (s *Set) samePixels(a, b place) bool {
+	i, j := a.region, b.region
+	return i == j || s.boxes[i] == s.boxes[j] && s.regions[i].Fill == s.regions[j].Fill &&
+		slices.Equal(s.edgesOf(i), s.edgesOf(j)) && slices.Equal(s.runsOf(i), s.runsOf(j))
 }
 
 // and is what two intervals have in common; it holds nothing where the first end is behind the last.
@@ -725,56 +723,56 @@ func (f *blobFeature) values(of *scope, unit int, scale *Scale) interval {
 	return r
 }
 
-// checkSpans says of each span of samples that it takes all of them, or none, in frames whose samples are 0 to most, and
-// of the strong one that it takes all or nothing of the other.
-func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, most int, format string) {
-	check := func(prefix string, v Span) bool {
-		every, none := false, false
-		switch s.Threshold {
-		case ThresholdPercentiles:
-			every = v.From <= 0 && v.To >= 100
-		case ThresholdValues:
-			from, to := interval{lo: v.From, hi: v.To}.integers(0, float64(most))
-			every, none = from == 0 && to == float64(most), from > to
-		}
-		switch {
-		case every:
-			bad.Add(v.field(prefix), v.String(), "takes every pixel of %s, whose samples are 0 to %d", format, most)
-		case none:
-			bad.Add(v.field(prefix), v.String(), "takes no pixel of %s, whose samples are 0 to %d", format, most)
-		}
-		return !every && !none
-	}
-	if !check("", s.Range) || s.Strong == nil || !check("strong_", *s.Strong) {
-		return
-	}
+// checkSpans says of each span that it takes every pixel, or none, in frames whose samples are 0 to most, and of the
+// strong one that it takes all or nothing of the other. Of n samples none is more than sqrt(n-1) standard deviations from
+// their mean (Samuelson's inequality): set has the regions, unless it is nil.
+func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, set *Set, most int, format string) {
+	lo, hi, those := 0.0, float64(most), fmt.Sprintf("of %s, whose samples are 0 to %d", format, most)
 	switch s.Threshold {
-	case ThresholdValues:
-		s.checkStrong(bad, 0, float64(most))
 	case ThresholdPercentiles:
-		s.checkStrong(bad, 0, 100)
-	default:
-		s.checkStrong(bad, math.Inf(-1), math.Inf(1))
+		hi = 100
+	case ThresholdDeviations:
+		hi = math.Inf(1)
+		if set != nil {
+			n := int64(1)
+			for i := range set.boxes {
+				n = max(n, set.mostPixels(i))
+			}
+			hi = math.Sqrt(float64(n-1)) * (1 + 1e-9) // ends are rounded, and so are the samples that they stand for
+			those = fmt.Sprintf("of regions whose samples differ: of %d pixels, which they have at most, none is more than %.6g "+
+				"standard deviations from the mean", n, hi)
+		}
+		lo = -hi
 	}
-}
-
-// checkStrong says of the strong span that it takes all or nothing of the other, where all that there is lies from least
-// to most.
-func (s *BlobSpec) checkStrong(bad *kernels.InvalidError, least, most float64) {
 	in := func(v Span) (from, to float64) {
-		if from, to = max(v.From, least), min(v.To, most); s.Threshold == ThresholdValues {
+		if from, to = max(v.From, lo), min(v.To, hi); s.Threshold == ThresholdValues {
 			return math.Ceil(from), math.Floor(to)
 		}
 		return from, to
 	}
 	from, to := in(s.Range)
-	switch strongFrom, strongTo := in(*s.Strong); {
-	case strongFrom <= from && strongTo >= to:
-		bad.Add(s.Strong.field("strong_"), s.Strong.String(), "leaves out no blob: a pixel that is %v is also %v", s.Range, *s.Strong)
-	case len(s.Steps) == 0 && (strongFrom > to || strongTo < from):
-		bad.Add(s.Strong.field("strong_"), s.Strong.String(), "leaves out every blob: a pixel that is %v is never %v", s.Range,
-			*s.Strong)
+	if s.takesSome(bad, "", s.Range, from, to, lo, hi, those) && s.Strong != nil {
+		strong, end := in(*s.Strong)
+		switch field := s.Strong.field("strong_"); {
+		case !s.takesSome(bad, "strong_", *s.Strong, strong, end, lo, hi, those):
+		case strong <= from && end >= to:
+			bad.Add(field, s.Strong.String(), "leaves out no blob: a pixel that is %v is also %v", s.Range, *s.Strong)
+		case len(s.Steps) == 0 && (strong > to || end < from):
+			bad.Add(field, s.Strong.String(), "leaves out every blob: a pixel that is %v is never %v", s.Range, *s.Strong)
+		}
 	}
+}
+
+// takesSome says that a span takes some of what there is from lo to hi, and not all: it takes those from one to another.
+func (s *BlobSpec) takesSome(bad *kernels.InvalidError, prefix string, v Span, from, to, lo, hi float64, those string) bool {
+	every := from <= lo && to >= hi && !math.IsInf(hi, 1)
+	switch {
+	case from > to:
+		bad.Add(v.field(prefix), v.String(), "takes no pixel %s", those)
+	case every:
+		bad.Add(v.field(prefix), v.String(), "takes every pixel %s", those)
+	}
+	return from <= to && !every
 }
 
 // field is where a span is in requests: that of its first end which is given.
@@ -783,34 +781,4 @@ func (s Span) field(prefix string) path {
 		return path{"reductions", "blobs", prefix + "upper"}
 	}
 	return path{"reductions", "blobs", prefix + "lower"}
-}
-
-// checkReach says of each span of deviations that it takes all pixels, or none, of every region of a set, and of the
-// strong one that it takes all of the other: of n samples none is more than sqrt(n-1) standard deviations from their mean
-// (Samuelson's inequality).
-func (s *BlobSpec) checkReach(bad *kernels.InvalidError, set *Set) {
-	if s.Threshold != ThresholdDeviations || set.Len() == 0 {
-		return
-	}
-	most := int64(1)
-	for i := range set.boxes {
-		most = max(most, set.mostPixels(i))
-	}
-	// Ends of spans are rounded, and so are the samples that they stand for.
-	reach := math.Sqrt(float64(most-1)) * (1 + 1e-9)
-	check := func(prefix string, v Span) bool {
-		takes := "every pixel"
-		switch {
-		case v.From > reach || v.To < -reach:
-			takes = "no pixel, unless all are the same"
-		case v.From > -reach || v.To < reach:
-			return true
-		}
-		bad.Add(v.field(prefix), v.String(), "takes %s: of %d pixels, which the regions have at most, none "+
-			"is more than %.6g standard deviations from the mean", takes, most, reach)
-		return false
-	}
-	if check("", s.Range) && s.Strong != nil && check("strong_", *s.Strong) {
-		s.checkStrong(bad, -reach, reach)
-	}
 }

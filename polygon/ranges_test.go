@@ -115,14 +115,14 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{"laplacian.count of pixels above -1025 <= 4", Reductions{}, frame, "counts every pixel"},
 		{"gradient.count of pixels above 300 == 0", Reductions{}, frame, "counts no pixel: gradient is 0 to 143"},
 		{"gradient.count of pixels above 20 == 0", Reductions{}, never, ""},
-		// The right half is 255, the left one 0: 255 * 1.5 * 20 / (20 * 20 - 1).
-		{"plane.x <= 19.173", Reductions{}, frame, "plane.x is -19.1729"},
+		// A half is 255, the other 0: 255 * 1.5 * 20 / (20 * 20 - 1), which the bound with a root of 3 in place of 1.5 is near.
+		{"plane.x <= 22.12", Reductions{}, frame, "plane.x is -22.11"},
 		{"plane.x < 19.172", Reductions{}, never, ""},
-		{"plane.y in [-38.64, 38.64]", Reductions{}, frame, "plane.y is -38.63"},
+		{"plane.y in [-44.4, 44.4]", Reductions{}, frame, "plane.y is -44.38"},
 		{"plane.y >= -38.63", Reductions{}, never, ""},
-		{"plane.x < 4928", Reductions{}, set, "plane.x is -4927."},
-		{"plane.x < 4927", Reductions{}, frame, "plane.x is -19.1729"},
-		{`"a".plane.x + "b".plane.x < 97`, Reductions{}, frame, "is -95.67"},
+		{"plane.x < 5683", Reductions{}, set, "plane.x is -5682."},
+		{"plane.x < 5682", Reductions{}, frame, "plane.x is -22.11"},
+		{`"a".plane.x + "b".plane.x < 113`, Reductions{}, frame, "is -112.2"},
 		{`"a".plane.x + "b".plane.x < 95`, Reductions{}, never, ""},
 		{"plane.y < 1e9", Reductions{}, set, "plane.y is -"},
 		{"skewness < 15", Reductions{}, set, "skewness is -14.03"},
@@ -179,6 +179,9 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{`"a".sum + "b".sum < 57375`, Reductions{}, never, ""},
 		{`"a".contrast(1,0) - "b".contrast(1,0) <= 9`, Reductions{Cooccurrence: &CooccurrenceSpec{Levels: 4}}, recipe, "is -9 to 9"},
 		{`"a".mean - "a".mean == 0`, Reductions{}, set, "is always 0"},
+		{`mean - "like a".mean < 5`, Reductions{}, set, "is always 0"},
+		{`min - "like a".max <= 0`, Reductions{}, set, "can't fail"},
+		{`mean - "c".mean < 5`, Reductions{}, never, ""},
 		{`mean - "a".mean in [-5, 5]`, Reductions{}, set, "is always 0"},
 		{`("a".mean + "b".mean) - (mean + "b".mean) < 3`, Reductions{}, set, "is always 0"},
 		{`mean - "b".mean in [-5, 5]`, Reductions{}, never, ""},
@@ -209,7 +212,11 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{`count of failed of last 5 < 5`, Reductions{}, never, ""},
 	} {
 		regions := []Region{{Name: "a", Rings: []Ring{rectangle(0, 0, 20, 10)}, Limits: []string{"mean < 200", c.expr}},
-			{Name: "b", Rings: []Ring{rectangle(0, 0, 5, 5)}}}
+			{Name: "b", Rings: []Ring{rectangle(0, 0, 5, 5)}},
+			{Name: "like a", Rings: []Ring{rectangle(0, 0, 20, 10)}}, {Name: "c", Rings: []Ring{{{0, 0}, {20, 0}, {20, 10}}}}}
+		if !strings.Contains(c.expr, "like a") && !strings.Contains(c.expr, `"c"`) {
+			regions = regions[:2]
+		}
 		at := set
 		s, err := NewSet(regions, Bounds{})
 		if err == nil {
@@ -252,6 +259,10 @@ func TestColorLimitsThatHoldForAll(t *testing.T) {
 		{"lab.a.max <= 100", Reductions{}, "is -86.1875 to 98.25"},
 		{"lab.a.count of pixels above 98.6 == 0", Reductions{}, "counts no pixel"},
 		{"lab.a.count of pixels above 97 == 0", Reductions{}, ""},
+		{"lab.l.entropy < 8", Reductions{}, "entropy is 0 to 6.658"},
+		{"lab.l.entropy < 6.6", Reductions{}, ""},
+		{"lab.l.plane.x < 8.7", Reductions{}, "is -8.67"}, // 100 * root of 3 / root of 399
+		{"lab.l.plane.x < 7.5", Reductions{}, ""},
 		{"saturation.distinct <= 101", Reductions{}, "is 1 to 101"},
 		{"saturation.distinct < 101", Reductions{}, ""},
 		{"hue.distinct <= 240", Reductions{}, "is 1 to 240"},
@@ -323,7 +334,7 @@ func TestBlobsOfAllOrNothing(t *testing.T) {
 		// Of 200 pixels, one that differs from the others is sqrt(199), 14.1067, deviations from the mean.
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{14.11, inf.To}}, 8, "lower = >= 14.11: takes no pixel"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, -300}}, 8, "upper = <= -300: takes no pixel"},
-		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 15}}, 8, "takes every pixel: of 200 pixels"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 15}}, 8, "takes every pixel of regions whose samples differ: of 200 pixels"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, 15}}, 8, "takes every pixel"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{3, inf.To}, Strong: &Span{20, inf.To}}, 8, "strong_lower = >= 20"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{math.Sqrt(199), inf.To}}, 8, ""},
@@ -362,7 +373,7 @@ func TestBlobsOfAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestReachOfDeviations: the one pixel that differs from others is as far from the mean as checkReach says.
+// TestReachOfDeviations: the one pixel that differs from others is as far from the mean as checkSpans says.
 func TestReachOfDeviations(t *testing.T) {
 	for _, n := range []uint64{2, 3, 200, 1 << 20} {
 		for _, v := range []uint64{1, 255, 65535} {
@@ -524,7 +535,7 @@ func extremeFrame(rng *rand.Rand, format driver.PixelFormat) kernels.Picture {
 	return f
 }
 
-// TestTilt: the greatest slopes that samples give the planes of regions are those that are known beforehand.
+// TestTilt: the greatest slopes that samples give the planes of regions are not above those that are known beforehand.
 func TestTilt(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	for _, r := range []Region{
@@ -564,17 +575,23 @@ func TestTilt(t *testing.T) {
 		}
 		// What one bright pixel gives is its weight.
 		f := kernels.Picture{Width: w, Height: h, Format: driver.Gray8, Data: [][]byte{make([]byte, w*h)}}
-		var sum [2]float64
+		var sum, squares [2]float64
+		n := 0.0
+		for _, u := range mask {
+			n += float64(u.X1 - u.X0)
+		}
 		for i := range f.Data[0] {
 			f.Data[0][i] = 255
 			for k, v := range slopes(f) {
 				sum[k] += max(v, 0) / 255
+				squares[k] += v * v / 255 / 255
 			}
 			f.Data[0][i] = 0
 		}
 		for k := range sum {
-			if !(sum[k] <= most[k] && most[k] <= sum[k]*(1+1e-5)) {
-				t.Errorf("%v: a slope of at most %v, want %v", r, most, sum)
+			want := math.Sqrt(n*squares[k]) / 2
+			if sum[k] > most[k] || most[k] > want*(1+1e-6) || most[k] < want*(1-1e-9) {
+				t.Errorf("%v: a slope of at most %v, want %v, at least %v", r, most, want, sum)
 			}
 		}
 	}
