@@ -1,6 +1,6 @@
 // Recipe: regions and limits drawn on a frame, taught, tried and saved.
 
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { clone, create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { client, errorText, may } from "../api";
@@ -8,8 +8,8 @@ import { download, field, h, set, text as put } from "../dom";
 import { short } from "../format";
 import type { FlatField } from "../gen/polyscan/v1/frame_pb";
 import { InspectionService, type FrameResult } from "../gen/polyscan/v1/inspection_pb";
-import { RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
-import { FrameSizeSchema, Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type RegionSet, type Reductions, type ReductionsSchema } from "../gen/polyscan/v1/region_pb";
+import { RecipeSchema, RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
+import { BlobSpecSchema, FrameSizeSchema, ReductionsSchema, Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type RegionSet, type Reductions } from "../gen/polyscan/v1/region_pb";
 import { FrameService } from "../gen/polyscan/v1/resident_pb";
 import { FrameLabel, TeachService, type Tally, type TeachResponse, type TryResponse } from "../gen/polyscan/v1/teach_pb";
 import { boundsOf, withBounds } from "../limits";
@@ -17,6 +17,8 @@ import { frameOf, Line } from "../line";
 import { badge, setBadge } from "../marks";
 import { measured } from "../measured";
 import type { Page } from "../page";
+import { BlobForm } from "../recipe/blobform";
+import { blobsText, fromSpec, type Blobs } from "../recipe/blobs";
 import { ends, readFile, write, type Format, type Size } from "../recipe/files";
 import { fileFrame, send, type Labelled } from "../recipe/labelled";
 import { LimitPlot } from "../recipe/limitplot";
@@ -30,7 +32,7 @@ const S = Statistic;
 const shown = [S.COUNT, S.MEAN, S.STDDEV, S.MIN, S.MAX, S.MEDIAN, S.HISTOGRAM];
 // Quantities whose values are on the axis of a histogram.
 const onAxis = /^(?:([rgba]|red|green|blue|alpha|gray)\s*\.\s*)?(mean|min|max|median|mode|p\d+(?:\.\d+)?)$/i;
-const quantities = ["mean", "stddev", "min", "max", "median", "p1", "p99", "count of pixels below 40", "count of pixels above 200"];
+const quantities = ["mean", "stddev", "min", "max", "median", "p1", "p99", "count of pixels below 40", "count of pixels above 200", "blobs", "max blob.length", "sum blob.area"];
 const taught = ["mean", "stddev", "min", "max"];
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
@@ -47,6 +49,7 @@ class Editor {
   private readonly model = new Model();
   private readonly stage = new Stage(this.model);
   private readonly plot = new LimitPlot();
+  private readonly blobForm = new BlobForm();
   private readonly inspection = client(InspectionService);
   private readonly frames = client(FrameService);
   private readonly recipes = client(RecipeService);
@@ -56,6 +59,7 @@ class Editor {
   private resident = "";
   private frameName = "";
   private loads: Promise<void> = Promise.resolve();
+  private asked: Shape[] = []; // that the numbers are of which the server is asked for
   private reducing = false;
   private again = false;
   private moving = false;
@@ -64,7 +68,7 @@ class Editor {
   private active = 0; // the limit whose ends are on the histogram
 
   // The recipe that was opened.
-  private base: { name: string; version: bigint; shapes: Shape[]; description: string; reductions?: Reductions; frames?: Record<string, string>; flatField?: FlatField; drawnOn?: Size } = { name: "", version: 0n, shapes: [], description: "" };
+  private base: { name: string; version: bigint; shapes: Shape[]; blobs?: Blobs; description: string; reductions?: Reductions; frames?: Record<string, string>; flatField?: FlatField; drawnOn?: Size } = { name: "", version: 0n, shapes: [], description: "" };
   private frameSize?: Size; // of the resident frame
   private latest = 0n; // the version that saving expects
   private savedRevision = 0;
@@ -118,6 +122,7 @@ class Editor {
     this.model.changed = (moving) => this.changed(moving);
     this.stage.say = (what) => put(this.status, what);
     this.stage.toolChanged = () => this.showTools();
+    this.blobForm.changed = (b) => this.model.edit(() => (this.model.blobs = b && structuredClone(b)));
     this.plot.moved = (low, high, done) => this.setEnds(low, high, done);
     this.nameInput.addEventListener("change", () => this.rename());
     this.evenOdd.addEventListener("change", () => this.model.edit(() => (this.model.shape!.evenOdd = this.evenOdd.checked)));
@@ -147,11 +152,14 @@ class Editor {
     this.resident = "";
   }
 
-  private fail(err: unknown): void {
+  /** fail says what went wrong, of regions in the order in which the server got them. */
+  private fail(err: unknown, regions: { name: string }[] = this.model.shapes): void {
     if (this.abort.signal.aborted) return;
     this.message.hidden = false;
     this.message.className = "message error";
-    put(this.message, err instanceof Error && !(err instanceof ConnectError) ? err.message : errorText(err));
+    const why = err instanceof Error && !(err instanceof ConnectError) ? err.message : errorText(err);
+    put(this.message, why.replace(/^[a-z._]*region_set\.regions\[(\d+)\](\.limits\[\d+\])?/, (all, i: string) => regions[Number(i)]?.name ?? all)
+      .replace(/^[a-z._]*reductions\.blobs\.?([a-z_]*)/, (_, field: string) => `${t.blobs.title}: ${field}`).replace("reductions.blobs", t.blobs.title));
   }
 
   private tell(what: string): void {
@@ -249,7 +257,7 @@ class Editor {
       h("h3", null, t.numbers),
       this.numbers,
       array);
-    return h("div", { class: "right" }, this.saveCard(), h("section", { class: "card list" }, h("h2", null, t.regions), this.list), this.region);
+    return h("div", { class: "right" }, this.saveCard(), h("section", { class: "card list" }, h("h2", null, t.regions), this.list), this.region, this.blobForm.element);
   }
 
   // The frame.
@@ -316,7 +324,14 @@ class Editor {
       return;
     }
     this.reducing = true;
-    void this.reduce().catch((err: unknown) => this.fail(err)).finally(() => {
+    void this.reduce().catch((err: unknown) => {
+      this.result = this.detail = undefined; // numbers of what was drawn before would be taken for those of what is seen
+      this.stage.marks = [];
+      this.stage.found = [];
+      this.stage.update();
+      this.showNumbers();
+      this.fail(err, this.asked);
+    }).finally(() => {
       this.reducing = false;
       if (this.again && !this.abort.signal.aborted) {
         this.again = false;
@@ -325,11 +340,19 @@ class Editor {
     });
   }
 
+  /** reductions are what the recipe has, with the blobs that were described. */
+  private reductions(): Reductions | undefined {
+    const { reductions } = this.base, { blobs } = this.model;
+    if (!reductions && !blobs) return undefined;
+    const out = reductions ? clone(ReductionsSchema, reductions) : create(ReductionsSchema);
+    out.blobs = blobs && create(BlobSpecSchema, blobs);
+    return out;
+  }
+
   /** wanted are these statistics, and what the recipe has beside statistics, which its limits are about, too. */
   private wanted(statistics: Statistic[], contours: boolean): MessageInitShape<typeof ReductionsSchema> {
-    const r = this.base.reductions;
-    if (!r) return { statistics };
-    const { cooccurrence, correlations, blobs } = r;
+    const { cooccurrence, correlations } = this.base.reductions ?? {};
+    const { blobs } = this.model;
     return { statistics, ...(contours && { cooccurrence, correlations }), blobs: blobs && { ...blobs, contours } };
   }
 
@@ -337,25 +360,26 @@ class Editor {
     const { moving, model } = this;
     const revision = model.revision;
     const frame = { source: { case: "resident" as const, value: this.resident } };
-    const signal = this.abort.signal;
+    const ask = async (shapes: Shape[], reductions: MessageInitShape<typeof ReductionsSchema>): Promise<FrameResult | undefined> => {
+      const set = toRegionSet((this.asked = shapes), model.scale);
+      const { frames, flatField } = this.base;
+      const inspection = { regions: { case: "regionSet" as const, value: set }, frames: framesOf(set, reductions, frames), flatField, reductions };
+      return (await this.inspection.reduce({ frame, inspection }, { signal: this.abort.signal })).result;
+    };
     const shape = model.shape;
     if (shape) {
       // With the regions that its limits and its reference name.
       const others = model.shapes.filter((s) => s !== shape && (s.name === shape.reference?.region || shape.limits.some((l) => l.includes(`"${s.name}"`))));
-      const set = toRegionSet([shape, ...others.map((s) => ({ ...s, limits: [], reference: undefined }))], model.scale);
-      const reductions = this.wanted(shown, true);
-      const one = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), flatField: this.base.flatField, reductions } }, { signal });
-      if (this.model.shape === shape || this.model.shape?.name === shape.name) this.detail = one.result?.regions[0];
+      const one = await ask([shape, ...others.map((s) => ({ ...s, limits: [], reference: undefined }))], this.wanted(shown, true));
+      if (this.model.shape === shape || this.model.shape?.name === shape.name) this.detail = one?.regions[0];
       if (moving && this.detail) this.stage.marks[model.chosen] = markOf(this.detail);
       performance.mark("numbers", { detail: revision });
     } else {
       this.detail = undefined;
     }
     if (!moving) {
-      const set = toRegionSet(model.shapes, model.scale), reductions = this.wanted([S.COUNT], false);
-      const all = await this.inspection.reduce({ frame, inspection: { regions: { case: "regionSet", value: set }, frames: framesOf(set, reductions, this.base.frames), flatField: this.base.flatField, reductions } }, { signal });
-      this.result = all.result;
-      this.stage.marks = all.result?.regions.map((r) => markOf(r)) ?? [];
+      this.result = await ask(model.shapes, this.wanted([S.COUNT], false));
+      this.stage.marks = this.result?.regions.map((r) => markOf(r)) ?? [];
       if (this.message.classList.contains("error")) this.tell("");
     }
     this.stage.found = this.detail?.blobs?.blobs.map((b) => b.contour.map((ring) => ring.xy)) ?? [];
@@ -374,6 +398,7 @@ class Editor {
     if (!moving) {
       this.showList();
       this.showRegion();
+      this.blobForm.show(this.model.blobs);
       this.showSave();
     }
     this.measure();
@@ -512,7 +537,9 @@ class Editor {
     const v = { mean: c?.mean, stddev: c?.stddev, min: c?.min, max: c?.max, median: c?.median }[quantity];
     // Around what this frame has: to be dragged where it belongs.
     let expression = `${quantity} <= 25`;
-    if (quantity === "stddev") expression = `stddev <= ${Math.ceil((v ?? 10) * 1.5 + 1)}`;
+    if (quantity === "blobs") expression = "blobs <= 0";
+    else if (quantity.includes("blob")) expression = `${quantity} <= 25`;
+    else if (quantity === "stddev") expression = `stddev <= ${Math.ceil((v ?? 10) * 1.5 + 1)}`;
     else if (!quantity.startsWith("count")) expression = withBounds(quantity, Math.max(0, Math.floor((v ?? 120) - 15)), Math.ceil((v ?? 120) + 15));
     this.active = s.limits.length;
     this.model.edit(() => s.limits.push(expression));
@@ -535,6 +562,7 @@ class Editor {
       this.model.edit(() => {
         this.model.shapes = r.shapes;
         this.model.scale = r.scale ?? this.model.scale;
+        this.model.blobs = r.blobs ?? this.model.blobs;
         this.base.drawnOn = r.drawnOn;
         this.model.chosen = r.shapes.length ? 0 : -1;
         this.model.vertex = null;
@@ -549,15 +577,18 @@ class Editor {
 
   private async export(format: Format): Promise<void> {
     this.tell("");
-    const { shapes, scale } = this.model;
+    const { shapes, scale, blobs } = this.model;
+    const { reductions, frames, flatField } = this.base;
     try {
       const frame = { name: this.frameName, width: this.stage.width, height: this.stage.height };
       const type = { svg: "image/svg+xml", png: "image/png" }[format as string] ?? "application/json";
-      const file = new Blob([await write(format, this.recipeName.value, shapes, frame, scale, this.drawnOn())], { type });
+      const file = new Blob([await write(format, this.recipeName.value, shapes, frame, scale, this.drawnOn(), blobs)], { type });
       download(file, `${this.recipeName.value || "regions"}${ends[format]}`);
       if (format === "png") this.tell(t.namesLost);
       else if (format === "svg" && shapes.some((s) => s.limits.length)) this.tell(t.limitsLost);
       else if (format !== "polyscan" && scale) this.tell(t.scaleLost);
+      else if (format !== "polyscan" && blobs) this.tell(t.blobsLost);
+      else if (reductions?.cooccurrence || reductions?.correlations.length || Object.keys(frames ?? {}).length || flatField) this.tell(t.moreLost);
     } catch (err) {
       this.fail(err);
     }
@@ -620,7 +651,7 @@ class Editor {
     const margin = this.marginKind.value === "sigma" ? { kind: { case: "sigma" as const, value: n } } : { kind: { case: "quantile" as const, value: { percent: 0, sharePercent: n } } };
     const about = [...this.about].filter(([, box]) => box.checked).map(([q]) => q);
     const res = await this.working(files, (progress) => send(TeachService.method.teach,
-      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: this.regionSet(this.model.shapes) }, quantities: about, margin } } },
+      { message: { case: "open" as const, value: { regions: { case: "draft", value: this.draft("draft") }, quantities: about, margin } } },
       files, (frame, label) => ({ message: { case: "frame" as const, value: frame }, label }), progress));
     if (res) this.showTaught(res);
   }
@@ -654,7 +685,7 @@ class Editor {
     }
     const beside = this.base.version ? { name: this.base.name, version: this.base.version } : undefined;
     const res = await this.working(files, (progress) => send(TeachService.method.try,
-      { message: { case: "open" as const, value: { regions: { case: "regionSet", value: this.regionSet(this.model.shapes) }, beside } } },
+      { message: { case: "open" as const, value: { regions: { case: "draft", value: this.draft("draft") }, beside } } },
       files, (frame, label) => ({ message: { case: "frame" as const, value: frame }, label }), progress));
     if (res) this.showTried(res, beside?.version ?? 0n);
   }
@@ -731,7 +762,7 @@ class Editor {
   }
 
   private setBase(r: Recipe, shapes: Shape[]): void {
-    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), description: r.description, reductions: r.reductions, frames: r.frames, flatField: r.flatField, drawnOn: r.regionSet?.drawnOn };
+    this.base = { name: r.name, version: r.version, shapes: structuredClone(shapes), blobs: fromSpec(r.reductions?.blobs), description: r.description, reductions: r.reductions, frames: r.frames, flatField: r.flatField, drawnOn: r.regionSet?.drawnOn };
     this.recipeName.value = r.name;
     this.conflict.hidden = true;
     this.savedRevision = this.model.revision;
@@ -745,7 +776,7 @@ class Editor {
     try {
       const res = await this.recipes.getRecipe({ recipe: { name, version } }, { signal: this.abort.signal });
       const shapes = fromRegions(res.recipe!.regionSet?.regions ?? []);
-      this.model.replace(shapes, res.recipe!.regionSet?.scale);
+      this.model.replace(shapes, res.recipe!.regionSet?.scale, fromSpec(res.recipe!.reductions?.blobs));
       this.setBase(res.recipe!, shapes);
       if (version) { // an old one may be opened on purpose, and is saved over the latest
         const latest = await this.recipes.getRecipe({ recipe: { name, version: 0n } }, { signal: this.abort.signal });
@@ -771,6 +802,15 @@ class Editor {
     return set;
   }
 
+  /** draft is the recipe as it is now. */
+  private draft(name: string): Recipe {
+    const regionSet = this.regionSet(this.model.shapes), reductions = this.reductions();
+    return create(RecipeSchema, {
+      name, description: name === this.base.name ? this.base.description : "", regionSet, reductions,
+      frames: framesOf(regionSet, this.base.reductions, this.base.frames), flatField: this.base.flatField,
+    });
+  }
+
   private async save(expected = this.latest): Promise<void> {
     const name = this.recipeName.value.trim();
     this.tell("");
@@ -786,14 +826,10 @@ class Editor {
     const shapes = structuredClone(this.model.shapes);
     const mine = name === this.base.name;
     try {
-      const regionSet = this.regionSet(shapes), { reductions } = this.base;
-      const frames = framesOf(regionSet, reductions, this.base.frames), { flatField } = this.base;
-      const res = await this.recipes.putRecipe({
-        recipe: { name, description: mine ? this.base.description : "", reductions, frames, flatField, regionSet },
-        expectedVersion: mine ? expected : 0n,
-      });
+      const recipe = this.draft(name);
+      const res = await this.recipes.putRecipe({ recipe, expectedVersion: mine ? expected : 0n });
       this.latest = res.recipe!.version;
-      this.setBase({ ...res.recipe!, name, frames, flatField, regionSet } as Recipe, shapes); // the answer has none of these
+      this.setBase({ ...recipe, version: this.latest }, shapes);
       this.tell(t.saved(name, res.recipe!.version));
     } catch (err) {
       if (ConnectError.from(err).code === Code.Aborted) await this.showConflict(name, shapes);
@@ -804,9 +840,13 @@ class Editor {
   private async showConflict(name: string, mine: Shape[]): Promise<void> {
     try {
       const theirs = (await this.recipes.getRecipe({ recipe: { name, version: 0n } })).recipe!;
-      const before = name === this.base.name ? this.base.shapes : [];
-      const list = (title: string, shapes: Shape[]): HTMLElement => {
+      const known = name === this.base.name;
+      const before = known ? this.base.shapes : [];
+      const said = (b: Blobs | undefined): string[] => (b ? [blobsText(b)] : []);
+      const list = (title: string, shapes: Shape[], blobs: Blobs | undefined): HTMLElement => {
         const d = differences(before, shapes);
+        const [old, now] = [known ? said(this.base.blobs) : [], said(blobs)];
+        if (old.join() !== now.join()) d.push({ name: t.blobs.title, kind: "limits", before: old, after: now });
         return h("div", null, h("h3", null, title), d.length === 0 ? h("p", { class: "empty" }, t.same) : h("ul", { class: "diff" }, d.map((x) =>
           h("li", null, h("b", null, x.name), ` ${t.kinds[x.kind]} `, x.before.map((l) => h("del", null, l)), x.after.map((l) => h("ins", null, l))))));
       };
@@ -814,7 +854,7 @@ class Editor {
       const over = h("button", { onclick: () => void this.save(theirs.version) }, t.saveOver);
       set(this.conflict,
         h("p", { class: "alarm", role: "alert" }, t.conflict(theirs.version)),
-        h("div", { class: "both" }, list(t.yours, mine), list(t.theirs, fromRegions(theirs.regionSet?.regions ?? []))),
+        h("div", { class: "both" }, list(t.yours, mine, this.model.blobs), list(t.theirs, fromRegions(theirs.regionSet?.regions ?? []), fromSpec(theirs.reductions?.blobs))),
         h("div", { class: "add" }, h("button", { onclick: () => void this.open(name, 0n) }, t.takeTheirs), over));
       if (name !== this.base.name) this.base = { ...this.base, name, version: 0n, shapes: [] };
       over.focus();

@@ -2,6 +2,7 @@
 
 import { boundsOf } from "../limits";
 import { text } from "../text";
+import { blobsText, readBlobs, type Blobs } from "./blobs";
 import { cocoRuns, labelImage, labelMePng, labelPng, outline, outside, pngMask, runLengths, union as unionOf } from "./mask";
 import { rectangle, twiceArea, type ScaleLike, type Shape } from "./model";
 import { simple } from "./outline";
@@ -213,6 +214,7 @@ export interface Regions {
   name: string;
   shapes: Shape[];
   scale?: ScaleLike;
+  blobs?: Blobs;
   drawnOn?: Size;
   warnings?: string[];
 }
@@ -259,13 +261,17 @@ async function regionsOf(top: unknown, frame: string, notes: Notes): Promise<Reg
     notes.keys(whole.scale, scaleKeys);
     notes.keys(whole.drawn_on, drawnOnKeys);
     for (const r of whole.regions) notes.keys(r, regionKeys);
-    if (whole.reductions?.length) notes.warnings.push(text.recipe.notRead("reductions"));
+    const asked = (whole.reductions ?? []).map((r) => [r, /^\s*blobs\s*\((.*)\)\s*$/i.exec(r)?.[1]] as const);
+    const blobs = asked.flatMap(([, b]) => b ?? []);
+    if (blobs.length > 1) throw new Error(text.recipe.blobs.unread(blobs[1]!));
+    if (asked.length > blobs.length) notes.warnings.push(text.recipe.notRead("reductions"));
     if (Object.keys(whole.frames ?? {}).length) notes.warnings.push(text.recipe.notRead("frames"));
     if (whole.flat_field) notes.warnings.push(text.recipe.notRead("flat_field"));
     const s = whole.scale;
     const [x, y] = [s?.mm_per_pixel ?? 0].flat();
     return {
       name: whole.name ?? "",
+      blobs: blobs[0] === undefined ? undefined : readBlobs(blobs[0]),
       drawnOn: sizeOf(whole.drawn_on?.width, whole.drawn_on?.height),
       scale: s ? { x: x!, y: y ?? x!, origin: s.origin && { x: s.origin[0], y: s.origin[1] } } : undefined,
       shapes: whole.regions.map((r) => ({
@@ -431,7 +437,7 @@ export const ends: Record<Format, string> = { polyscan: ".json", labelme: ".labe
 
 /** write makes a file that polyscan reads the same regions from. It is an error where the format can't say what a region
  * covers. */
-export async function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike, drawnOn?: Size): Promise<string | Uint8Array<ArrayBuffer>> {
+export async function write(format: Format, name: string, shapes: Shape[], frame: Drawn, scale?: ScaleLike, drawnOn?: Size, blobs?: Blobs): Promise<string | Uint8Array<ArrayBuffer>> {
   const made = shapes.find((s) => s.made);
   if (made && format !== "polyscan") throw new Error(text.recipe.noShape(made.name));
   switch (format) {
@@ -440,7 +446,8 @@ export async function write(format: Format, name: string, shapes: Shape[], frame
         JSON.stringify({ name: s.name, ...(s.made ? { shape: s.made } : s.mask ? { mask: runsOf(s.mask) } : { rings: s.rings.map(pairsOf) }), fill: s.evenOdd ? "evenodd" : "nonzero", ...(s.limits.length ? { limits: s.limits } : {}), reference: s.reference }));
       const mm = scale ? `"scale": ${JSON.stringify({ mm_per_pixel: [scale.x, scale.y || scale.x], origin: [scale.origin?.x ?? 0, scale.origin?.y ?? 0] })},\n` : "";
       const on = drawnOn ? `"drawn_on": ${JSON.stringify({ name: frame.name, width: drawnOn.width, height: drawnOn.height })},\n` : "";
-      return `{\n"name": ${JSON.stringify(name)},\n${mm}${on}"regions": [\n${lines.join(",\n")}\n]\n}\n`;
+      const asked = blobs ? `"reductions": ${JSON.stringify([`blobs(${blobsText(blobs)})`])},\n` : "";
+      return `{\n"name": ${JSON.stringify(name)},\n${asked}${mm}${on}"regions": [\n${lines.join(",\n")}\n]\n}\n`;
     }
     case "labelme":
       return json({

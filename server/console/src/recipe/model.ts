@@ -3,6 +3,7 @@
 import { create } from "@bufbuild/protobuf";
 import { FillRule, MaskSchema, RegionSchema, RegionSetSchema, RingSchema, type Region, type RegionSet, type Scale } from "../gen/polyscan/v1/region_pb";
 import { Undo } from "../undo";
+import type { Blobs } from "./blobs";
 import { without } from "./outline";
 
 /** Shape is a region. Rings are x0, y0, x1, y1, ... in pixels. */
@@ -124,6 +125,8 @@ export class Model extends Undo {
   shapes: Shape[] = [];
   /** What pixels are in mm; kept as it came. */
   scale?: ScaleLike;
+  /** What blobs are; undefined finds none. */
+  blobs?: Blobs;
   chosen = -1;
   vertex: Vertex | null = null;
   get shape(): Shape | undefined {
@@ -131,21 +134,23 @@ export class Model extends Undo {
   }
 
   protected override snapshot(): string {
-    return JSON.stringify({ shapes: this.shapes, chosen: this.chosen, scale: this.scale });
+    return JSON.stringify({ shapes: this.shapes, chosen: this.chosen, scale: this.scale, blobs: this.blobs });
   }
 
   protected override restore(s: string): void {
-    const { shapes, chosen, scale } = JSON.parse(s) as { shapes: Shape[]; chosen: number; scale?: ScaleLike };
+    const { shapes, chosen, scale, blobs } = JSON.parse(s) as { shapes: Shape[]; chosen: number; scale?: ScaleLike; blobs?: Blobs };
     this.shapes = shapes;
     this.scale = scale;
+    this.blobs = blobs;
     this.chosen = chosen;
     this.vertex = null;
   }
 
   /** replace is for what was loaded: there is nothing to undo. */
-  replace(shapes: Shape[], scale?: ScaleLike): void {
+  replace(shapes: Shape[], scale?: ScaleLike, blobs?: Blobs): void {
     this.shapes = shapes;
     this.scale = scale;
+    this.blobs = blobs;
     this.chosen = shapes.length ? 0 : -1;
     this.vertex = null;
     this.forget();
