@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -130,8 +131,12 @@ func wrap(err error) error {
 // fromProto is fromStatus for a status that travelled inside a message.
 func fromProto(s *rpcstatus.Status) *Error { return fromStatus(status.FromProto(s)) }
 
+// tooLarge is what gRPC says of a request, before anything of the server has seen it.
+var tooLarge = regexp.MustCompile(`^grpc: received message larger than max \((\d+) vs\. (\d+)\)$`)
+
 func fromStatus(s *status.Status) *Error {
 	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
+	e.Message = tooLarge.ReplaceAllString(e.Message, "a message of $1 bytes: the server takes $2 at most, its max-message")
 	for _, d := range s.Details() {
 		switch d := d.(type) {
 		case *errdetails.BadRequest:

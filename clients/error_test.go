@@ -74,6 +74,8 @@ func TestErrorText(t *testing.T) {
 	}{
 		{status.Error(codes.Unavailable, "connection refused"), "UNAVAILABLE: connection refused"},
 		{status.Error(codes.Canceled, ""), "CANCELLED: no reason given"},
+		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 8)"),
+			"RESOURCE_EXHAUSTED: a message of 9 bytes: the server takes 8 at most, its max-message"},
 		{status.Error(codes.Code(99), "odd"), "CODE(99): odd"},
 		{status.Error(codes.Internal, "two\nlines"), "INTERNAL: two lines"},
 		{withDetails(t, codes.InvalidArgument, "x.y = 3: too small", violations("x.y", "3: too small")),

@@ -181,10 +181,10 @@ func TestSolveRefusesDrawings(t *testing.T) {
 		"drawing.height = 1048576: makes 1099511627776 pixels": func(r *pb.SolveRequest) {
 			r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20
 		},
-		"drawing = [16384 16384]: makes a picture": func(r *pb.SolveRequest) {
+		"drawing = 16384 x 16384: makes a picture": func(r *pb.SolveRequest) {
 			r.Drawing.Width, r.Drawing.Height = 1<<14, 1<<14
 		},
-		"drawing = [12 9]: must be [2 2]": func(r *pb.SolveRequest) { r.Frame = fourPixels() },
+		"drawing = 12 x 9: must be 2 x 2": func(r *pb.SolveRequest) { r.Frame = fourPixels() },
 		"edges = 3: must be 108 bytes":    func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
 		"edges[5] = 0x80: is no sum": func(r *pb.SolveRequest) {
 			r.Edges = make([]byte, 108)

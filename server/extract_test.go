@@ -154,7 +154,7 @@ func TestExtractRefusals(t *testing.T) {
 		"frame: is required":                                                         {},
 		"frame.resident = x: must be no resident frame":                              {Frame: clients.Resident("x")},
 		"frame.data = 100 bytes: must hold":                                          {Frame: short},
-		"frame = [1000 400]: makes a picture of 1200000 bytes: the limit is 1048576": {Frame: wide},
+		"frame = 1000 x 400: makes a picture of 1200000 bytes: the limit is 1048576": {Frame: wide},
 		"options.threshold = -1: must be 0.1 to 1000":                                of(&options{Threshold: -1}),
 		"options.length = 1: must be 2 to 1048576":                                   of(&options{Length: 1}),
 		"options.flatness = NaN: must be 0.0625 to 16":                               of(&options{Flatness: math.NaN()}),

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,7 @@ func (e *serverError) Unwrap() error { return e.err }
 // Error names the file that a refused field came from in place of the field's path in the request.
 func (e *serverError) Error() string {
 	v := e.err.Violations
+	e, message := e.which()
 	if len(v) == 0 {
 		switch e.err.Code {
 		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition,
@@ -83,7 +85,7 @@ func (e *serverError) Error() string {
 	}
 	place := e.place(v[0].Field)
 	// The message usually starts with the path of the first field; what follows reads better than its description.
-	message := strings.Replace(e.err.Message, "reductions.blobs does not say", e.blobs+" does not say", 1)
+	message = strings.Replace(message, "reductions.blobs does not say", e.blobs+" does not say", 1)
 	if rest, ok := strings.CutPrefix(message, v[0].Field); ok && rest != "" &&
 		(rest[0] == ' ' || rest[0] == ':') {
 		switch {
@@ -108,6 +110,23 @@ func (e *serverError) Error() string {
 	}
 	return s
 }
+
+// which is the error with the name of the frame of several that its message speaks of behind all else, and the message
+// without it.
+func (e *serverError) which() (*serverError, string) {
+	m := frameOf.FindStringSubmatch(e.err.Message)
+	if m == nil || e.frame != "" || len(e.err.Violations) == 0 || !strings.HasPrefix(e.err.Violations[0].Field, "frame") {
+		return e, e.err.Message
+	}
+	one := *e
+	var err error
+	if one.frame, err = strconv.Unquote(m[2]); err != nil {
+		return e, e.err.Message
+	}
+	return &one, m[1]
+}
+
+var frameOf = regexp.MustCompile(`^(.*) \(frame \d+ of the call, ("(?:[^"\\]|\\.)*")\)$`)
 
 // golden says what is wrong with a frame to compare with: one that is missing, or that nothing speaks of.
 func (e *serverError) golden(v clients.FieldViolation) string {
@@ -145,7 +164,8 @@ var formatWords = func() *strings.Replacer {
 var flagOf = map[string]string{
 	"frame.layout.pixel_format": "--format", "frame.layout.significant_bits": "--bits",
 	"reductions.histogram.bins": "--bins", "width": "--size", "height": "--size", "name": "NAME",
-	"filter.from": "--from", "filter.to": "--to", "step": "--step", "quantity": "QUANTITY",
+	"filter.from": "--from", "filter.to": "--to", "step": "--step", "quantity": "QUANTITY", "description": "--description",
+	"frame_id":   "--id",
 	"lower_spec": "--lower", "upper_spec": "--upper", "beside": "--beside",
 	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border",
 	"options.cell":  "--cell",
@@ -161,6 +181,8 @@ func (e *serverError) place(field string) string {
 		return "--name"
 	case "frame.part_id":
 		return "--part"
+	case "frame.frame_id":
+		return "--id"
 	}
 	for _, prefix := range []string{"inspection.", "open.", "draft.", "recipe.", "request."} {
 		field = strings.TrimPrefix(field, prefix)

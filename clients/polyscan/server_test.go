@@ -87,6 +87,38 @@ func TestAddr(t *testing.T) {
 	}
 }
 
+// TestWordsOfRefusals: what a server refuses is told by files and flags, and not by the fields and bytes of a protocol.
+func TestWordsOfRefusals(t *testing.T) {
+	addr := startServer(t, server.Config{MaxFramePixels: 100_000, MaxMessageBytes: 200 << 10, StreamDepth: 1})
+	metal, long := frames+"metal.png", strings.Repeat("x", 5000)
+	out := filepath.Join(t.TempDir(), "o.png")
+	for _, c := range []struct {
+		want string
+		code int
+		args []string
+	}{
+		{"RESOURCE_EXHAUSTED: a message of ~ bytes: the server takes 204800 at most, its max-message\n", exitServer,
+			[]string{"reduce", frames + "board.png", "-r", frames + "board.regions.json"}},
+		{metal + ": 1024 x 512: makes 524288 pixels: the limit is 100000\n", exitUsage,
+			[]string{"teach", metal, frames + "metal16.png", "-r", frames + "metal.regions.json", "--quantity", "mean"}},
+		{metal + ": 1024 x 512: makes 524288 pixels: the limit is 100000\n", exitUsage,
+			[]string{"try", "--good", metal, "-r", frames + "metal.regions.json"}},
+		{frames + "arch.json: 640 x 480: makes a picture of 921600 bytes: the limit is 204800\n", exitUsage,
+			[]string{"diffuse", frames + "arch.json", "-o", out}},
+		{`--description "x~" and more, 5000 bytes: must be at most 4096 bytes` + "\n", exitUsage,
+			[]string{"recipe", "put", "m", "-r", frames + "metal.regions.json", "--description", long}},
+		{metal + `: --id "x~" and more, 5000 bytes: must be at most 256 bytes` + "\n", exitUsage,
+			[]string{"frames", "put", metal, "--id", long}},
+		{metal + `: --id "x~" and more, 5000 bytes: must be at most 256 bytes` + "\n", exitUsage,
+			[]string{"frames", "put", metal, "--raw", "16x16:gray8", "--id", long}},
+	} {
+		_, stderr, code := polyscan(t, append(c.args, "--addr", addr)...)
+		if code != c.code || !like(stderr, "polyscan: "+c.want) {
+			t.Errorf("%v: exit %d, %s", c.args[:2], code, stderr)
+		}
+	}
+}
+
 // TestTenants: what is whose shows in lists, in polyscan device, and in what is said to another tenant.
 func TestTenants(t *testing.T) {
 	const alice = "a name=alice frames=1 role=teach\n"

@@ -931,6 +931,14 @@ def test_truth(client):
             bool(message)
 
 
+def test_too_large(programs):
+    """A request that gRPC refuses is told in the server's words."""
+    with polyscan.connect(server_args=["--max-message", "64KiB"]) as client:
+        want = "a message of [0-9]+ bytes: the server takes 65536 at most, its max-message"
+        with pytest.raises(polyscan.ResourceExhausted, match=want):
+            client.reduce(f"{ROOT}/testdata/board.png", {"all": SQUARE})
+
+
 def test_masked(client):
     """The mask of an array would be dropped, wherever one is given."""
     masked = np.ma.masked_array(FRAME, FRAME > 100)

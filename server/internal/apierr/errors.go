@@ -167,7 +167,9 @@ func About(what string, err error) error {
 // Refuse is a FieldError with one violation.
 func Refuse(path string, value any, format string, args ...any) *FieldError {
 	v := ""
-	if value != nil {
+	if size, ok := value.([2]int); ok {
+		v = fmt.Sprintf("%d x %d", size[0], size[1])
+	} else if value != nil {
 		v = fmt.Sprint(value)
 	}
 	return &FieldError{Violations: []violation{{path, v, fmt.Sprintf(format, args...)}}}

@@ -266,7 +266,8 @@ func checkSolvable(f kernels.Picture, d *pb.Drawing) error {
 	case f.Width < 1 || f.Height < 1:
 		return apierr.Refuse("frame.layout", size, "has no pixels")
 	case d != nil && [2]int{int(d.GetWidth()), int(d.GetHeight())} != size:
-		return apierr.Refuse("drawing", [2]uint32{d.GetWidth(), d.GetHeight()}, "must be %v, the size of the frame", size)
+		return apierr.Refuse("drawing", [2]int{int(d.GetWidth()), int(d.GetHeight())}, "must be %d x %d, the size of the frame",
+			f.Width, f.Height)
 	}
 	return nil
 }

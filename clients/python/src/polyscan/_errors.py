@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import grpc
@@ -164,11 +165,16 @@ def from_rpc(error: grpc.RpcError) -> Error:
     return _make(e.code().name, e.details() or "", details)
 
 
+# What gRPC says of a request, before anything of the server has seen it.
+_TOO_LARGE = re.compile(r"^grpc: received message larger than max \((\d+) vs\. (\d+)\)$")
+
+
 def _make(code: str, message: str, status: status_pb2.Status) -> Error:
     fields: list[FieldViolation] = []
     quotas: list[QuotaViolation] = []
     retry: float | None = None
     reason, metadata = "", {}
+    message = _TOO_LARGE.sub(r"a message of \1 bytes: the server takes \2 at most, its max-message", message)
     for any_ in status.details:
         kind = any_.type_url.rpartition("/")[2]
         if kind == "google.rpc.BadRequest":
