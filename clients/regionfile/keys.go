@@ -44,8 +44,9 @@ var (
 		known: []string{"bbox", "id"}}
 	geoFeature  = object{read: []string{"type", "geometry", "properties", "id", "crs"}, known: []string{"bbox"}}
 	geoGeometry = object{read: []string{"type", "coordinates", "geometries", "crs"}, known: []string{"bbox"}}
-	// What people name themselves: flags, attributes and properties. Other programs have a fill there, a shape and a mask.
-	freeObject = object{read: []string{limitsKey}, known: []string{"fill", "shape", "mask", "rings", "regions"}}
+	// What people name themselves: flags, attributes and properties. Other programs have a fill there, a shape and a
+	// mask, and distances miss their reference anyway.
+	freeObject = object{read: []string{limitsKey}, known: []string{"fill", "shape", "mask", "rings", "regions", "reference"}}
 )
 
 // svgObject returns the attributes that are read of an SVG element.

@@ -350,6 +350,20 @@ func TestRecipeImports(t *testing.T) {
 			limits where nobody reads them`,
 		`[{"rings": [[[1, 1], [9, 1], [9, 9]]], "scale": {"mm_per_pixel": 1}}]`: `
 			it belongs beside the regions`,
+		`[{"rings": [[[1, 1], [9, 1], [9, 9]]], "flatField": "x"}]`: `
+			it belongs beside the regions`,
+		`{"regions": [{"rings": [[[1, 1], [9, 1], [9, 9]]]}], "imageSize": [9, 9]}`: `
+			“imageSize” looks like a misspelt “drawn_on”`,
+		`{"regions": [{"rings": [[[1, 1], [9, 1], [9, 9]]]}], "shapes": []}`: `
+			A file has regions of one format`,
+		`{"shapes": [{"label": "a", "points": [[1, 1], [9, 1], [9, 9]]}], "scale": {"mm_per_pixel": 1}}`: `
+			“scale” is read in polyscan's own format alone`,
+		`{"shapes": [{"label": "a", "points": [[1, 1], [9, 1], [9, 9]], "flags": {"scale": true, "drawn_on": {}}}]}`: `
+			“drawn_on” is read in polyscan's own format alone`,
+		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "attributes": {"flat-field": "x"}}]}`: `
+			“flat-field” is read in polyscan's own format alone`,
+		`{"type": "FeatureCollection", "properties": {"reductions": ["mean"]}, "features": []}`: `
+			“reductions” is read in polyscan's own format alone`,
 		`{"type": "FeatureCollection", "properties": {"limits": "mean > 150"}, "features": []}`: `
 			limits where nobody reads them`,
 		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "limits": ["mean < 3"]}]}`: `

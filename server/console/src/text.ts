@@ -235,6 +235,8 @@ export const text = {
     lostLimits: (why: string) => `${why} It has limits, which nobody would hold parts to: correct the file.`,
     misplacedLimits: "The file has limits where nobody reads them: they belong to a region, a flag of a LabelMe shape, the attributes of a COCO annotation or the properties of a GeoJSON feature.",
     misspelt: (key: string, near: string) => `The key “${key}” looks like a misspelt “${near}”, which nobody would read: correct the file.`,
+    ownKey: (key: string) => `The key “${key}” is read in polyscan's own format alone: correct the file.`,
+    twoFormats: (key: string) => `A file has regions of one format: those of the key “${key}” are not read. Correct the file.`,
     misplaced: (key: string, inRegion: boolean) => `The key “${key}” is not read there: it belongs ${inRegion ? "beside the regions" : "into a region"}. Correct the file.`,
     notLimit: (flag: string) => `“${flag}” is no limit: want a comparison, such as “mean < 90”. Correct the file.`,
     oneSide: (width: number, height: number) => `The file says that its frame has ${width} × ${height} pixels: width and height must both be there, or neither.`,

@@ -43,6 +43,7 @@ interface LabelMe {
   flags?: Record<string, boolean> | null;
   group_id?: number | null;
   mask?: string | null;
+  attributes?: object | null;
 }
 
 interface Attributes {
@@ -92,10 +93,12 @@ interface Keys {
 
 // The objects of the formats, as clients/regionfile has them.
 const regionKeys: Keys = { read: ["name", "rings", "mask", "shape", "fill", "limits", "reference"] };
-const recipeKeys: Keys = { read: ["name", "description", "fill", "scale", "regions", "reductions", "frames", "drawn_on"] };
+const recipeKeys: Keys = { read: ["name", "description", "fill", "scale", "regions", "reductions", "frames", "flat_field", "drawn_on"] };
 const scaleKeys: Keys = { read: ["mm_per_pixel", "origin"] };
 const drawnOnKeys: Keys = { read: ["name", "width", "height"] };
-const attributeKeys: Keys = { read: ["limits"] };
+// What people name themselves. Other programs have a fill there, a shape and a mask; distances miss their reference anyway.
+const attributeKeys: Keys = { read: ["limits"], known: ["fill", "shape", "mask", "rings", "regions", "reference"] };
+const noteKeys: Keys = { ...attributeKeys, read: [] };
 const labelMeKeys: Keys = { read: ["shapes", "imagePath", "imageWidth", "imageHeight", "flags"], known: ["version", "imageData", "description", "lineColor", "fillColor"] };
 const labelMeShapeKeys: Keys = {
   read: ["label", "points", "shape_type", "group_id", "mask", "flags", "attributes"],
@@ -115,7 +118,14 @@ const geoGeometryKeys: Keys = { read: ["type", "coordinates", "geometries", "crs
 // What says the same elsewhere.
 const otherNames: Record<string, string> = {
   fill_rule: "fill", fillrule: "fill", "fill-rule": "fill", holes: "rings", statistics: "reductions", stats: "reductions", blobs: "reductions",
-  texture: "reductions", textures: "reductions", units: "scale", unit: "scale", polygon: "segmentation", polygons: "segmentation", rle: "segmentation",
+  texture: "reductions", textures: "reductions", percentiles: "reductions", histogram: "reductions", color: "reductions", colors: "reductions",
+  correlations: "reductions", units: "scale", unit: "scale", mm_per_pixel: "scale", origin: "scale", flat: "flat_field", size: "drawn_on",
+  image: "drawn_on", image_size: "drawn_on", imagesize: "drawn_on", frame_size: "drawn_on", framesize: "drawn_on", width: "drawn_on",
+  height: "drawn_on", imagewidth: "drawn_on", imageheight: "drawn_on", image_width: "drawn_on", image_height: "drawn_on",
+  polygon: "segmentation", polygons: "segmentation", rle: "segmentation", requirement: "limits", requirements: "limits", criterion: "limits",
+  criteria: "limits", spec: "limits", specs: "limits", specification: "limits", specifications: "limits", tolerance: "limits", tolerances: "limits",
+  rule: "limits", rules: "limits", condition: "limits", conditions: "limits", constraint: "limits", constraints: "limits", threshold: "limits",
+  thresholds: "limits",
 };
 // No verdict hangs on these.
 const harmless = ["name", "description", "label", "id", "category_id", "imagePath", "file_name", "crs"];
@@ -147,14 +157,21 @@ class Notes {
   keys(o: object | null | undefined, of: Keys): void {
     if (!o || typeof o !== "object" || Array.isArray(o)) return;
     if (of.read.includes("limits")) this.own.add(o);
-    const elsewhere = of === regionKeys ? recipeKeys : of === recipeKeys ? regionKeys : undefined;
     const names = [...of.read, ...(of.known ?? [])];
+    const free = of === attributeKeys || of === noteKeys;
+    const ownFormat = [regionKeys, recipeKeys, scaleKeys, drawnOnKeys].includes(of);
+    const files = [recipeKeys, labelMeKeys, cocoKeys, geoCollectionKeys];
+    const plain = (key: string): string => key.toLowerCase().replace(/[-_]/g, "");
     for (const key of Object.keys(o)) {
       if (names.includes(key) || key === "limits") continue; // check tells of limits
-      if (elsewhere?.read.includes(key) && !harmless.includes(key)) throw new Error(text.recipe.misplaced(key, of === regionKeys));
+      const has = (there: Keys): boolean => there.read.some((k) => plain(k) === plain(key) && !names.includes(k) && !harmless.includes(k));
+      if (of === regionKeys && has(recipeKeys)) throw new Error(text.recipe.misplaced(key, true));
+      if (files.includes(of) && ["regions", "shapes", "annotations", "features"].includes(key)) throw new Error(text.recipe.twoFormats(key));
+      if (of === recipeKeys && has(regionKeys)) throw new Error(text.recipe.misplaced(key, false));
+      if (!ownFormat && (has(recipeKeys) || has(regionKeys))) throw new Error(text.recipe.ownKey(key));
       if (of === scaleKeys && /^unit/i.test(key)) throw new Error(text.recipe.misspelt(key, "mm_per_pixel"));
-      const other = otherNames[key.toLowerCase()] ?? "";
-      const near = of.read.includes(other) ? other : nearest(key, names);
+      const other = free ? "" : (otherNames[key.toLowerCase()] ?? "");
+      const near = of.read.includes(other) ? other : nearest(key, free ? of.read : names);
       if (of.read.includes(near) && !harmless.includes(near)) throw new Error(text.recipe.misspelt(key, near));
     }
   }
@@ -163,6 +180,7 @@ class Notes {
   flags(f: Record<string, unknown> | null | undefined): string[] {
     if (!f || typeof f !== "object" || Array.isArray(f)) return [];
     this.own.add(f);
+    this.keys(Object.fromEntries(Object.entries(f).filter(([, on]) => on !== null && typeof on !== "boolean")), noteKeys);
     if (Object.keys(f).some((k) => k.toLowerCase() === "limits")) throw new Error(text.recipe.misplacedLimits);
     const set = Object.entries(f).flatMap(([k, on]) => (on ? [k] : []));
     const limits = set.filter((k) => /[<>=[(≤≥]/.test(k));
@@ -297,6 +315,7 @@ async function labelMe(all: LabelMe[], notes: Notes): Promise<Shape[]> {
   const groups = new Map<string, Shape>();
   for (const s of all) {
     notes.keys(s, labelMeShapeKeys);
+    notes.keys(s.attributes, noteKeys);
     const [a, b] = s.points;
     const kind = s.shape_type || "polygon";
     let rings: number[][] = [];
@@ -382,6 +401,7 @@ function coco(c: Coco, frame: string, notes: Notes): Shape[] {
 
 function geoJson(g: Geo, notes: Notes): Shape[] {
   notes.keys(g, g.type === "FeatureCollection" ? geoCollectionKeys : g.type === "Feature" ? geoFeatureKeys : geoGeometryKeys);
+  if (g.type === "FeatureCollection") notes.keys(g.properties, noteKeys);
   if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f, notes));
   if (g.type !== "Feature") return geometryShapes(g, notes);
   notes.keys(g.properties, attributeKeys);
