@@ -291,6 +291,14 @@ var rules = []rule{
 		good: []string{"server_test internal/devicetest", "internal/devicetest kernels"},
 	},
 	{
+		name: "only tests import internal/pictures/picturetest",
+		why:  "it makes files that are no good",
+		in:   func(string) bool { return true },
+		deny: func(_, p string, _ bool) bool { return under(p, "internal/pictures/picturetest") },
+		bad:  []string{"internal/pictures internal/pictures/picturetest"},
+		good: []string{"internal/pictures_test internal/pictures/picturetest"},
+	},
+	{
 		name:  "proto imports none of ours",
 		why:   "a client of any age starts from it alone",
 		in:    func(pkg string) bool { return under(pkg, "proto") },

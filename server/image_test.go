@@ -19,6 +19,7 @@ import (
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 
+	"github.com/polyscan/polyscan/internal/pictures/picturetest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -411,9 +412,9 @@ func TestRefusesImages(t *testing.T) {
 		{"JPEG with its first scan alone", cut(1), auto, nil, "frame.data", []string{"before all scans"}},
 		{"palette that lacks a colour", outside, auto, nil, "frame.data", []string{"colour 1 of a palette of 1"}},
 		{"a turned JPEG", turned, auto, nil, "frame.data", []string{"orientation 6", "turn"}},
-		{"two pages", morePages(encodePicture(t, "tiff", all["gray"]), 0), auto, nil, "frame.data",
+		{"two pages", picturetest.Paged(encodePicture(t, "tiff", all["gray"]), 0), auto, nil, "frame.data",
 			[]string{"another page", "one picture"}},
-		{"two pages of colour", morePages(encodePicture(t, "tiff", all["nrgba"]), 2), auto, nil, "frame.data",
+		{"two pages of colour", picturetest.Paged(encodePicture(t, "tiff", all["nrgba"]), 2), auto, nil, "frame.data",
 			[]string{"another page"}},
 
 		{"16-bit PNG as GRAY8", pngOf("gray16"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format",
@@ -445,7 +446,7 @@ func TestRefusesImages(t *testing.T) {
 	}
 	// Notes of programs may follow a picture, and pictures that the first one speaks of.
 	follows := slices.Concat(jpegFile[:2], []byte("\xff\xe2\x00\x06MPF\x00"), jpegFile[2:], jpegFile)
-	for _, file := range [][]byte{progressive, morePages(encodePicture(t, "tiff", all["gray"]), 1), follows,
+	for _, file := range [][]byte{progressive, picturetest.Paged(encodePicture(t, "tiff", all["gray"]), 1), follows,
 		slices.Concat(pngOf("gray"), make([]byte, 100)),
 		slices.Concat(jpegFile, []byte("\xff\xd8 no picture")), slices.Concat(bmpFile, []byte("B"))} {
 		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)),
@@ -473,15 +474,6 @@ func progressiveJPEG(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// morePages is a TIFF file with a second directory of a kind, such as 1 for a smaller copy.
-func morePages(file []byte, kind uint32) []byte {
-	ifd := binary.LittleEndian.Uint32(file[4:])
-	next := ifd + 2 + 12*uint32(binary.LittleEndian.Uint16(file[ifd:]))
-	binary.LittleEndian.PutUint32(file[next:], uint32(len(file)))
-	file = append(file, 1, 0, 254, 0, 4, 0, 1, 0, 0, 0)
-	return append(binary.LittleEndian.AppendUint32(file, kind), 0, 0, 0, 0)
 }
 
 // A side that no device takes is refused before the pixels are read, whatever number of pixels the server takes.

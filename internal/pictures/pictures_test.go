@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/image/tiff"
+
+	"github.com/polyscan/polyscan/internal/pictures/picturetest"
 )
 
 func at(file []byte) At {
@@ -61,16 +63,6 @@ func withTag(file []byte, tag, as uint16, value uint32) []byte {
 	return file
 }
 
-// paged is a TIFF file with a second directory.
-func paged(file []byte, kind uint32) []byte {
-	file = slices.Clone(file)
-	ifd := binary.LittleEndian.Uint32(file[4:])
-	next := ifd + 2 + 12*uint32(binary.LittleEndian.Uint16(file[ifd:]))
-	binary.LittleEndian.PutUint32(file[next:], uint32(len(file)))
-	file = append(file, 1, 0, tagSubfileType, 0, 4, 0, 1, 0, 0, 0)
-	return append(binary.LittleEndian.AppendUint32(file, kind), 0, 0, 0, 0)
-}
-
 func TestCheck(t *testing.T) {
 	p, j, f := encode(t)
 	inPNG := func(before string, more []byte) []byte {
@@ -104,8 +96,8 @@ func TestCheck(t *testing.T) {
 		{"turned TIFF", withTag(f, unused, tagOrientation, 3), "orientation 3"},
 		{"upright TIFF", withTag(f, unused, tagOrientation, 1), ""},
 		{"bits the other way round", withTag(f, unused, tagFillOrder, 2), "FillOrder 2"},
-		{"two pages", paged(f, 0), "another page"}, {"a page of several", paged(f, 2), "another page"},
-		{"a smaller copy", paged(f, 1), ""}, {"transparency", paged(f, 4), ""},
+		{"two pages", picturetest.Paged(f, 0), "another page"}, {"a page of several", picturetest.Paged(f, 2), "another page"},
+		{"a smaller copy", picturetest.Paged(f, 1), ""}, {"transparency", picturetest.Paged(f, 4), ""},
 	} {
 		if err := Check(at(c.file)); c.want == "" && err != nil || c.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -117,7 +109,7 @@ func TestCheck(t *testing.T) {
 // No file makes it fail or read on and on.
 func FuzzCheck(f *testing.F) {
 	p, j, tif := encode(f)
-	for _, b := range [][]byte{p, j, tif, paged(tif, 0), exif(binary.BigEndian, "MM", 3)} {
+	for _, b := range [][]byte{p, j, tif, picturetest.Paged(tif, 0), exif(binary.BigEndian, "MM", 3)} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -149,7 +149,7 @@ func (t *tree) isGenerated(name string) bool { return ast.IsGenerated(t.code[nam
 // tool of ours.
 func (t *tree) isProduct(name string) bool {
 	for _, dir := range []string{"tools/", "testdata/", "internal/devicetest/", "internal/shorttest/",
-		"server/internal/servertest/"} {
+		"internal/pictures/picturetest/", "server/internal/servertest/"} {
 		if strings.HasPrefix(name, dir) {
 			return false
 		}

@@ -19,14 +19,18 @@ import (
 // its own (CIPA DC-007). So are colours of 16 bits and pixels that are transparent: the lower bits of the one would be
 // lost, and the other would be darker than the file says.
 func DecodePicture(file []byte) (image.Image, error) {
-	r := &pieces{Reader: bytes.NewReader(file)}
-	img, kind, err := image.Decode(r)
-	if err != nil {
-		return nil, err
-	}
+	// What the file says is read before its pixels, which may be many.
 	if err := pictures.Check(func(off int64, n int) []byte {
 		return file[min(off, int64(len(file))):min(off+int64(n), int64(len(file)))]
 	}); err != nil {
+		return nil, err
+	}
+	if cfg, _, err := image.DecodeConfig(bytes.NewReader(file)); err == nil && int64(cfg.Width)*int64(cfg.Height) > mostPixels {
+		return nil, fmt.Errorf("%d x %d pixels: a frame has at most %d", cfg.Width, cfg.Height, mostPixels)
+	}
+	r := &pieces{Reader: bytes.NewReader(file)}
+	img, kind, err := image.Decode(r)
+	if err != nil {
 		return nil, err
 	}
 	end := len(file) - r.Len()
@@ -44,6 +48,9 @@ func DecodePicture(file []byte) (image.Image, error) {
 	}
 	return img, checkOpaque(img)
 }
+
+// mostPixels are those of the largest frame that a server can be told to take.
+const mostPixels = 1 << 29
 
 // checkOpaque names the first pixel that is transparent. All kinds of pictures that decoders make say whether one is.
 func checkOpaque(img image.Image) error {

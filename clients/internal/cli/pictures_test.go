@@ -51,6 +51,18 @@ func TestDecodePicture(t *testing.T) {
 	if _, err := DecodePicture(nil); err == nil {
 		t.Error("nothing is a picture")
 	}
+	// A file of 62 bytes can claim any size.
+	bomb := bytes.Clone(p.Bytes())
+	copy(bomb[16:], "\x00\x10\x00\x00\x00\x10\x00\x00")
+	binary.BigEndian.PutUint32(bomb[29:], crc32.ChecksumIEEE(bomb[12:29]))
+	if _, err := DecodePicture(bomb); err == nil || !strings.Contains(err.Error(), "1048576 x 1048576 pixels: a frame has at most") {
+		t.Error(err)
+	}
+	// What a file says of itself is looked at first: nobody decodes pixels to refuse them.
+	moving := slices.Concat(p.Bytes()[:33], []byte("\x00\x00\x00\x08acTL12345678crc.\x00\x00\x00\x04IDATbad!"))
+	if _, err := DecodePicture(moving); err == nil || !strings.Contains(err.Error(), "an animation") {
+		t.Error(err)
+	}
 }
 
 // TestDecodePictureOpaque: a picture is taken as its colours, or not at all: never those of transparent pixels, which
