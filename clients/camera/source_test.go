@@ -417,8 +417,9 @@ func TestFFmpegEnds(t *testing.T) {
 			exitLost, []string{"belt.mkv: damaged: ffmpeg: [error] x: File ended prematurely"}},
 		{"old", strings.Replace(probed, `"streams"`, `"program_version":{"version":"4.4.2-0ubuntu"},"streams"`, 1),
 			"head -c 19200 " + frames, exitOK, []string{"1 PASS"}},
-		{"one time", probed, "echo '[rawvideo @ 0x1] [error] Application provided invalid, non monotonically increasing dts to " +
-			"muxer in stream 0: 29 >= 29' >&2; head -c 19200 " + frames, exitOK, []string{"1 PASS"}},
+		{"one time", probed,
+			"echo '[rawvideo @ 0x1] [error] Application provided invalid, non monotonically increasing dts to " +
+				"muxer in stream 0: 29 >= 29' >&2; head -c 19200 " + frames, exitOK, []string{"1 PASS"}},
 		{"warning", probed, "echo '[mjpeg @ 0x1] [warning] EOI missing' >&2; head -c 19200 " + frames, exitOK,
 			[]string{"1 PASS"}},
 		{"no video", `echo '{"streams":[]}'`, "", exitUsage, []string{"there is no video"}},
@@ -538,7 +539,8 @@ func TestFFmpegReal(t *testing.T) {
 	// Frames come once each, whenever they are, and a file that was cut between frames is refused.
 	avi, twice := filepath.Join(t.TempDir(), "belt.avi"), filepath.Join(t.TempDir(), "twice.mkv")
 	for to, how := range map[string][]string{avi: {"-c:v", "mjpeg"},
-		twice: {"-vf", "setpts=if(lt(N\\,10)\\,N*0.02\\,N*0.2)/TB", "-vsync", "0", "-enc_time_base", "1/1000", "-c:v", "ffv1"}} {
+		twice: {"-vf", "setpts=if(lt(N\\,10)\\,N*0.02\\,N*0.2)/TB", "-vsync", "0", "-enc_time_base", "1/1000", "-c:v",
+			"ffv1"}} {
 		if out, err := exec.Command("ffmpeg", slices.Concat([]string{"-v", "error", "-i", video}, how, []string{to})...).
 			CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -20,7 +20,8 @@ func TestPartWithoutID(t *testing.T) {
 			[]string{`part at line 40 has the id "": want "0-40"`}},
 		"first strip lost, another id": {40, &polyscanv1.PartResult{PartNumber: 1, FirstLine: 40, PartId: "0-0"},
 			[]string{`part at line 40 has the id "0-0": want "0-40"`}},
-		"nothing lost": {1000, &polyscanv1.PartResult{PartNumber: 1, FirstLine: 40}, []string{`part at line 40 has the id "": want "0-40"`}},
+		"nothing lost": {1000, &polyscanv1.PartResult{PartNumber: 1, FirstLine: 40},
+			[]string{`part at line 40 has the id "": want "0-40"`}},
 	} {
 		k := newChecker(nil, 40, 40)
 		for first := uint64(0); first < 80; first += 10 {

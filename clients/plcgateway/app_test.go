@@ -64,18 +64,22 @@ func TestConfigMistakes(t *testing.T) {
 		"slot 1.5":      {small + "    prepare: 1.5\n", ":7: prepare `1.5`: want a whole number"},
 		"slot's quotes": {small + "    prepare: '1'\n", ":7: prepare `1`: want a whole number"},
 		"slot's sign":   {small + "    prepare: +1\n", ":7: prepare `+1`: want a whole number"},
-		"unit 1_0":      {small + "    modbus: {unit: 1_0}\n", ":7: unit `1_0`: want a whole number, 1 to 247, in plain digits"},
-		"unit 256":      {small + "    modbus: {unit: 256}\n", ":7: unit `256`: want a whole number, 1 to 247, in plain digits"},
-		"unit 1.9":      {small + "    modbus: {unit: 1.9}\n", ":7: unit `1.9`: want a whole number, 1 to 247, in plain digits"},
-		"no slots":      {many + "r\n", ":6: recipes `r`: want settings, as KEY: VALUE"},
-		"no section":    {"servers: {h: x}\n" + oneStation, ":1: h `x`: want settings, as KEY: VALUE"},
-		"no list":       {small + "    values: r.mean\n", ":7: values `r.mean`: want a list"},
-		"list":          {many + "[r]\n", ":6: recipes: want settings, as KEY: VALUE, not a list"},
-		"text alone":    {"stations\n", ":1: `stations`: want settings, as KEY: VALUE"},
-		"two files":     {small + "    modbus: {unit: 1}\n---\n{}\n", ":8: a second document; want one mapping"},
+		"unit 1_0": {small + "    modbus: {unit: 1_0}\n",
+			":7: unit `1_0`: want a whole number, 1 to 247, in plain digits"},
+		"unit 256": {small + "    modbus: {unit: 256}\n",
+			":7: unit `256`: want a whole number, 1 to 247, in plain digits"},
+		"unit 1.9": {small + "    modbus: {unit: 1.9}\n",
+			":7: unit `1.9`: want a whole number, 1 to 247, in plain digits"},
+		"no slots":   {many + "r\n", ":6: recipes `r`: want settings, as KEY: VALUE"},
+		"no section": {"servers: {h: x}\n" + oneStation, ":1: h `x`: want settings, as KEY: VALUE"},
+		"no list":    {small + "    values: r.mean\n", ":7: values `r.mean`: want a list"},
+		"list":       {many + "[r]\n", ":6: recipes: want settings, as KEY: VALUE, not a list"},
+		"text alone": {"stations\n", ":1: `stations`: want settings, as KEY: VALUE"},
+		"two files":  {small + "    modbus: {unit: 1}\n---\n{}\n", ":8: a second document; want one mapping"},
 		"pattern": {strings.Replace(small, "parts: c", "parts: cam*", 1),
 			`:5: station a: parts: "cam*" is no name of a stream: want 1 to 64 letters`},
-		"space last": {strings.Replace(small, "parts: c", "parts: 'cam '", 1), `:5: station a: parts: "cam " is no name of a stream`},
+		"space last": {strings.Replace(small, "parts: c", "parts: 'cam '", 1),
+			`:5: station a: parts: "cam " is no name of a stream`},
 		"recipe's name": {many + "{1: R 1}\n",
 			`:6: station a: recipe "R 1": a name has 1 to 128 letters, digits, dots, underscores and hyphens`},
 		"no unit of time": {small + "    deadline: 2\n", ":7: deadline `2`: want a time with its unit, as 50ms"},
@@ -198,7 +202,8 @@ func TestPrintConfig(t *testing.T) {
 
 // A station may take the settings of another one: its own defaults don't go over them.
 func TestMergedStation(t *testing.T) {
-	file := writeFile(t, strings.Replace(small, "- name", "- &a\n    name", 1)+"    deadline: 70ms\n    modbus: {unit: 1}\n"+
+	file := writeFile(t, strings.Replace(small, "- name", "- &a\n    name", 1)+
+		"    deadline: 70ms\n    modbus: {unit: 1}\n"+
 		"  - <<: *a\n    name: b\n    modbus: {unit: 2}\n")
 	out, errs, _ := plcgateway(t, t.Context(), "--config", file, "--print-config")
 	if strings.Count(out, "deadline: 70ms") != 2 {

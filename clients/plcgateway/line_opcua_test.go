@@ -157,7 +157,8 @@ func (g *uaGate) ask(r *row) error {
 	}
 	r.ack = time.Since(begin)
 	for time.Since(begin) < uaPatience {
-		v, err := g.read(ctx, "Sequence", "Verdict", "Complement", "TriggerId", "Reason", "FailedRegions", "LatencyUs", "SequenceEnd")
+		v, err := g.read(ctx, "Sequence", "Verdict", "Complement", "TriggerId", "Reason", "FailedRegions", "LatencyUs",
+			"SequenceEnd")
 		if err != nil {
 			return err
 		}
@@ -236,7 +237,8 @@ func (g *uaGate) drop() {
 }
 
 func (g *uaGate) call(ctx context.Context, object, method string, args ...any) ([]*ua.Variant, error) {
-	req := &ua.CallMethodRequest{ObjectID: ua.NewStringNodeID(3, object), MethodID: ua.NewStringNodeID(3, object+"/"+method)}
+	req := &ua.CallMethodRequest{ObjectID: ua.NewStringNodeID(3, object),
+		MethodID: ua.NewStringNodeID(3, object+"/"+method)}
 	for _, a := range args {
 		req.InputArguments = append(req.InputArguments, ua.MustVariant(a))
 	}

@@ -63,7 +63,8 @@ func newLine(t *testing.T, protocol, section string) (*plant, time.Duration) {
 	if err != nil {
 		t.Skip("not asked for by PLC_LINE; stage plc of .ci/run does")
 	}
-	return newPlant(t, "info", "  - {name: gate, parts: camera-0, recipes: {1: line}, prepare: 1, deadline: 150ms, "+protocol+"}\n"+section,
+	return newPlant(t, "info",
+		"  - {name: gate, parts: camera-0, recipes: {1: line}, prepare: 1, deadline: 150ms, "+protocol+"}\n"+section,
 		recipeOf(t, frames+"/regions.json"), "../conveyor"), limit
 }
 
@@ -246,7 +247,8 @@ func (p *plant) judge(passed, gate []string) {
 
 // timeline asks for a part that was judged: all steps are there, those of one clock in order.
 func (p *plant) timeline(trigger, name, verdict string) {
-	out, err := exec.Command(p.dir+"/plcgateway", "timeline", "--trigger", trigger, "--log", p.dir+"/gateway.log", name).CombinedOutput()
+	out, err := exec.Command(p.dir+"/plcgateway", "timeline", "--trigger", trigger, "--log", p.dir+"/gateway.log",
+		name).CombinedOutput()
 	if err != nil && strings.Contains(string(out), "the log has no such part") {
 		p.unlogged = append(p.unlogged, name)
 		return

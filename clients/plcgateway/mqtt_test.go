@@ -64,8 +64,9 @@ func TestGatewayOverMQTT(t *testing.T) {
 		}
 	}
 
-	file := writeFile(t, "servers: {hall: {addr: '127.0.0.1:1'}}\nmqtt: {brokers: ['mqtt://"+l.Address()+"'], client-id: g, json: plant}\n"+
-		"stations:\n  - {name: desk, parts: camera-1, recipes: {1: line}, heartbeat: 10s, mqtt: true}\n")
+	file := writeFile(t,
+		"servers: {hall: {addr: '127.0.0.1:1'}}\nmqtt: {brokers: ['mqtt://"+l.Address()+"'], client-id: g, json: plant}\n"+
+			"stations:\n  - {name: desk, parts: camera-1, recipes: {1: line}, heartbeat: 10s, mqtt: true}\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
 	code := make(chan int, 1)

@@ -360,7 +360,8 @@ func (p *plant) drive(count int64, rate int, how string) {
 		p.counts[name] += one[name]
 	}
 	if open := one["accepted"] - one["answered"] - one["lost"]; open < 0 || open > 12 {
-		p.violations = append(p.violations, fmt.Sprintf("PLC %d: %d accepted triggers without an answer or a lost link: %s", p.life, open, last))
+		p.violations = append(p.violations, fmt.Sprintf("PLC %d: %d accepted triggers without an answer or a lost link: %s",
+			p.life, open, last))
 	}
 }
 

@@ -51,7 +51,8 @@ func testPage(t *testing.T, web string) {
 		t.Fatalf("%d results", len(desk.Results))
 	}
 	for i, want := range []uint32{50, 12, 11, 10, 9, 8, 7, 6, 5, 4} {
-		if r := desk.Results[i]; r.Trigger != want || r.Acked == nil || len(r.Steps) < 4 || r.Part == "" && r.Verdict != "REJECT" {
+		if r := desk.Results[i]; r.Trigger != want || r.Acked == nil || len(r.Steps) < 4 || r.Part == "" &&
+			r.Verdict != "REJECT" {
 			t.Errorf("result %d: %+v, want trigger %d, acknowledged", i, r, want)
 		}
 	}

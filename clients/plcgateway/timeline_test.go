@@ -19,7 +19,8 @@ func TestTimeline(t *testing.T) {
 	}
 	acked := `,"read":"` + at + `005Z","acked":"` + at + `006Z"`
 	log := writeFile(t, part("1", "1", "A")+part("2", "2", "B")+end("acknowledged", "1", "1", "A", acked)+
-		end("acknowledged", "1", "1", "A", acked)+end("dropped", "2", "2", "B", "")+"panic: text of something else\n"+part("1", "1", "A"))
+		end("acknowledged", "1", "1", "A", acked)+end("dropped", "2", "2", "B",
+		"")+"panic: text of something else\n"+part("1", "1", "A"))
 	for _, c := range []struct{ part, want string }{
 		// The trigger came before the last line, as the times say.
 		{"A", `part A, trigger 1 of station desk: PASS, pass; recipe line@1, 0 failed regions

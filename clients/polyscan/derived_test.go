@@ -36,7 +36,8 @@ func TestDerivedRecipes(t *testing.T) {
 }
 
 func TestDerivatives(t *testing.T) {
-	out := succeed(t, "reduce", frames+"plank.png", "-r", frames+"plank.regions.json", "--derivative", "gradient,Laplacian")
+	out := succeed(t, "reduce", frames+"plank.png", "-r", frames+"plank.regions.json", "--derivative",
+		"gradient,Laplacian")
 	for _, word := range []string{" grad ", " lap "} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the table lacks %q:\n%.600s", word, out)

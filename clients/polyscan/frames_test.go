@@ -128,7 +128,8 @@ func TestFramesOfRegionsFile(t *testing.T) {
 	}
 	succeed(t, on("recipe", "put", "-r", file)...)
 	succeed(t, on("reduce", "--frame", name, "--recipe", "metal")...) // it is there still
-	if got := succeed(t, on("try", "--good", image, "-r", file, "--fail-on-error")...); !strings.Contains(got, "1 of 1 good") {
+	if got := succeed(t, on("try", "--good", image, "-r", file, "--fail-on-error")...); !strings.Contains(got,
+		"1 of 1 good") {
 		t.Errorf("tried:\n%s", got)
 	}
 	data, err := os.ReadFile(image)
@@ -137,7 +138,8 @@ func TestFramesOfRegionsFile(t *testing.T) {
 	}
 	for _, of := range [][]string{{"--recipe", "metal"}, {"-r", file}} {
 		// It warns that these are few.
-		got, _, _ := polyscan(t, on(append([]string{"teach", image, write(t, "same.png", string(data)), "-o", "-"}, of...)...)...)
+		got, _, _ := polyscan(t, on(append([]string{"teach", image, write(t, "same.png", string(data)), "-o", "-"},
+			of...)...)...)
 		if !strings.Contains(got, fmt.Sprintf(`"frames": {"extra":%q,"golden":%[1]q}`, name)) {
 			t.Errorf("what was taught of %v has lost its frames:\n%s", of, got)
 		}

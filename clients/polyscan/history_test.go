@@ -57,7 +57,8 @@ func TestHistory(t *testing.T) {
 				t.Errorf("%s: a line of more than 80 columns:\n%s", name, line)
 			}
 		}
-		want := map[string]string{"list": "mean < 80 (mean 185.205 is above 80)", "count": "all", "pareto": "bracket hole 3", "series": "Cpk",
+		want := map[string]string{"list": "mean < 80 (mean 185.205 is above 80)", "count": "all",
+			"pareto": "bracket hole 3", "series": "Cpk",
 			"status": "13,"}[name]
 		if !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in\n%s", name, want, out)
@@ -121,7 +122,8 @@ func TestHistory(t *testing.T) {
 			"--addr", addr},
 		`--name desc: no part in the history has it: did you mean "desk"?`:     {"list", "--name", "desc", "--addr", addr},
 		"--name cam-*: no part in the history has it: there is camera-3, desk": {"pareto", "--name", "cam-*", "--addr", addr},
-		"--name x: no part in the history has it":                              {"count", "--name", "x", "--json", "--addr", addr},
+		"--name x: no part in the history has it": {"count", "--name", "x", "--json", "--addr",
+			addr},
 		`--name desc: no part in the history has it: did you mean "desk"?` + "\n": {"list", "--name", "camera-3", "--name",
 			"desc", "--addr", addr},
 		`--name dusk: no part in the history has it: did you mean "desk"?` + "\n": {"count", "--name", "dusk,camera-*",

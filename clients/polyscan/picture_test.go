@@ -386,8 +386,9 @@ func TestPlotTextures(t *testing.T) {
 		v.Counts[0], v.Counts[15] = 100, 3 // both first levels, both last
 		return v
 	}
-	res := &polyscanv1.FrameResult{Regions: []*polyscanv1.RegionResult{{Name: "a", Channels: []*polyscanv1.ChannelStatistics{
-		{Channel: polyscanv1.Channel_CHANNEL_GRAY, Textures: []*polyscanv1.Texture{texture(1)}}}}}}
+	res := &polyscanv1.FrameResult{Regions: []*polyscanv1.RegionResult{{Name: "a",
+		Channels: []*polyscanv1.ChannelStatistics{
+			{Channel: polyscanv1.Channel_CHANNEL_GRAY, Textures: []*polyscanv1.Texture{texture(1)}}}}}}
 	img, err := plotTextures("title", res)
 	if err != nil {
 		t.Fatal(err)

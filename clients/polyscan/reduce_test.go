@@ -618,7 +618,8 @@ func sameReport(a, b report) bool {
 // TestFlagsOfFormats: a flag that changes nothing of a file of its format is refused.
 func TestFlagsOfFormats(t *testing.T) {
 	const ring = `[[[1,1],[9,1],[9,9]]]`
-	own := write(t, "own.json", `{"name":"r","regions":[{"name":"a","fill":"nonzero","rings":`+ring+`},{"name":"b","mask":[[1,1,2]]}]}`)
+	own := write(t, "own.json",
+		`{"name":"r","regions":[{"name":"a","fill":"nonzero","rings":`+ring+`},{"name":"b","mask":[[1,1,2]]}]}`)
 	geo := write(t, "geo.json", `{"type":"Polygon","coordinates":[[[1,1],[9,1],[9,9],[1,1]]]}`)
 	labelMe := write(t, "me.json", `{"shapes":[{"label":"a","shape_type":"circle","points":[[5,5],[9,5]]}]}`)
 	svg := write(t, "r.svg", `<svg xmlns="http://www.w3.org/2000/svg"><rect id="a" width="9" height="9"/></svg>`)
@@ -819,7 +820,8 @@ func TestFramesOfOneSize(t *testing.T) {
 		}
 	}
 	plain := write(t, "plain.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]]}]`)
-	if _, stderr, code := polyscan(t, "stream", folder, "-r", plain); code != exitOK || strings.Contains(stderr, "warning") {
+	if _, stderr, code := polyscan(t, "stream", folder, "-r", plain); code != exitOK ||
+		strings.Contains(stderr, "warning") {
 		t.Errorf("without limits: exit %d, %q", code, stderr)
 	}
 }
@@ -837,7 +839,8 @@ func TestReductionsOfFile(t *testing.T) {
 	succeed(t, "recipe", "put", "-r", asks, "--recipes", recipes)
 	report := func(args ...string) (r struct{ Regions []map[string]any }) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(succeed(t, append([]string{"reduce", metal, "--json"}, args...)...)), &r); err != nil {
+		if err := json.Unmarshal([]byte(succeed(t, append([]string{"reduce", metal, "--json"}, args...)...)),
+			&r); err != nil {
 			t.Fatal(err)
 		}
 		return r

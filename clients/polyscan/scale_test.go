@@ -52,7 +52,8 @@ func TestScale(t *testing.T) {
 		!strings.Contains(out, `"area_mm2":0.32`) {
 		t.Errorf("another scale: %d, %s, %s", code, stderr, out)
 	}
-	if _, stderr, code := polyscan(t, append(base, "0.2", "--strict")...); code != exitUsage || !strings.Contains(stderr, won) {
+	if _, stderr, code := polyscan(t, append(base, "0.2", "--strict")...); code != exitUsage ||
+		!strings.Contains(stderr, won) {
 		t.Errorf("another scale, strictly: %d, %s", code, stderr)
 	}
 	if _, stderr, code := polyscan(t, append(base, "0.1,0.25@2,1")...); code != exitOK || stderr != "" {

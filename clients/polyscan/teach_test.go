@@ -139,7 +139,8 @@ func TestTeachUsage(t *testing.T) {
 		"want NAME: LIMIT":                       {"regions", regions, "--limit", "mean < 3"},
 		"a recipe has the limits": {"reduce", good + "/frame_000.png", "--recipe", "x", "--limit",
 			"a: mean < 3"},
-		`--limit w*ring: of "washer ring": "maen < 3": column 1`: {"reduce", good + "/frame_000.png", "-r", regions, "--limit",
+		`--limit w*ring: of "washer ring": "maen < 3": column 1`: {"reduce", good + "/frame_000.png", "-r", regions,
+			"--limit",
 			"w*ring: maen < 3"},
 	} {
 		if out, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, want) ||
@@ -172,7 +173,8 @@ func TestCountedOnce(t *testing.T) {
 		{[]string{"try", "--good", good, "--bad", bad, one}, "good/frame_000.png are one file"},
 		{[]string{"try", good + "/../good/frame_000.png", "--good", one}, "are one file"},
 		{[]string{"try", "-", "--good", "-"}, "- and - are one file"},
-		{[]string{"try", "--frame", "a", "--frame", "b", "--frame", "a", "--addr", "127.0.0.1:1"}, "--frame a is given twice"},
+		{[]string{"try", "--frame", "a", "--frame", "b", "--frame", "a", "--addr", "127.0.0.1:1"},
+			"--frame a is given twice"},
 	} {
 		_, stderr, code := polyscan(t, append(c.args, regions...)...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) {

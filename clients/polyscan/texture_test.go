@@ -39,7 +39,8 @@ func TestTextures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	decode("--texture", "1,0", "--texture", "0,2", "--texture-levels", "16", "--texture-counts", "--limit", "*: contrast(1,0) > 0",
+	decode("--texture", "1,0", "--texture", "0,2", "--texture-levels", "16", "--texture-counts", "--limit",
+		"*: contrast(1,0) > 0",
 		"--limit", "*: correlation(0,2) in [-0.999, 0.999]")
 	for _, r := range report.Regions {
 		for _, c := range r.Channels {
@@ -80,7 +81,8 @@ func TestTextures(t *testing.T) {
 
 // A recipe keeps what its textures are of.
 func TestTextureRecipes(t *testing.T) {
-	for _, text := range []string{"texture", "texture(1,0; 0,1; 32 levels; counts)", "texture(-3,2)", "texture(8 levels)"} {
+	for _, text := range []string{"texture", "texture(1,0; 0,1; 32 levels; counts)", "texture(-3,2)",
+		"texture(8 levels)"} {
 		r, err := reductions.Parse([]string{"mean", text})
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +91,8 @@ func TestTextureRecipes(t *testing.T) {
 			t.Errorf("%s comes back as %q", text, got)
 		}
 	}
-	for _, text := range []string{"texture(", "texture()", "texture(1)", "texture(1 levels)", "texture(257 levels)", "textures"} {
+	for _, text := range []string{"texture(", "texture()", "texture(1)", "texture(1 levels)", "texture(257 levels)",
+		"textures"} {
 		if _, err := reductions.Parse([]string{text}); err == nil {
 			t.Errorf("%s: no error", text)
 		}

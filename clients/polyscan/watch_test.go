@@ -170,9 +170,11 @@ func TestWatchCallsAndHistory(t *testing.T) {
 	addr := startServer(t, server.Config{})
 	all, _, _ := watching(t, "--addr", addr, "--kind", "call")
 	all.await(t, "TIME")
-	succeed(t, "lowpoly", frames+"metal.png", "--points", "50", "-o", filepath.Join(t.TempDir(), "out.png"), "--addr", addr)
+	succeed(t, "lowpoly", frames+"metal.png", "--points", "50", "-o", filepath.Join(t.TempDir(), "out.png"), "--addr",
+		addr)
 	all.await(t, "LowPolyService")
-	if text := all.String(); !strings.Contains(text, "Convert") || !strings.Contains(text, " call ") || strings.Contains(text, "HISTORY") {
+	if text := all.String(); !strings.Contains(text, "Convert") || !strings.Contains(text, " call ") ||
+		strings.Contains(text, "HISTORY") {
 		t.Errorf("%s", text)
 	}
 	for want, h := range map[string]*polyscanv1.HistoryState{

@@ -65,12 +65,13 @@ func TestPlainNumbers(t *testing.T) {
 	}
 	t.Setenv("MOST", "10")
 	var g grammar
-	Run(&g, []string{"--count=-100", "--each=8,9", "--share=-.5e1"}, io.Discard, io.Discard, nil, func(_ *kong.Context, err error) int {
-		if err != nil || g.Count != -100 || *g.Most != 10 || fmt.Sprint(g.Each) != "[8 9]" || g.Share != -5 {
-			t.Errorf("%+v, most %d, %v", g, *g.Most, err)
-		}
-		return 0
-	}, kong.Name("x"))
+	Run(&g, []string{"--count=-100", "--each=8,9", "--share=-.5e1"}, io.Discard, io.Discard, nil,
+		func(_ *kong.Context, err error) int {
+			if err != nil || g.Count != -100 || *g.Most != 10 || fmt.Sprint(g.Each) != "[8 9]" || g.Share != -5 {
+				t.Errorf("%+v, most %d, %v", g, *g.Most, err)
+			}
+			return 0
+		}, kong.Name("x"))
 	refused := func(want string, args ...string) {
 		t.Helper()
 		Run(&g, args, io.Discard, io.Discard, nil, func(_ *kong.Context, err error) int {

@@ -125,7 +125,8 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s --print-config: exit code %d, %v", args, exit, err)
 		}
 	}
-	for _, args := range []string{"--memory 1MiB", "--memory 0", "--listen [::1]:0", "--history-memory 256MiB", "--socket-mode 0660",
+	for _, args := range []string{"--memory 1MiB", "--memory 0", "--listen [::1]:0", "--history-memory 256MiB",
+		"--socket-mode 0660",
 		"--socket-mode 0600 --listen unix:/s", "--socket-mode 0600 --http unix:s", "--max-points 268435456"} {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", args, err)

@@ -127,7 +127,8 @@ func TestConfigByEnvironment(t *testing.T) {
 
 // Zeros in front, which might make a number octal, are refused wherever it stands.
 func TestDecimal(t *testing.T) {
-	for _, args := range [][]string{{"--threads", "08"}, {"--max-pixels", "010"}, {"--config", writeFile(t, "streams: 0100\n")}} {
+	for _, args := range [][]string{{"--threads", "08"}, {"--max-pixels", "010"},
+		{"--config", writeFile(t, "streams: 0100\n")}} {
 		if _, _, _, err := parse(t, args...); err == nil || !strings.Contains(err.Error(), "in plain digits") {
 			t.Errorf("%q: %v", args, err)
 		}

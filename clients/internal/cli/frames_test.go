@@ -63,7 +63,8 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{filepath.Join(dir, ".thumbnails", "a.png"), filepath.Join(dir, "i.png", ".git", "a.png")} {
+	for _, name := range []string{filepath.Join(dir, ".thumbnails", "a.png"),
+		filepath.Join(dir, "i.png", ".git", "a.png")} {
 		if err := os.WriteFile(name, file.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}

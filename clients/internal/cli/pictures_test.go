@@ -55,7 +55,8 @@ func TestDecodePicture(t *testing.T) {
 	bomb := bytes.Clone(p.Bytes())
 	copy(bomb[16:], "\x00\x10\x00\x00\x00\x10\x00\x00")
 	binary.BigEndian.PutUint32(bomb[29:], crc32.ChecksumIEEE(bomb[12:29]))
-	if _, err := DecodePicture(bomb); err == nil || !strings.Contains(err.Error(), "1048576 x 1048576 pixels: a frame has at most") {
+	if _, err := DecodePicture(bomb); err == nil || !strings.Contains(err.Error(),
+		"1048576 x 1048576 pixels: a frame has at most") {
 		t.Error(err)
 	}
 	// What a file says of itself is looked at first: nobody decodes pixels to refuse them.

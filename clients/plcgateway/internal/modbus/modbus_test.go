@@ -152,7 +152,8 @@ func TestHandshake(t *testing.T) {
 				FirstFailed: 5, Values: []float32{1.25},
 			})
 			w := must(c.ReadRegisters(0, 125, other.INPUT_REGISTER))(t)
-			if w[10] != uint16(station.Fail) || w[11] != ^w[10] || w[12] != 2 || w[13] != 5 || w[16] != uint16(station.ReasonFail) ||
+			if w[10] != uint16(station.Fail) || w[11] != ^w[10] || w[12] != 2 || w[13] != 5 ||
+				w[16] != uint16(station.ReasonFail) ||
 				w[17] != 3 {
 				t.Errorf("%v", w[:20])
 			}
@@ -218,8 +219,10 @@ func TestRequests(t *testing.T) {
 		"another unit":                 {ask(3, 4, 0, 0, 0, 1), []byte{0x84, 11}},
 		"unit 0 of two":                {ask(0, 4, 0, 0, 0, 1), []byte{0x84, 11}},
 		"the second station":           {ask(2, 3, 0, 1, 0, 1), []byte{3, 2, 0, 0}},
-		"another client":               {s.answer(netip.MustParseAddr("10.0.0.2"), 1, []byte{6, 0, 3, 0, 9}, nil), []byte{0x86, 6}},
-		"another client reads":         {s.answer(netip.MustParseAddr("10.0.0.2"), 1, []byte{4, 0, 0, 0, 1}, nil), []byte{4, 2, 0, 1}},
+		"another client": {s.answer(netip.MustParseAddr("10.0.0.2"), 1, []byte{6, 0, 3, 0, 9}, nil),
+			[]byte{0x86, 6}},
+		"another client reads": {s.answer(netip.MustParseAddr("10.0.0.2"), 1, []byte{4, 0, 0, 0, 1}, nil),
+			[]byte{4, 2, 0, 1}},
 	} {
 		if !bytes.Equal(c.got, c.want) {
 			t.Errorf("%s: % x, want % x", name, c.got, c.want)

@@ -36,7 +36,8 @@ func TestFaults(t *testing.T) {
 	h.await("born", func() bool { return h.born && len(h.values) > 60 })
 	h.beat()
 
-	p := &ladder{h: h, parts: map[uint32]string{}, answers: map[uint32]string{}, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 1))}
+	p := &ladder{h: h, parts: map[uint32]string{}, answers: map[uint32]string{},
+		rnd: rand.New(rand.NewPCG(rnd.Uint64(), 1))}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.run(ctx) })

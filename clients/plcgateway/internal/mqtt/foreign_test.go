@@ -197,7 +197,8 @@ func (h *foreignHost) raw(topic string, payload []byte, args ...string) {
 }
 
 func (h *foreignHost) state(online bool) {
-	h.raw("spBv1.0/STATE/scada", fmt.Appendf(nil, `{"online":%v,"timestamp":%d}`, online, time.Now().UnixMilli()), "-r", "-q", "1")
+	h.raw("spBv1.0/STATE/scada", fmt.Appendf(nil, `{"online":%v,"timestamp":%d}`, online, time.Now().UnixMilli()), "-r",
+		"-q", "1")
 }
 
 func metric(name, kind string, value any) map[string]any {
@@ -385,13 +386,15 @@ func TestForeignHost(t *testing.T) {
 
 	h.state(true)
 	h.follow("births", false, func() bool { return slices.Equal(h.kinds, []string{"NBIRTH", "DBIRTH"}) })
-	if h.values["bdSeq"] != 0.0 || h.values["Node Control/Rebirth"] != false || h.values["Result/Verdict"] != float64(station.Reject) ||
+	if h.values["bdSeq"] != 0.0 || h.values["Node Control/Rebirth"] != false ||
+		h.values["Result/Verdict"] != float64(station.Reject) ||
 		h.values["Result/Values/U7.mean"] != nil {
 		t.Errorf("births: %v", h.values)
 	}
 	h.ready()
 	h.trigger(1, "good-1")
-	h.is("Result/Trigger Id", 1.0, "Result/Verdict", float64(0xA5C3), "Result/Part Id", "good-1", "Result/Values/U7.mean", 1.5,
+	h.is("Result/Trigger Id", 1.0, "Result/Verdict", float64(0xA5C3), "Result/Part Id", "good-1",
+		"Result/Values/U7.mean", 1.5,
 		"Status/Results Valid", true, "Counters/Pass", 1.0)
 	h.acknowledge()
 	h.trigger(2, "bad-2")

@@ -148,12 +148,13 @@ func client(t testing.TB, addr, id string, received func(*paho.Publish), subscri
 	if err != nil {
 		t.Fatal(err)
 	}
-	cli := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: newConn(c), OnPublishReceived: []func(paho.PublishReceived) (bool, error){
-		func(r paho.PublishReceived) (bool, error) {
-			received(r.Packet)
-			return true, nil
-		},
-	}})
+	cli := paho.NewClient(paho.ClientConfig{ClientID: id, Conn: newConn(c),
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+			func(r paho.PublishReceived) (bool, error) {
+				received(r.Packet)
+				return true, nil
+			},
+		}})
 	if _, err := cli.Connect(t.Context(), &paho.Connect{ClientID: id, CleanStart: true, KeepAlive: 60}); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +313,8 @@ func (h *host) await(what string, ok func() bool) {
 		case <-deadline:
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.t.Fatalf("%s: not so after %v; born %v, births %d, deaths %v, values %v", what, patience, h.born, h.births, h.deaths,
+			h.t.Fatalf("%s: not so after %v; born %v, births %d, deaths %v, values %v", what, patience, h.born, h.births,
+				h.deaths,
 				h.values)
 		}
 	}

@@ -40,7 +40,8 @@ func TestUsersAndTLS(t *testing.T) {
 		{"mqtt://" + addr, "secret", nil, "EOF"},
 	} {
 		st, _ := startStation(t, station.Config{})
-		cl, err := NewPlain(Config{Brokers: []string{c.url}, ClientID: "g", User: "gateway", Password: c.password, TLS: c.tls},
+		cl, err := NewPlain(Config{Brokers: []string{c.url}, ClientID: "g", User: "gateway", Password: c.password,
+			TLS: c.tls},
 			"p", []*station.Station{st}, quiet)
 		stop := gateway(t, cl, err)
 		eventually(t, c.url+" "+c.want, func() bool {

@@ -43,7 +43,8 @@ func (l *listener) received(p *paho.Publish) {
 	l.last[topic] = m
 	if topic == "S1/result" {
 		l.results = append(l.results, m)
-		if m["sequence"] != m["sequence_again"] || uint16(m["verdict_word"].(float64))^uint16(m["verdict_complement"].(float64)) != 0xFFFF {
+		if m["sequence"] != m["sequence_again"] ||
+			uint16(m["verdict_word"].(float64))^uint16(m["verdict_complement"].(float64)) != 0xFFFF {
 			l.t.Errorf("torn: %s", p.Payload)
 		}
 	}
@@ -82,7 +83,8 @@ func TestPlainHandshake(t *testing.T) {
 	w := startWay(t, addr)
 	st, src := startStation(t, station.Config{})
 	l := startListener(t, addr)
-	c, err := NewPlain(Config{Brokers: []string{"mqtt://" + w.addr}, ClientID: "gateway"}, "plant/line1", []*station.Station{st}, quiet)
+	c, err := NewPlain(Config{Brokers: []string{"mqtt://" + w.addr}, ClientID: "gateway"}, "plant/line1",
+		[]*station.Station{st}, quiet)
 	gateway(t, c, err)
 	l.is("gateway", "online", true)
 	l.is("S1/status", "state", "preoperational", "missing", "not the holder", "bits.ready", false, "bits.online", true)
@@ -92,14 +94,16 @@ func TestPlainHandshake(t *testing.T) {
 	l.write(`{"command": 2, "recipe_slot": 1}`)
 	l.is("S1/status", "bits.ready", true, "recipe", "board", "recipe_version", 7, "holder", "mqtt gateway")
 	l.write(`{"command": 0, "trigger": true, "trigger_id": 41, "part_id": "good-1"}`)
-	l.is("S1/result", "verdict", "PASS", "verdict_word", 0xA5C3, "verdict_complement", 0x5A3C, "trigger_id", 41, "sequence", 1,
+	l.is("S1/result", "verdict", "PASS", "verdict_word", 0xA5C3, "verdict_complement", 0x5A3C, "trigger_id", 41,
+		"sequence", 1,
 		"part_id", "good-1", "reason", "pass", "values", map[string]any{"U7.mean": 1.5, "gaps.max": nil})
 	l.is("S1/status", "bits.results_valid", true, "counters.pass", 1)
 	l.write(`{"trigger": false, "results_ack": true}`)
 	// A result that was taken back is told as such: the topic's last message is never a verdict of before.
 	l.is("S1/result", "verdict", "REJECT", "sequence", 0, "trigger_id", 0)
 
-	for i, bad := range []string{`{"trigger": true, "trigger_id": -1}`, `{"trigger": true, "triger_id": 1}`, `{"trigger": 1}`,
+	for i, bad := range []string{`{"trigger": true, "trigger_id": -1}`, `{"trigger": true, "triger_id": 1}`,
+		`{"trigger": 1}`,
 		`{"trigger": true, "trigger": false}`, `{"trigger": null}`, `[]`, `{}`, `{"enable": true} {}`, `{"enable": true`, ``} {
 		l.write(bad)
 		l.is("S1/status", "commands_refused", i+1)

@@ -21,7 +21,8 @@ func TestHandshake(t *testing.T) {
 	h.is("Status/State", uint64(station.Preoperational), "Status/Ready", false, "Status/Online", true, "Status/Holder", "",
 		"Result/Verdict", uint64(station.Reject), "Result/Sequence Before", uint64(0), "Result/Values/U7.mean", nil)
 	h.ready()
-	h.is("Status/Holder", "mqtt gateway", "Status/Recipe", "board", "Status/Recipe Version", uint64(7), "Control/Enable", true)
+	h.is("Status/Holder", "mqtt gateway", "Status/Recipe", "board", "Status/Recipe Version", uint64(7), "Control/Enable",
+		true)
 
 	h.write("Control/Trigger", true, "Control/Trigger Id", 41, "Control/Part Id", "good-1")
 	h.is("Status/Results Valid", true, "Status/Trigger Ack", true, "Result/Trigger Id", uint64(41),
@@ -51,7 +52,8 @@ func TestHandshake(t *testing.T) {
 	if src.jobs != 2 {
 		t.Errorf("%d inspections of two parts", src.jobs)
 	}
-	eventually(t, "the timeline says when the answer was published", func() bool { return !st.Snapshot().Result.Steps.Read.IsZero() })
+	eventually(t, "the timeline says when the answer was published",
+		func() bool { return !st.Snapshot().Result.Steps.Read.IsZero() })
 	if s := c.Status(); !s.Connected || s.Connections != 1 || s.Err != nil {
 		t.Errorf("status %+v", s)
 	}
@@ -67,7 +69,8 @@ func TestResultIsWhole(t *testing.T) {
 	h.await("born", func() bool { return h.born && len(h.values) > 60 })
 	h.ready()
 	for i := 1; i <= 300; i++ { // more than there are sequence numbers
-		h.write("Control/Trigger", true, "Control/Trigger Id", i, "Control/Part Id", fmt.Sprint([]string{"good-", "bad-"}[i%2], i))
+		h.write("Control/Trigger", true, "Control/Trigger Id", i, "Control/Part Id",
+			fmt.Sprint([]string{"good-", "bad-"}[i%2], i))
 		h.is("Result/Trigger Id", uint64(i))
 		h.write("Control/Trigger", false, "Control/Results Ack", true)
 		h.is("Status/Results Valid", false)
@@ -114,7 +117,8 @@ func TestBrokerLost(t *testing.T) {
 	w.cut()
 	h.await("reborn", func() bool { return h.births == 2 && h.bdSeq == 1 && len(h.values) > 60 })
 	h.await("dead", func() bool { return slices.Contains(h.deaths, 0) })
-	h.is("Status/State", uint64(station.Preoperational), "Status/Ready", false, "Status/Busy", false, "Control/Enable", false,
+	h.is("Status/State", uint64(station.Preoperational), "Status/Ready", false, "Status/Busy", false, "Control/Enable",
+		false,
 		"Status/Holder", "", "Result/Verdict", uint64(station.Reject), "Result/Trigger Id", uint64(0))
 	// The answer that nobody could be shown is history, and is no result.
 	h.await("history", func() bool { return len(h.past) == 1 })
@@ -232,10 +236,12 @@ func TestRefusedCommands(t *testing.T) {
 	}
 	s1 := "spBv1.0/g/DCMD/n/S1"
 	refused(1, s1, []byte{0xFF}, `sparkplug: command: not a payload`)
-	refused(2, s1, dcmd("Control/Trigger", true, "Control/Trigger Ib", 1), `sparkplug: command: no metric "Control/Trigger Ib"`)
+	refused(2, s1, dcmd("Control/Trigger", true, "Control/Trigger Ib", 1),
+		`sparkplug: command: no metric "Control/Trigger Ib"`)
 	refused(3, s1, dcmd("Result/Verdict", 0xA5C3), `sparkplug: command: Result/Verdict can't be written`)
 	refused(4, s1, dcmd("Control/Trigger Id", 1<<32), `Control/Trigger Id is 4294967296, at most 4294967295`)
-	refused(5, "spBv1.0/g/DCMD/n/S2", dcmd("Control/Trigger", true), `sparkplug: topic "spBv1.0/g/DCMD/n/S2": no device of this node`)
+	refused(5, "spBv1.0/g/DCMD/n/S2", dcmd("Control/Trigger", true),
+		`sparkplug: topic "spBv1.0/g/DCMD/n/S2": no device of this node`)
 	if s := st.Snapshot(); s.Holder != "" {
 		t.Errorf("refused commands acquired the station for %q", s.Holder)
 	}

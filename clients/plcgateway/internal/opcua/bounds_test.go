@@ -425,7 +425,10 @@ func TestRelease(t *testing.T) {
 			t.Fatalf("trigger %d: %v", id, got)
 		}
 	}
-	eventually(t, "the first result is shown", func() bool { return read(t, c, "cell/Handshake/Sequence")[0] == uint32(1) })
+	eventually(t, "the first result is shown", func() bool {
+		return read(t, c,
+			"cell/Handshake/Sequence")[0] == uint32(1)
+	})
 	release := func(handle uint32) any { return call(t, c, "cell/ResultManagement", "ReleaseResultHandle", handle)[0] }
 	if got := release(1); got != int32(0) {
 		t.Fatalf("the presented result: %v", got)
@@ -433,5 +436,8 @@ func TestRelease(t *testing.T) {
 	if got := release(1); got != int32(0) {
 		t.Fatalf("the same again: %v", got)
 	}
-	eventually(t, "the second result is shown", func() bool { return read(t, c, "cell/Handshake/Sequence")[0] == uint32(2) })
+	eventually(t, "the second result is shown", func() bool {
+		return read(t, c,
+			"cell/Handshake/Sequence")[0] == uint32(2)
+	})
 }

@@ -13,9 +13,11 @@ func TestValues(t *testing.T) {
 	results := []*polyscanv1.RegionResult{
 		{Index: 3, Name: "U7", Count: 40, Verdict: polyscanv1.Verdict_VERDICT_FAIL, Channels: []*polyscanv1.ChannelStatistics{
 			{Channel: polyscanv1.Channel_CHANNEL_RED, Mean: &red, PlaneX: &slope},
-			{Channel: polyscanv1.Channel_CHANNEL_GREEN, Mean: &mean, Percentiles: []*polyscanv1.PercentileValue{{Percentile: 95, Value: 7}}},
+			{Channel: polyscanv1.Channel_CHANNEL_GREEN, Mean: &mean,
+				Percentiles: []*polyscanv1.PercentileValue{{Percentile: 95, Value: 7}}},
 		}},
-		{Index: 1, Name: "a.b", Channels: []*polyscanv1.ChannelStatistics{{Max: &most}}, Verdict: polyscanv1.Verdict_VERDICT_FAIL},
+		{Index: 1, Name: "a.b", Channels: []*polyscanv1.ChannelStatistics{{Max: &most}},
+			Verdict: polyscanv1.Verdict_VERDICT_FAIL},
 	}
 	for text, want := range map[string]float64{
 		"U7.mean": 200, "U7.green.mean": 12.5, "U7.count": 40, "U7.green.p95": 7, "U7.green.p50": math.NaN(), "a.b.max": 9,

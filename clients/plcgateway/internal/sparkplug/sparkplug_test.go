@@ -257,7 +257,8 @@ func TestCommands(t *testing.T) {
 			want: "{0 false [{2 65535} {3 a}]}"},
 		{topic: dcmd, payload: command(long(named("Heartbeat"), 3)), want: "{0 false [{2 3}]}"},
 		{topic: dcmd, payload: command(integer(named("Trigger Id"), math.MaxUint32)), want: "{0 false [{1 4294967295}]}"},
-		{topic: "spBv1.0/line 1/DCMD/gate/S2", payload: command(boolean(named("Trigger"), false)), want: "{1 false [{0 false}]}"},
+		{topic: "spBv1.0/line 1/DCMD/gate/S2", payload: command(boolean(named("Trigger"), false)),
+			want: "{1 false [{0 false}]}"},
 
 		{topic: ncmd, payload: command(boolean(named(Rebirth), false)), want: "must be true", bad: true},
 		{topic: ncmd, payload: command(boolean(named("Trigger"), true)), want: "no metric", bad: true},
@@ -269,7 +270,8 @@ func TestCommands(t *testing.T) {
 		{topic: dcmd, payload: command(integer(aliased(7), 0xA5C3)), want: "Verdict can't be written", bad: true},
 		{topic: dcmd, payload: command(boolean(aliased(10), true)), want: "of alias 10", bad: true}, // of S2
 		{topic: dcmd, payload: command(boolean(aliased(1), true)), want: "of alias 1", bad: true},   // of the node
-		{topic: dcmd, payload: command(boolean(&sparkplugv1.Metric{Name: proto.String("Trigger"), Alias: proto.Uint64(3)}, true)),
+		{topic: dcmd, payload: command(boolean(&sparkplugv1.Metric{Name: proto.String("Trigger"), Alias: proto.Uint64(3)},
+			true)),
 			want: "of alias 3", bad: true},
 		{topic: dcmd, payload: command(boolean(aliased(2), true), boolean(named("Trigger"), true)), want: "twice", bad: true},
 		{topic: dcmd, payload: command(integer(named("Trigger"), 1)), want: "Trigger: not a value", bad: true},
@@ -281,7 +283,8 @@ func TestCommands(t *testing.T) {
 		{topic: dcmd, payload: command(&sparkplugv1.Metric{Name: proto.String("Trigger"), IsHistorical: proto.Bool(true),
 			Value: &sparkplugv1.Metric_BooleanValue{BooleanValue: true}}), want: "historical", bad: true},
 		// A good part doesn't save a bad one.
-		{topic: dcmd, payload: command(boolean(named("Trigger"), true), integer(named("Trigger Ib"), 1)), want: "Ib", bad: true},
+		{topic: dcmd, payload: command(boolean(named("Trigger"), true), integer(named("Trigger Ib"), 1)), want: "Ib",
+			bad: true},
 
 		{topic: "spBv1.0/line 2/DCMD/gate/S1", want: "not a command", bad: true},
 		{topic: "spBv1.0/line 1/DCMD/gate/S3", want: "no device", bad: true},

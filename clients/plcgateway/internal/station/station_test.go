@@ -83,7 +83,8 @@ func TestAnswer(t *testing.T) {
 		sub := s.Subscribe(16)
 		trigger(t, c, 41, "B-1")
 		snap := s.Snapshot()
-		if snap.State != SingleExecution || snap.Bits != Online|TriggerAck|Busy || snap.Running != 1 || snap.AcceptedID != 41 {
+		if snap.State != SingleExecution || snap.Bits != Online|TriggerAck|Busy || snap.Running != 1 ||
+			snap.AcceptedID != 41 {
 			t.Fatalf("%+v", snap)
 		}
 		if snap.Result.Verdict != Reject || snap.Result.TriggerID != 0 || snap.Result.Sequence != 0 {
@@ -101,7 +102,8 @@ func TestAnswer(t *testing.T) {
 		}
 		snap = s.Snapshot()
 		r := snap.Result
-		if r.Verdict != Pass || r.TriggerID != 41 || r.Sequence != 1 || r.Latency != 3*time.Millisecond || r.PartID != "B-1" ||
+		if r.Verdict != Pass || r.TriggerID != 41 || r.Sequence != 1 || r.Latency != 3*time.Millisecond ||
+			r.PartID != "B-1" ||
 			r.Recipe != (Recipe{1, "board", 7}) || r.Values[0] != 1.5 || !math.IsNaN(float64(r.Values[1])) {
 			t.Errorf("%+v", r)
 		}
@@ -130,7 +132,8 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("steps: %+v", e.Answer.Steps)
 			}
 		}
-		if want := []EventKind{Changed, Answered, Presented, Changed, Changed, Acknowledged, Changed}; !slices.Equal(kinds, want) {
+		if want := []EventKind{Changed, Answered, Presented, Changed, Changed, Acknowledged, Changed}; !slices.Equal(kinds,
+			want) {
 			t.Errorf("events %v, want %v", kinds, want)
 		}
 		// The id again: the same answer, and no inspection.
@@ -148,8 +151,9 @@ func TestReasons(t *testing.T) {
 		outcome func(s *Station, j *Job) *Outcome
 		want    Reason
 	}{
-		"none comes":     {func(*Station, *Job) *Outcome { return nil }, ReasonLate},
-		"too late":       {func(_ *Station, j *Job) *Outcome { time.Sleep(50 * time.Millisecond); o := pass(j); return &o }, ReasonLate},
+		"none comes": {func(*Station, *Job) *Outcome { return nil }, ReasonLate},
+		"too late": {func(_ *Station, j *Job) *Outcome { time.Sleep(50 * time.Millisecond); o := pass(j); return &o },
+			ReasonLate},
 		"incomplete":     {func(*Station, *Job) *Outcome { return &Outcome{Reason: ReasonIncomplete} }, ReasonIncomplete},
 		"nothing said":   {func(*Station, *Job) *Outcome { return &Outcome{} }, ReasonNoVerdict},
 		"unknown reason": {func(*Station, *Job) *Outcome { return &Outcome{Reason: 99} }, ReasonNoVerdict},
