@@ -654,6 +654,11 @@ def test_limits_of_features(client):
         feature = {"type": "Feature", "properties": {key: "mean < 3"}, "geometry": polygon}
         with pytest.raises(ValueError, match=f"region region-0: the property '{key}' is not read: did you mean \"limits\""):
             client.reduce(frame, feature)
+    for key in ("scale", "flat_field", "drawn_on", "reductions", "frames"):
+        feature = {"type": "Feature", "properties": {"name": "a"}, "geometry": polygon}
+        for wrong in ({**feature, "properties": {"name": "a", key: None}}, {**feature, key: {}}):
+            with pytest.raises(ValueError, match=f"region a: {key} is not read of a feature: it belongs to a recipe"):
+                client.reduce(frame, wrong)
     for value in ("mean < 3", ["U7", "p99 in [3, 5]"], "max ≤ .5"):
         feature = {"type": "Feature", "properties": {"name": "a", "rule": value}, "geometry": polygon}
         with pytest.raises(ValueError, match="region a: the property 'rule' is not read, and '.*' looks like a limit"):

@@ -263,6 +263,8 @@ def _region(name: str, r: Any) -> region_pb2.Region:
         properties = geometry.get("properties") or {}
         name = str(properties.get("name") or geometry.get("id") or name)
         limits = _limits_of_properties(properties.get("limits") or (), name)
+        for key in (properties.keys() | geometry.keys()) & _OF_RECIPES:
+            raise ValueError(f"region {name}: {key} is not read of a feature: it belongs to a recipe, or to the call")
         for key in properties.keys() - {"limits"}:
             if difflib.get_close_matches(str(key).lower(), ["limits"], cutoff=0.8):
                 raise ValueError(f'region {name}: the property {key!r} is not read: did you mean "limits"?')
@@ -293,6 +295,7 @@ def _region(name: str, r: Any) -> region_pb2.Region:
     return Region(name, *rings, limits=limits, fill="nonzero").message
 
 
+_OF_RECIPES = {"scale", "reductions", "frames", "flat_field", "drawn_on"}
 _LIMIT = re.compile(r"[<>≤≥]=?\s*[-+]?\.?\d|[a-z0-9]\s+in\s*[\[(]\s*[-+]?\.?\d")
 
 
