@@ -241,6 +241,31 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 	}
 }
 
+// TestLimitsInMillimetresThatHoldForAll: a scale makes of what blobs can be what they can be in mm.
+func TestLimitsInMillimetresThatHoldForAll(t *testing.T) {
+	for expr, want := range map[string]string{
+		"max blob.length <= 5.1 mm": "max blob.length is 0 to 5.09", "max blob.length < 3 mm": "",
+		"max blob.breadth < 3.7 mm": "max blob.breadth is 0 to 3.66", "max blob.breadth < 1.9 mm": "",
+		"max blob.perimeter < 121 mm": "max blob.perimeter is 0 to 120", "sum blob.length <= 90 mm": "can't fail",
+		"blobs(area > 1.01 mm2) <= 3": "is 0 to 3", "blobs(area > 1.01 mm2) < 3": "", "blobs(area > 1 mm2) != 2.5": "can't fail",
+		"blobs(area > 4.5 mm2) == 0": "is always 0", "blobs(area > 4.4 mm2) == 0": "",
+		"blobs(length > 1 mm) <= 45": "can't fail", "count != 0.5 mm2": "",
+	} {
+		s, err := NewSetInPieces([]Region{{Rings: []Ring{rectangle(0, 0, 20, 10)}, Limits: []string{expr}}},
+			&Scale{X: 0.1, Y: 0.2}, Bounds{}, nil)
+		if expr == "blobs(area > 4.4 mm2) == 0" || expr == "blobs(area > 4.5 mm2) == 0" {
+			s, err = NewSetInPieces([]Region{{Rings: []Ring{rectangle(0, 0, 20, 10)}, Limits: []string{expr}}}, // 4.5 mm²
+				&Scale{X: 0.15, Y: 0.15}, Bounds{}, nil)
+		}
+		if err == nil {
+			err = s.CheckLimits(&Reductions{Blobs: &BlobSpec{Range: Span{200, 255}, FourConnected: true}})
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", expr, err, want)
+		}
+	}
+}
+
 // TestColorLimitsThatHoldForAll: limits on derived channels that hold for all colours are errors where the reductions are
 // known; their neighbours are none.
 func TestColorLimitsThatHoldForAll(t *testing.T) {
@@ -408,14 +433,19 @@ func TestRefusedLimitsHold(t *testing.T) {
 				"correlation(gray)", "weighted.x", "min.x", "max.y", "covered.mean", "covered.stddev",
 				"count of pixels above 200", "count of pixels in [3, 500]")
 		}
-		kind, text := "simple", simple()
+		kind, text, unit := "simple", simple(), ""
+		scale := []*Scale{nil, {X: 0.05, Y: 0.05}, {X: 0.1, Y: 0.03, Origin: Point{3, 4}}}[rng.IntN(3)]
 		switch rng.IntN(3) {
 		case 0:
 			kind, text = "blobs", of("blobs", "blobs", "blobs(%s)", "max blob.%s", "sum blob.%s")
 			f := of("area", "length", "breadth", "perimeter", "x", "y", "angle", "roundness", "holes", "mean", "stddev",
 				"min", "max", "sum")
+			if scale != nil && text != "blobs" {
+				unit = map[string]string{"area": " mm2", "length": " mm", "breadth": " mm", "perimeter": " mm", "x": " mm", "y": " mm"}[f]
+			}
 			if text == "blobs(%s)" {
-				f += of(" < ", " >= ", " != ") + fmt.Sprint([]int{0, 1, 2, 5, 10, 30, 60, 255, 300}[rng.IntN(9)])
+				f += of(" < ", " >= ", " != ") + of("0", "1", "2", "5", "10", "30", "60", "255", "300", "0.1", "0.01") + unit
+				unit = ""
 			}
 			text = strings.ReplaceAll(text, "%s", f)
 		case 1:
@@ -456,7 +486,7 @@ func TestRefusedLimitsHold(t *testing.T) {
 		judge := func(expr string, f kernels.Picture) (*Result, error) {
 			with := slices.Clone(regions)
 			with[0].Limits = []string{expr}
-			s, err := NewSet(with, Bounds{})
+			s, err := NewSetInPieces(with, scale, Bounds{}, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -464,7 +494,7 @@ func TestRefusedLimitsHold(t *testing.T) {
 		}
 		var values []float64
 		for range 3 {
-			res, err := judge(text+" == -123456789.25", extremeFrame(rng, format))
+			res, err := judge(text+" == -123456789.25"+unit, extremeFrame(rng, format))
 			if err != nil {
 				if strings.Contains(err.Error(), "counts ") {
 					break
@@ -482,7 +512,7 @@ func TestRefusedLimitsHold(t *testing.T) {
 		for range 8 {
 			v := values[rng.IntN(len(values))]
 			v += []float64{0, 0, 1e-9, 0.5, -0.5, 1, -1, 20, -20, 300, -300, 5000, -5000, 3e6, -3e6}[rng.IntN(15)]
-			expr := fmt.Sprintf("%s %s %v", text, of("<", "<=", ">", ">=", "!="), v)
+			expr := fmt.Sprintf("%s %s %v%s", text, of("<", "<=", ">", ">=", "!="), v, unit)
 			if len(expr) > MaxLimit {
 				continue
 			}
