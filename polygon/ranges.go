@@ -202,6 +202,9 @@ func (l *Limit) toothless(of *scope, format string) string {
 		return why
 	}
 	if r := l.known(of, (*Scale).convert); l.holdsIn(r) {
+		if r.contains(l.want.lo) && l.op == opNotEqual {
+			return fmt.Sprintf("can't fail: %s is never %s", l.spelled, number(l.want.lo))
+		}
 		why := fmt.Sprintf("can't fail: %s is %v", l.spelled, r.words())
 		switch {
 		case r.hi == math.MaxFloat64 || l.quantity == quantityBlobs:
@@ -415,7 +418,7 @@ func (s *Set) toothlessBetween(b *between, l *Limit, of scope, format string) st
 	case l.holdsIn(r):
 		return fmt.Sprintf("can't fail: %s is %s on %s", l.spelled, r.words(), format)
 	case l.op == opNotEqual && stack[0].whole && !l.millimetres && l.want.lo != math.Trunc(l.want.lo):
-		return fmt.Sprintf("can't fail: %s is a whole number", l.spelled)
+		return fmt.Sprintf("can't fail: %s is never %s", l.spelled, number(l.want.lo))
 	}
 	return ""
 }
@@ -456,8 +459,9 @@ func (l *Limit) atMost(o *Limit) bool {
 		return true
 	case o.quantity == quantityCount:
 		return l.quantity == quantityPixels || l.quantity == quantityDistinct
-	case l.channel != o.channel || l.channel.isDerived() && l.channel != Gray709:
-		return false // samples of derived channels are rounded to bins for some quantities
+	case l.channel != o.channel, l.channel.isDerived() && l.channel != Gray709 &&
+		(l.binned() != o.binned() || !l.sample() || !o.sample()):
+		return false // samples of derived channels may be negative
 	case l.quantity == quantityPixels && o.quantity == quantityPixels:
 		return l.pixels.and(o.pixels) == l.pixels
 	case l.quantity == quantityMin:
@@ -475,6 +479,11 @@ func (l *Limit) atMost(o *Limit) bool {
 	p, ok := percent(l)
 	q, known := percent(o)
 	return ok && known && (p.NearestRank(1<<31) < q.NearestRank(1<<31) || p == q && l.quantity == quantityPercentile)
+}
+
+// binned says that samples of derived channels are rounded to bins for the quantity.
+func (l *Limit) binned() bool {
+	return l.quantity == quantityMedian || l.quantity == quantityPercentile || l.quantity == quantityMode
 }
 
 // sample says that the quantity is one of the samples, or between two of them.

@@ -58,7 +58,7 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{"blobs(length > 20) <= 9", Reductions{Blobs: bright(BlobSpec{})}, recipe, "is 0 to 9"}, // of 24 with the gap
 		{"blobs(length > 20) < 9", Reductions{Blobs: bright(BlobSpec{})}, never, ""},
 		{"blobs(perimeter > 81) <= 9", r, set, "is 0 to 9"},
-		{"blobs != 0.5", r, set, "can't fail"},
+		{"blobs != 0.5", r, set, "can't fail: blobs is never 0.5"},
 		{"blobs != 5", r, never, ""},
 		{"max blob.area != 20.5", r, set, "can't fail"},
 		{"max blob.length != 20.5", r, never, ""},
@@ -68,7 +68,8 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{"max blob.holes < 72", r, never, ""},
 		{"max blob.breadth <= 19", r, set, "max blob.breadth is 0 to 18.32"},
 		{"sum blob.stddev <= 3e7", r, set, "can't fail"},
-		{"count != 0.5", Reductions{}, set, "can't fail"},
+		{"count != 0.5", Reductions{}, set, "can't fail: count is never 0.5"},
+		{"min != 70000", Reductions{}, set, "can't fail: min is 0 to 65535"},
 		{"min.x != 3", Reductions{}, set, "can't fail"},
 		{"min.x != 3.5", Reductions{}, never, ""},
 		{"median != 3.25", Reductions{}, set, "can't fail"},
@@ -164,7 +165,12 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{`min - "a".max <= 0`, Reductions{}, set, "can't fail"},
 		{`min - "b".max <= 0`, Reductions{}, never, ""},
 		{`gray.min - max <= 0`, Reductions{}, never, ""},
-		{`lab.l.min - lab.l.mean <= 0`, Reductions{}, never, ""},
+		{`lab.l.min - lab.l.mean <= 0`, Reductions{}, set, "can't fail"},
+		{`gradient.max - gradient.mean >= 0`, Reductions{}, set, "can't fail"},
+		{`matrix.x.p10 - matrix.x.median <= 0`, Reductions{}, set, "can't fail"},
+		{`lab.a.p10 - lab.a.max <= 0`, Reductions{}, never, ""}, // it is rounded to a bin
+		{`lab.a.min - lab.a.median <= 0`, Reductions{}, never, ""},
+		{`lab.a.stddev - lab.a.max <= 0`, Reductions{}, never, ""},
 		{`smallest of "*".mean - largest of "*".mean <= 0`, Reductions{}, set, "can't fail"},
 		{`smallest of "*".min - largest of "*".max <= 0`, Reductions{}, set, "can't fail"},
 		{`largest 2 of "*".mean - largest of "*".mean <= 0`, Reductions{}, set, "can't fail"},
@@ -172,7 +178,7 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{`mean - largest of "*".mean <= 0`, Reductions{}, set, "can't fail"},
 		{`mean - smallest of "*".mean >= 0`, Reductions{}, set, "can't fail"},
 		{`mean - largest 2 of "*".mean <= 0`, Reductions{}, never, ""},
-		{`"a".count - "b".count != 0.5`, Reductions{}, set, "is a whole number"},
+		{`"a".count - "b".count != 0.5`, Reductions{}, set, "\"b\".count is never 0.5"},
 		{`"a".count / "b".count != 0.5`, Reductions{}, never, ""},
 		{`all of "*".min != 0.5`, Reductions{}, set, "can't fail"},
 		{`"a".sum + "b".sum <= 57375`, Reductions{}, frame, "is 0 to 57375 on GRAY8"},
@@ -312,6 +318,45 @@ func TestColorLimitsThatHoldForAll(t *testing.T) {
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.expr, err, c.want)
+		}
+	}
+}
+
+// TestOrderOfDerived: least, mean and greatest values of derived channels, and their percentiles, are in order, however
+// they are rounded.
+func TestOrderOfDerived(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	rng := testseed.New(t, 1, 92)
+	var exprs []string
+	for _, c := range []string{"gray709.", "saturation.", "value.", "lab.l.", "lab.a.", "lab.b.", "matrix.x.", "matrix.y.",
+		"gradient.", "laplacian."} {
+		for _, q := range []string{"min", "mean", "max", "p10", "median", "p90"} {
+			exprs = append(exprs, c+q+" == -1e9")
+		}
+	}
+	for range 300 {
+		r := Reductions{Colors: Colors{Matrix: [3][3]float64{{rng.Float64(), 0.3, -rng.Float64()}, {-0.1, 0.7, 1.1}, {1, 1, 1}}}}
+		f := noise(9, 8, driver.RGB8)
+		for i, same := range rng.Perm(72) { // many pixels alike
+			copy(f.Data[0][3*i:3*i+3], f.Data[0][3*(same%(1+rng.IntN(4))):])
+		}
+		var regions []Region
+		for _, expr := range exprs {
+			regions = append(regions, Region{Rings: []Ring{rectangle(1, 1, float64(1+rng.IntN(7)), float64(1+rng.IntN(6)))}})
+			regions[len(regions)-1].Limits = []string{expr}
+			if n := len(regions) - 1; n%6 != 0 {
+				regions[n].Rings = regions[n-1].Rings
+			}
+		}
+		res, err := Reduce(t.Context(), dev, mustSet(t, regions...), f, r, driver.MethodDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range exprs {
+			l, before := res.Regions[i].Limits[0], res.Regions[max(i-1, 0)].Limits[0]
+			if i%3 != 0 && l.Value < before.Value {
+				t.Fatalf("%s: %v is below %s: %v", l.Expression, l.Value, before.Expression, before.Value)
+			}
 		}
 	}
 }
