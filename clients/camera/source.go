@@ -56,7 +56,7 @@ func (s *stream) source() (source, error) {
 		return &gige{streamCmd: c, e: s.e, notify: s.notify}, nil
 	}
 	for flag, given := range map[string]bool{"--set": len(c.Set) > 0, "--packet-size": c.PacketSize > 0,
-		"--no-resend": c.NoResend} {
+		"--no-resend": c.NoResend, "--socket-buffer": c.SocketBuffer != socketBuffer, "--silence": c.Silence != silence} {
 		if given {
 			return nil, usage("%s: only cameras have it, and %s is none", flag, name)
 		}

@@ -592,6 +592,8 @@ func TestSourceRefused(t *testing.T) {
 		{[]string{png}, "a picture is no stream"},
 		{[]string{dir, "--set", "Width=3"}, "--set: only cameras have it"},
 		{[]string{dir, "--no-resend"}, "--no-resend: only cameras have it"},
+		{[]string{dir, "--silence", "1s"}, "--silence: only cameras have it"},
+		{[]string{dir, "--socket-buffer", "100000"}, "--socket-buffer: only cameras have it"},
 		{[]string{"-", "--layout", "3x3"}, "want WIDTHxHEIGHT:FORMAT"},
 		{[]string{"-", "--layout", "3x3:Gray"}, `pixel format "Gray": want one of Mono8`},
 		{[]string{"-", "--layout", "3x99999:Mono8"}, "height 99999: must be 1 to 65536"},

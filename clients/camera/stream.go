@@ -79,6 +79,12 @@ type streamCmd struct {
 	cli.Credentials
 }
 
+// The defaults of --socket-buffer and --silence, which sources that are no camera have no use for.
+const (
+	socketBuffer = 1 << 25
+	silence      = 200 * time.Millisecond
+)
+
 func (c *streamCmd) check() error {
 	given := 0
 	for _, g := range []bool{c.Regions != "", c.Recipe != "", len(c.Limit) > 0} {

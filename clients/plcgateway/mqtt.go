@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/polyscan/polyscan/clients"
@@ -43,7 +44,18 @@ func (m *mqttConfig) client(stations []*station.Station, log *slog.Logger) (*mqt
 		if err != nil {
 			return nil, fmt.Errorf("password-file: %w", err)
 		}
-		cfg.Password = strings.TrimRight(string(b), "\r\n")
+		switch cfg.Password = strings.TrimRight(string(b), "\r\n"); {
+		case cfg.Password == "":
+			return nil, fmt.Errorf("password-file: %s is empty", m.PasswordFile)
+		case m.User == "":
+			return nil, errors.New("password-file has no effect without user")
+		}
+	}
+	secure := slices.ContainsFunc(m.Brokers, func(b string) bool { return strings.HasPrefix(b, "mqtts:") })
+	for name, given := range map[string]string{"ca": m.CA, "cert": m.Cert, "key": m.Key, "server-name": m.ServerName} {
+		if given != "" && !secure {
+			return nil, fmt.Errorf("%s has no effect: no broker is mqtts://host:port", name)
+		}
 	}
 	var err error
 	if cfg.TLS, err = (clients.TLSFiles{CA: m.CA, Cert: m.Cert, Key: m.Key, ServerName: m.ServerName}).Config(); err != nil {

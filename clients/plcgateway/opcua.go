@@ -74,6 +74,9 @@ func (o *opcuaConfig) check(k *checker) {
 	if o.secured() && o.Trusted == "" {
 		bad("", "trusted is missing: the folder with the certificates of clients that may use a policy other than None")
 	}
+	if o.Trusted != "" && len(o.Policies) > 0 && !o.secured() {
+		bad("trusted", "trusted has no effect: of the policy None nobody's certificate is looked at")
+	}
 	for field, folder := range map[string]string{"trusted": o.Trusted, "trusted-users": o.TrustedUsers} {
 		if info, err := os.Stat(folder); folder != "" && (err != nil || !info.IsDir()) {
 			bad(field, "%s %s: no such folder", field, folder)
