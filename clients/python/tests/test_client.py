@@ -885,6 +885,26 @@ def test_pillow_as_files(client):
             bool(answer)
 
 
+def test_stream_of_one_buffer(client, tcp):
+    """Cameras fill the same memory again for each frame: what is judged is what it held when it was yielded."""
+
+    def filled(size, wrap):
+        buffer = np.empty(size, np.uint8)
+        for i in range(40):
+            buffer[:] = i
+            yield wrap(buffer)
+
+    def raw(a):
+        return polyscan.Frame(memoryview(a).cast("B"), size=a.shape[::-1], format="gray")
+
+    with polyscan.connect(tcp, shared_memory=False) as other:
+        for c in (client, other):
+            for size in ((30, 40), (480, 640)):  # less than shared memory is used for, and more
+                for wrap in (lambda a: a, lambda a: a[::2, ::2], raw):
+                    answers = c.stream(filled(size, wrap), {"all": SQUARE}, window=8)
+                    assert [a.result["all"].max for a in answers] == list(range(40))
+
+
 UNUSABLE = [FRAME.astype(float), "nope.png", None, np.ma.masked_array(FRAME, FRAME > 100), polyscan.Frame(FRAME, id=7)]
 
 

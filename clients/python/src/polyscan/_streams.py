@@ -156,6 +156,8 @@ class Bidi:
         self._incoming.put(end)
 
     def send(self, request: _wire.Request) -> None:
+        """Send a message, which a thread of gRPC's serialises later: until then the memory of its pixels must not
+        change."""
         self._outgoing.put(request)
 
     def half_close(self) -> None:
@@ -202,7 +204,8 @@ def exchange(
                 except StopIteration:
                     return
                 pending.append((frame, time.monotonic()))
-                bidi.send(kind.request(frame))
+                # The copy of the pixels is made here: next may have the caller write the next frame to the same memory.
+                bidi.send(Parts.of(_wire.serialize(kind.request(frame))))
         except BaseException as e:
             source.append(e)
         finally:
