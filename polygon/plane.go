@@ -183,10 +183,10 @@ func (m *moments) plane(s *driver.MaskStats) (slopeX, slopeY, residual float64, 
 	return slope(px), slope(py), residual, true
 }
 
-// findTilt bounds the slopes of the plane of region i in frames of samples that are 0 to 1, where the limit is on one and
-// few steps find the region's pixels. A slope is a sum of samples by weights that add up to 0, so that it is at most half
-// the root of n times the sum of their squares (Cauchy and Schwarz), which is n C(y,y) / D of that along x. A region that
-// may reach outside of the frame has other pixels there.
+// findTilt bounds the slopes of the plane of region i in frames of samples that are 0 to 1, where the limit is on one
+// and few steps find the region's pixels. A slope is a sum of samples by weights that add up to 0, so that it is at
+// most half the root of n times the sum of their squares (Cauchy and Schwarz), which is n C(y,y) / D of that along x. A
+// region that may reach outside of the frame has other pixels there.
 func (s *Set) findTilt(i int, l *Limit, pace *pacer) error {
 	const most, side = 1 << 13, 1 << 20 // steps, some 0.1 ms; and of frames, which moments have room for
 	_, known := s.tilts[i]

@@ -582,8 +582,8 @@ func combined(s step, same bool, a, b interval) (r interval, ok bool) {
 	return r, !math.IsNaN(r.lo) && !math.IsInf(r.lo, 0) && !math.IsInf(r.hi, 0)
 }
 
-// same says that both sides of a sign are the same: then their difference is 0, and their quotient 1. Without b they may
-// be.
+// same says that both sides of a sign are the same: then their difference is 0, and their quotient 1. Without b they
+// may be.
 func (s *Set) same(b *between, x *expression, left, right []step) bool {
 	return slices.EqualFunc(left, right, func(p, q step) bool {
 		if p.do != 'q' || q.do != 'q' {
@@ -733,8 +733,8 @@ func (f *blobFeature) values(of *scope, unit int, scale *Scale) interval {
 }
 
 // checkSpans says of each span that it takes every pixel, or none, in frames whose samples are 0 to most, and of the
-// strong one that it takes all or nothing of the other. Of n samples none is more than sqrt(n-1) standard deviations from
-// their mean (Samuelson's inequality): set has the regions, unless it is nil.
+// strong one that it takes all or nothing of the other. Of n samples none is more than sqrt(n-1) standard deviations
+// from their mean (Samuelson's inequality): set has the regions, unless it is nil.
 func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, set *Set, most int, format string) {
 	lo, hi, those := 0.0, float64(most), fmt.Sprintf("of %s, whose samples are 0 to %d", format, most)
 	switch s.Threshold {
@@ -748,8 +748,8 @@ func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, set *Set, most int, for
 				n = max(n, set.mostPixels(i))
 			}
 			hi = math.Sqrt(float64(n-1)) * (1 + 1e-9) // ends are rounded, and so are the samples that they stand for
-			those = fmt.Sprintf("of regions whose samples differ: of %d pixels, which they have at most, none is more than %.6g "+
-				"standard deviations from the mean", n, hi)
+			those = fmt.Sprintf("of regions whose samples differ: of %d pixels, which they have at most, none is more than "+
+				"%.6g standard deviations from the mean", n, hi)
 		}
 		lo = -hi
 	}
@@ -772,8 +772,10 @@ func (s *BlobSpec) checkSpans(bad *kernels.InvalidError, set *Set, most int, for
 	}
 }
 
-// takesSome says that a span takes some of what there is from lo to hi, and not all: it takes those from one to another.
-func (s *BlobSpec) takesSome(bad *kernels.InvalidError, prefix string, v Span, from, to, lo, hi float64, those string) bool {
+// takesSome says that a span takes some of what there is from lo to hi, and not all: it takes those from one to
+// another.
+func (s *BlobSpec) takesSome(bad *kernels.InvalidError, prefix string, v Span, from, to, lo, hi float64,
+	those string) bool {
 	every := from <= lo && to >= hi && !math.IsInf(hi, 1)
 	switch {
 	case from > to:

@@ -211,7 +211,8 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 	if len(bad.Violations) == 0 {
 		for i, r := range s.references {
 			for k, l := range s.Limits(i) {
-				if ok, _ := l.holds(0); ok && r.with >= 0 && l.quantity.distance() && s.samePixels(place{region: i}, place{region: r.with}) {
+				if ok, _ := l.holds(0); ok && r.with >= 0 && l.quantity.distance() &&
+					s.samePixels(place{region: i}, place{region: r.with}) {
 					bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "can't fail: the reference %s has the same pixels",
 						quoted(s.names[r.with]))
 				}
