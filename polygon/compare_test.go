@@ -316,7 +316,8 @@ func TestBadReferences(t *testing.T) {
 		`2 counts of 4294967296 samples`:                a(counts([]uint32{1, math.MaxUint32})),
 		`regions[0].reference.counts = 5: are too many`: a(counts(one, one, one, one, one)),
 		`can't fail: ks is 0 to 1`:                      a(counts(one), "ks <= 1"),
-		`regions[0].limits[0] = "js < 0.5": can't fail: the reference "b" has the same pixels`: append(a(of("b"), "js < 0.5"), b),
+		`regions[0].limits[0] = "js < 0.5": can't fail: the reference "b" has the same pixels`: append(
+			a(of("b"), "js < 0.5"), b),
 	} {
 		_, err := NewSet(list, Bounds{})
 		var invalid *kernels.InvalidError

@@ -301,7 +301,8 @@ func TestLimitWithoutValue(t *testing.T) {
 		"skewness > -0.7": "green skewness has no value: all samples are equal", "r.kurtosis <= 1.5": "",
 		"g.kurtosis != 1.4":        "green kurtosis has no value: all samples are equal",
 		"b.skewness < 0":           "blue skewness 0.707107 is above 0",
-		"entropy < 1.584962500722": "", "g.entropy == 0": "", "mad <= 4": "", "iqr > 1": "green iqr 0 is below 1", "r.iqr == 3": "",
+		"entropy < 1.584962500722": "", "g.entropy == 0": "", "mad <= 4": "", "iqr > 1": "green iqr 0 is below 1",
+		"r.iqr == 3": "",
 	} {
 		for _, columns := range []bool{false, true} {
 			res, err := Reduce(t.Context(), dev, mustSet(t, Region{Rings: ring, Limits: []string{expr}}), f,

@@ -116,7 +116,7 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{"laplacian.count of pixels above -1025 <= 4", Reductions{}, frame, "counts every pixel"},
 		{"gradient.count of pixels above 300 == 0", Reductions{}, frame, "counts no pixel: gradient is 0 to 143"},
 		{"gradient.count of pixels above 20 == 0", Reductions{}, never, ""},
-		// A half is 255, the other 0: 255 * 1.5 * 20 / (20 * 20 - 1), which the bound with a root of 3 in place of 1.5 is near.
+		// A half is 255, the other 0: 255 * 1.5 * 20 / (20 * 20 - 1). The bound has the root of 3 for 1.5.
 		{"plane.x <= 22.12", Reductions{}, frame, "plane.x is -22.11"},
 		{"plane.x < 19.172", Reductions{}, never, ""},
 		{"plane.y in [-44.4, 44.4]", Reductions{}, frame, "plane.y is -44.38"},
@@ -183,7 +183,8 @@ func TestLimitsThatHoldForAll(t *testing.T) {
 		{`all of "*".min != 0.5`, Reductions{}, set, "can't fail"},
 		{`"a".sum + "b".sum <= 57375`, Reductions{}, frame, "is 0 to 57375 on GRAY8"},
 		{`"a".sum + "b".sum < 57375`, Reductions{}, never, ""},
-		{`"a".contrast(1,0) - "b".contrast(1,0) <= 9`, Reductions{Cooccurrence: &CooccurrenceSpec{Levels: 4}}, recipe, "is -9 to 9"},
+		{`"a".contrast(1,0) - "b".contrast(1,0) <= 9`, Reductions{Cooccurrence: &CooccurrenceSpec{Levels: 4}}, recipe,
+			"is -9 to 9"},
 		{`"a".mean - "a".mean == 0`, Reductions{}, set, "is always 0"},
 		{`mean - "like a".mean < 5`, Reductions{}, set, "is always 0"},
 		{`min - "like a".max <= 0`, Reductions{}, set, "can't fail"},
@@ -253,7 +254,8 @@ func TestLimitsInMillimetresThatHoldForAll(t *testing.T) {
 		"max blob.length <= 5.1 mm": "max blob.length is 0 to 5.09", "max blob.length < 3 mm": "",
 		"max blob.breadth < 3.7 mm": "max blob.breadth is 0 to 3.66", "max blob.breadth < 1.9 mm": "",
 		"max blob.perimeter < 121 mm": "max blob.perimeter is 0 to 120", "sum blob.length <= 90 mm": "can't fail",
-		"blobs(area > 1.01 mm2) <= 3": "is 0 to 3", "blobs(area > 1.01 mm2) < 3": "", "blobs(area > 1 mm2) != 2.5": "can't fail",
+		"blobs(area > 1.01 mm2) <= 3": "is 0 to 3", "blobs(area > 1.01 mm2) < 3": "",
+		"blobs(area > 1 mm2) != 2.5": "can't fail",
 		"blobs(area > 4.5 mm2) == 0": "is always 0", "blobs(area > 4.4 mm2) == 0": "",
 		"blobs(length > 1 mm) <= 45": "can't fail", "count != 0.5 mm2": "",
 	} {
@@ -335,7 +337,8 @@ func TestOrderOfDerived(t *testing.T) {
 		}
 	}
 	for range 300 {
-		r := Reductions{Colors: Colors{Matrix: [3][3]float64{{rng.Float64(), 0.3, -rng.Float64()}, {-0.1, 0.7, 1.1}, {1, 1, 1}}}}
+		r := Reductions{Colors: Colors{Matrix: [3][3]float64{{rng.Float64(), 0.3, -rng.Float64()}, {-0.1, 0.7, 1.1},
+			{1, 1, 1}}}}
 		f := noise(9, 8, driver.RGB8)
 		for i, same := range rng.Perm(72) { // many pixels alike
 			copy(f.Data[0][3*i:3*i+3], f.Data[0][3*(same%(1+rng.IntN(4))):])
@@ -404,15 +407,18 @@ func TestBlobsOfAllOrNothing(t *testing.T) {
 		// Of 200 pixels, one that differs from the others is sqrt(199), 14.1067, deviations from the mean.
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{14.11, inf.To}}, 8, "lower = >= 14.11: takes no pixel"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, -300}}, 8, "upper = <= -300: takes no pixel"},
-		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 15}}, 8, "takes every pixel of regions whose samples differ: of 200 pixels"},
+		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 15}}, 8,
+			"takes every pixel of regions whose samples differ: of 200 pixels"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{inf.From, 15}}, 8, "takes every pixel"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{3, inf.To}, Strong: &Span{20, inf.To}}, 8, "strong_lower = >= 20"},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{math.Sqrt(199), inf.To}}, 8, ""},
 		{BlobSpec{Threshold: ThresholdDeviations, Range: Span{-15, 14}}, 8, ""},
 		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{300, inf.To}}, 8, "strong_lower = >= 300: takes no pixel"},
-		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 99}}, 8, "leaves out every blob: a pixel that is >= 100 is never <= 99"},
+		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 99}}, 8,
+			"leaves out every blob: a pixel that is >= 100 is never <= 99"},
 		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{inf.From, 100}}, 8, ""},
-		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{100, inf.To}}, 8, "strong_lower = >= 100: leaves out no blob: a pixel"},
+		{BlobSpec{Range: Span{100, inf.To}, Strong: &Span{100, inf.To}}, 8,
+			"strong_lower = >= 100: leaves out no blob: a pixel"},
 		{BlobSpec{Range: Span{100, 200}, Strong: &Span{90, inf.To}}, 8, "strong_lower = >= 90: leaves out no blob"},
 		// The same where samples have no more to show.
 		{BlobSpec{Range: Span{inf.From, 60}, Strong: &Span{0, 60}}, 8,
@@ -486,7 +492,8 @@ func TestRefusedLimitsHold(t *testing.T) {
 			f := of("area", "length", "breadth", "perimeter", "x", "y", "angle", "roundness", "holes", "mean", "stddev",
 				"min", "max", "sum")
 			if scale != nil && text != "blobs" {
-				unit = map[string]string{"area": " mm2", "length": " mm", "breadth": " mm", "perimeter": " mm", "x": " mm", "y": " mm"}[f]
+				unit = map[string]string{"area": " mm2", "length": " mm", "breadth": " mm", "perimeter": " mm", "x": " mm",
+					"y": " mm"}[f]
 			}
 			if text == "blobs(%s)" {
 				f += of(" < ", " >= ", " != ") + of("0", "1", "2", "5", "10", "30", "60", "255", "300", "0.1", "0.01") + unit
@@ -501,7 +508,8 @@ func TestRefusedLimitsHold(t *testing.T) {
 			text = operand()
 			if rng.IntN(3) == 0 {
 				ordered := func() string {
-					return of("", "", `"a".`, `largest of "*".`, `smallest of "*".`) + of("min", "max", "mean", "median", "mode", "p50",
+					return of("", "", `"a".`, `largest of "*".`, `smallest of "*".`) + of("min", "max", "mean", "median",
+						"mode", "p50",
 						"p10", "p90", "p100", "stddev", "mad", "iqr", "sum", "distinct", "count", "count of pixels above 200",
 						"count of pixels in [3, 500]", "count of pixels above 5")
 				}

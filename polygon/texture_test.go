@@ -270,7 +270,8 @@ func TestTextureLimits(t *testing.T) {
 	square := func(name string, x, y, side float64, limits ...string) Region {
 		return Region{Name: name, Limits: limits, Rings: []Ring{{{x, y}, {x + side, y}, {x + side, y + side}, {x, y + side}}}}
 	}
-	limits := []string{"contrast(1,0) < 900", "contrast( 1 , 0 ) == 0", "gray.homogeneity(0,1) in [0, 2]", "energy(-1,1) > 0.2",
+	limits := []string{"contrast(1,0) < 900", "contrast( 1 , 0 ) == 0", "gray.homogeneity(0,1) in [0, 2]",
+		"energy(-1,1) > 0.2",
 		"entropy(1,1) in [0, 5]", "correlation(2,0) in [-0.9, 0.9]", "entropy < 5",
 		`contrast(1,0) - "b".contrast(1,0) in [-900, 900]`, `largest of "*".entropy(0,1) < 5.5`}
 	spec := &CooccurrenceSpec{Levels: 32, Offsets: []Offset{{1, 0}, {0, 1}, {-1, 1}, {1, 1}, {2, 0}}}

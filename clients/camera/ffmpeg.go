@@ -111,8 +111,8 @@ func (f *ffmpeg) open(ctx context.Context) (about, error) {
 func (f *ffmpeg) probe(ctx context.Context) (codec string, err error) {
 	short, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	cmd := exec.CommandContext(short, "ffprobe", append(append([]string{"-v", "error"}, f.args...), "-select_streams", "v:0",
-		"-show_entries", "stream=codec_name,width,height,pix_fmt:program_version=version", "-of", "json", f.input)...)
+	cmd := exec.CommandContext(short, "ffprobe", append(append([]string{"-v", "error"}, f.args...), "-select_streams",
+		"v:0", "-show_entries", "stream=codec_name,width,height,pix_fmt:program_version=version", "-of", "json", f.input)...)
 	cmd.WaitDelay = killedIn
 	var out, said kept
 	cmd.Stdout, cmd.Stderr = &out, &said

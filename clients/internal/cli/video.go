@@ -22,7 +22,8 @@ func CutAVI(name string) error {
 	const unknown = 1<<32 - 1
 	for at := int64(0); ; {
 		var head [12]byte
-		if _, err := f.ReadAt(head[:], at); err != nil || string(head[:4]) != "RIFF" || !strings.HasPrefix(string(head[8:]), "AVI") {
+		_, err := f.ReadAt(head[:], at)
+		if err != nil || string(head[:4]) != "RIFF" || !strings.HasPrefix(string(head[8:]), "AVI") {
 			return nil
 		}
 		n := int64(binary.LittleEndian.Uint32(head[4:]))

@@ -125,8 +125,9 @@ func (s *Service) Compile(ctx context.Context, m *pb.Recipe, path string) (set *
 		}
 		if d := m.GetRegionSet().GetDrawnOn(); flat != nil && d != nil && set.HasLimits() &&
 			(flat.Width != int(d.GetWidth()) || flat.Height != 1 && flat.Height != int(d.GetHeight())) {
-			return apierr.Refuse(path+".flat_field", fmt.Sprintf("%dx%d", flat.Width, flat.Height), "corrects no frame of %dx%d "+
-				"pixels, on which the regions with limits were drawn: want that width, and 1 row or that height", d.GetWidth(), d.GetHeight())
+			return apierr.Refuse(path+".flat_field", fmt.Sprintf("%dx%d", flat.Width, flat.Height),
+				"corrects no frame of %dx%d pixels, on which the regions with limits were drawn: want that width, and 1 row or "+
+					"that height", d.GetWidth(), d.GetHeight())
 		}
 		return wire.CheckFrames(m.GetFrames(), wire.FramesOf(set, wire.ReductionsOf(m.GetReductions()),
 			m.GetFrames()), path+".frames")
