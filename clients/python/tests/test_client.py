@@ -871,6 +871,20 @@ def test_verdicts_have_no_truth(client):
         assert verdict == int(verdict) and verdict in {polyscan.Verdict.PASS, polyscan.Verdict.FAIL, polyscan.Verdict.NONE}
 
 
+def test_columns_of_verdicts(client):
+    """verdicts.all() would be true where all failed, and verdicts == "FAIL" false."""
+    inside = [(2, 2), (9, 2), (9, 9)]
+    r = client.reduce(FRAME, {"a": SQUARE, "b": inside}, limits={"a": "mean < 0.5", "b": "mean > 1"})
+    for use in (lambda v: v.all(), lambda v: v.any(), np.all, np.any, lambda v: all(v), any, lambda v: bool(v[0]), lambda v: v == "FAIL",
+                lambda v: v != "FAIL", lambda v: v[0] == "FAIL", lambda v: v[:1] == ["FAIL"], lambda v: "FAIL" in list(v)):
+        with pytest.raises(TypeError, match="neither true nor false|no text"):
+            use(r.verdicts)
+    assert (r.verdicts == polyscan.Verdict.FAIL).tolist() == [True, False] and not (r.verdicts == polyscan.Verdict.PASS).all()
+    assert (r.verdicts != polyscan.Verdict.FAIL).tolist() == [False, True] and list(r.verdicts) == [2, 1]
+    assert r.verdicts[0] is polyscan.Verdict.FAIL and r.verdicts[[1, 0]].tolist() == [1, 2] and "2, 1" in repr(r.verdicts)
+    assert r.verdicts.dtype == np.uint8 and r.failed == ["a"]
+
+
 def test_pillow_as_files(client):
     """An image of Pillow is refused for what a file of it would be."""
     PIL = pytest.importorskip("PIL.Image")

@@ -67,6 +67,34 @@ for _message in (
     setattr(_message, "__bool__", _no_truth)
 
 
+class Verdicts(np.ndarray[Any, np.dtype[np.uint8]]):
+    """An array of verdicts, as numbers. Each of its items is a Verdict; all() and any() have no answer, since a FAIL is no
+    0, nor has a comparison with texts."""
+
+    def __eq__(self, other: object) -> Any:
+        if np.asarray(other).dtype.kind in "US":
+            raise TypeError(f"verdicts are no texts: compare them with Verdict.{other}")
+        return np.asarray(self).view(np.ndarray) == other
+
+    def __ne__(self, other: object) -> Any:
+        return np.logical_not(self == other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return found if isinstance(found, np.ndarray) else Verdict(int(found))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(Verdict, self.tolist())
+
+    def all(self, *_: Any, **__: Any) -> Any:
+        raise _neither("a verdict", "compare them with Verdict.PASS, and take all() of that")
+
+    def any(self, *_: Any, **__: Any) -> Any:
+        raise _neither("a verdict", "compare them with Verdict.FAIL, and take any() of that")
+
+
 class LimitResult(NamedTuple):
     """The outcome of one limit. value is None where the region caught no pixel and the quantity has no value; channel
     is that of the channel that decided, "" where the quantity has none; reason says why it failed. Of a limit over the
@@ -685,9 +713,9 @@ class RegionTable:
         return self._column("weighted_centroid")
 
     @property
-    def verdicts(self) -> Array:
+    def verdicts(self) -> Verdicts:
         """uint8[R], as Verdict has them."""
-        return self._column("verdict")
+        return self._column("verdict").view(Verdicts)
 
     @property
     def failed(self) -> list[str]:
