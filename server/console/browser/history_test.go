@@ -56,6 +56,24 @@ func (b *tab) pair(bad string) {
 	}
 }
 
+// crossAt is where the cross of a value that failed is in the chart, as a share of its width. Rows with more of its colour
+// have a limit.
+func (b *tab) crossAt() float64 {
+	b.t.Helper()
+	return eval[float64](b, `(() => {
+		const c = document.querySelector(".chart .plot canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		let at = 0;
+		for (let y = 0; y < c.height; y++) {
+			const xs = [];
+			for (let x = 0; x < c.width; x++) {
+				const i = 4 * (y * c.width + x);
+				if (d[i] > 140 && d[i] < 190 && d[i + 1] < 80 && d[i + 2] < 40 && d[i + 3] > 200) xs.push(x);
+			}
+			if (xs.length && xs.length < 20) at = Math.max(at, xs.at(-1) / c.width);
+		}
+		return at; })()`)
+}
+
 // Rejects are found with their reasons and pictures, counted by region, and charted; a server that starts again on the
 // same folder still has them.
 func TestBrowserHistory(t *testing.T) {
@@ -95,6 +113,30 @@ func TestBrowserHistory(t *testing.T) {
 	}
 	b.pair("B-1")
 	b.has(".reasons", "left pad mean in [90, 140]")
+	b.press("left pad")
+	b.has(".chart h2", "left pad, mean")
+	b.await(`document.querySelector(".chart .plot canvas")?.width > 1`)
+	if at := b.crossAt(); at < 0.9 {
+		t.Errorf("the only value of a chart is at %.0f %% of its width, want the right end", 100*at)
+	}
+
+	// Of a time that the user says.
+	b.goTo("/history")
+	b.await(`document.querySelector("#f-span")`)
+	b.do(`(s => { s.value = s.options[s.options.length - 1].value; s.dispatchEvent(new Event("change")); })(document.querySelector("#f-span"))`)
+	for _, c := range []struct{ from, to, parts string }{
+		{"2020-01-01T00:00", "2020-01-02T00:00", "0"},
+		{"2020-01-01T00:00", "2190-01-01T00:00", fmt.Sprint(good + 3)},
+	} {
+		b.do(fmt.Sprintf(`document.querySelector("#f-from").value = %q, document.querySelector("#f-to").value = %q`, c.from, c.to))
+		b.press("Show")
+		counted := func() string { return eval[string](b, `document.querySelector(".counts dd")?.textContent ?? ""`) }
+		if got := b.awaitValue(counted, c.parts); got != c.parts {
+			t.Errorf("from %s to %s: %s parts, want %s", c.from, c.to, got, c.parts)
+		}
+	}
+	b.goTo(eval[string](b, `location.pathname + location.search`)) // the address has the time
+	b.await(`document.querySelector("#f-to")?.value === "2190-01-01T00:00" && document.querySelector("#f-to").checkVisibility()`)
 
 	// The numbers of a region against its limits: the rejects stand out.
 	b.searched("", good+3)
@@ -106,12 +148,23 @@ func TestBrowserHistory(t *testing.T) {
 	if facts["Values"] != fmt.Sprint(good+3) || facts["Outside of them"] != "3" || facts["Cpk"] == "–" {
 		t.Errorf("%v", facts)
 	}
+	// Means and ranges of subgroups, by the keyboard.
+	b.await(`document.querySelectorAll(".chart .plot canvas").length === 2`)
+	b.has(".chart h3", "From one value to the next")
+	b.fill("#subgroup", "9")
+	b.has(".chart h3", "Means of subgroups")
+	b.has(".chart h3", "Ranges of subgroups")
+	b.has(".chart .facts div", "Ranges outside of theirs3")
+	b.await(`document.querySelectorAll(".chart .plot canvas").length === 2`)
 	b.axeAll("history-parts")
 	for _, width := range []int64{768, 820, 1024} { // a tablet shows all columns
 		b.look(width, "light")
 		if wide := eval[int](b, `(() => { const s = document.querySelector(".parts .scroll");
 			return s.scrollWidth - s.clientWidth + document.documentElement.scrollWidth - innerWidth; })()`); wide > 0 {
 			t.Errorf("at a width of %d the parts are %d px too wide", width, wide)
+		}
+		if !eval[bool](b, `[...document.querySelectorAll(".parts .link span")].every(s => s.getClientRects().length === 1)`) {
+			t.Errorf("at a width of %d a time breaks within the day or the hour", width)
 		}
 		b.shot(fmt.Sprintf("history-parts-%d", width))
 	}

@@ -82,7 +82,7 @@ export class ValuePlot {
         height: this.element.clientHeight || 240,
         legend: { show: false },
         cursor: { show: false },
-        scales: { x: { time: false, range: (_u, min, max) => [Math.min(min, max - 20), max + 0.5] }, y: { range: () => this.range() } },
+        scales: { x: { time: false, range: () => [-Math.max(20, this.values.length - 1), 0.5] }, y: { range: () => this.range() } },
         axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500], values: (_u, ticks) => ticks.map((t) => (t === 0 ? text.last : String(t))) }, { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => short(t)) }],
         series: [{}, { stroke: color("ink"), width: 1.5, points: { show: false } }],
         hooks: { drawAxes: [(u) => this.limits(u)], draw: [(u) => this.failures(u)] },

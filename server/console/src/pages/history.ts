@@ -36,6 +36,12 @@ const spans: [string, number][] = [
   [t.spans.week, 7 * 24 * 3600e3],
   [t.spans.all, 0],
 ];
+const between = String(spans.length); // the choice of a time from and to
+
+/** local is a time as its input has it: in the zone of the browser. */
+function local(at: Date): string {
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60e3).toISOString().slice(0, 16);
+}
 
 const page: Page = async (root, query) => {
   const error = h("p", { class: "error", role: "alert" });
@@ -55,10 +61,16 @@ const page: Page = async (root, query) => {
   const recipe = h("input", { id: "f-recipe", value: query.get("recipe") ?? "" });
   const part = h("input", { id: "f-part", value: query.get("part") ?? "" });
   const region = h("input", { id: "f-region", value: query.get("region") ?? "" });
-  const verdict = select("f-verdict", [["", t.any], ["fail", text.verdict.fail], ["pass", text.verdict.pass], ["error", text.verdict.error], ["late", text.late]], query.get("verdict") ?? "");
-  const span = select("f-span", spans.map(([label], i) => [String(i), label]), query.get("span") ?? "2");
+  const verdict = select("f-verdict", [["", t.any], ["fail", text.verdict.fail], ["pass", text.verdict.pass], ["error", text.verdict.error], ["late", text.late], ["incomplete", text.incomplete]], query.get("verdict") ?? "");
+  const span = select("f-span", [...spans.map(([label], i): [string, string] => [String(i), label]), [between, t.spans.between]], query.get("span") ?? "2");
+  const from = h("input", { id: "f-from", type: "datetime-local", value: query.get("from") ?? local(new Date(Date.now() - spans[1]![1])) });
+  const to = h("input", { id: "f-to", type: "datetime-local", value: query.get("to") ?? local(new Date()) });
   const field = (label: string, e: HTMLElement): HTMLElement => h("div", { class: "field" }, h("label", { for: e.id }, label), e);
-  const form = h("form", { class: "card filters", role: "search" }, field(t.span, span), field(t.name, name), field(t.recipe, recipe), field(t.part, part), field(t.verdict, verdict), field(t.region, region),
+  const times = [field(t.from, from), field(t.to, to)];
+  const showTimes = (): void => times.forEach((e) => (e.hidden = span.value !== between));
+  span.addEventListener("change", showTimes);
+  showTimes();
+  const form = h("form", { class: "card filters", role: "search" }, field(t.span, span), times, field(t.name, name), field(t.recipe, recipe), field(t.part, part), field(t.verdict, verdict), field(t.region, region),
     h("button", { class: "primary" }, t.show),
     h("button", { type: "button", onclick: () => void save(ExportFormat.CSV) }, t.csv),
     h("button", { type: "button", onclick: () => void save(ExportFormat.PARQUET) }, t.parquet));
@@ -71,19 +83,26 @@ const page: Page = async (root, query) => {
 
   const filterOf = (): PartFilter => {
     const f = create(PartFilterSchema, { region: region.value.trim(), partId: part.value.trim() });
-    const length = spans[Number(span.value)]![1];
+    const length = spans[Number(span.value)]?.[1];
     if (length) f.from = timestampFromDate(new Date(Date.now() - length));
+    if (span.value === between && from.value) f.from = timestampFromDate(new Date(from.value));
+    if (span.value === between && to.value) f.to = timestampFromDate(new Date(to.value));
     if (name.value.trim()) f.names = [name.value.trim()];
     if (recipe.value.trim()) f.recipes = [recipe.value.trim()];
     if (verdict.value === "fail") f.verdicts = [Verdict.FAIL];
     if (verdict.value === "pass") f.verdicts = [Verdict.PASS];
     if (verdict.value === "error") f.marks = [PartMark.ERROR];
     if (verdict.value === "late") f.marks = [PartMark.LATE];
+    if (verdict.value === "incomplete") f.marks = [PartMark.INCOMPLETE];
     return f;
   };
 
   let abort = new AbortController();
-  let plot: ValuePlot | null = null;
+  let plots: ValuePlot[] = [];
+  /** rechart asks for the chart that is shown again. */
+  let rechart = (): void => {};
+  const subgroup = h("input", { type: "number", id: "subgroup", min: 1, max: 25, value: 1 });
+  subgroup.addEventListener("change", () => subgroup.reportValidity() && rechart());
   /** redraw draws the histogram again, whose canvas doesn't follow sizes and colours by itself. */
   let redraw = (): void => {};
   const repaint = (): void => redraw();
@@ -109,8 +128,9 @@ const page: Page = async (root, query) => {
     abort = new AbortController();
     put(error, "");
     expressions.clear();
+    rechart = () => {};
     const q = new URLSearchParams();
-    for (const [k, e] of [["name", name], ["recipe", recipe], ["part", part], ["region", region], ["verdict", verdict], ["span", span]] as const) if (e.value) q.set(k, e.value);
+    for (const [k, e] of [["name", name], ["recipe", recipe], ["part", part], ["region", region], ["verdict", verdict], ["span", span], ["from", from], ["to", to]] as const) if (e.value && (span.value === between || (e !== from && e !== to))) q.set(k, e.value);
     history.replaceState(null, "", `/history?${q}`);
     const filter = filterOf();
     set(pictures, h("h2", null, t.pictures), h("p", { class: "empty" }, t.choosePart));
@@ -166,7 +186,7 @@ const page: Page = async (root, query) => {
 
   const row = (p: HistoryPart): HTMLElement =>
     h("tr", { "data-mark": markOf(p) },
-      h("td", null, h("button", { class: "small link", "data-id": p.id, onclick: () => void guarded(() => showPart(p)) }, p.at ? timestampDate(p.at).toLocaleString("en-GB") : "")),
+      h("td", null, h("button", { class: "small link", "data-id": p.id, onclick: () => void guarded(() => showPart(p)) }, p.at && when(timestampDate(p.at)))),
       h("td", null, p.name),
       h("td", null, p.partId || p.frameId || `#${p.partNumber || p.resultNumber}`),
       h("td", null, badge(markOf(p)), p.late && h("span", { class: "tag" }, text.late), p.incomplete && h("span", { class: "tag" }, text.incomplete)),
@@ -217,24 +237,39 @@ const page: Page = async (root, query) => {
   const showRegion = (regionName: string, expression?: string, p?: HistoryPart): void => {
     const bounds: Bounds = expression ? boundsOf(expression) : { quantity: "mean" };
     const quantity = bounds.unit ? `${bounds.quantity.trim().toLowerCase()}_mm2` : bounds.quantity; // areas; of no length there is a series
-    void guarded(async (signal) => {
+    rechart = () => void guarded(async (signal) => {
       const filter: MessageInitShape<typeof PartFilterSchema> = { ...filterOf(), region: "", verdicts: [], marks: [] };
       if (p?.name) filter.names = [p.name];
-      const r = await calls.getSeries({ filter, region: regionName, quantity, limit: 500, chart: ChartKind.INDIVIDUALS, lowerSpec: bounds.low, upperSpec: bounds.high }, { signal });
+      const size = Number(subgroup.value);
+      const kind = size > 1 ? { chart: ChartKind.XBAR_R, subgroup: size } : { chart: ChartKind.INDIVIDUALS };
+      const r = await calls.getSeries({ filter, region: regionName, quantity, limit: 500, ...kind, lowerSpec: bounds.low, upperSpec: bounds.high }, { signal });
       showSeries(regionName, r, bounds);
     });
+    rechart();
   };
 
   const showSeries = (regionName: string, r: GetSeriesResponse, bounds: { quantity: string; low?: number; high?: number }): void => {
-    plot?.end();
-    plot = new ValuePlot();
+    plots.forEach((p) => p.end());
+    const values = new ValuePlot();
+    const ranges = new ValuePlot();
+    plots = [values, ranges];
     const c = r.chart;
+    const grouped = c?.kind === ChartKind.XBAR_R;
+    const focused = document.activeElement === subgroup;
     const histogram = h("canvas", { class: "histogram", role: "img", "aria-label": text.live.distribution });
     const title = `${t.chart}: ${regionName}, ${bounds.quantity}`;
-    set(chart, h("h2", null, title), c && facts(c), plot.element, h("h3", null, text.live.distribution), histogram);
+    const rangeTitle = grouped ? t.ranges : t.movingRanges;
+    set(chart, h("div", { class: "head" }, h("h2", null, title), field(t.subgroup, subgroup)), c && facts(c),
+      grouped && h("h3", null, t.means), values.element, h("h3", null, rangeTitle), ranges.element, h("h3", null, text.live.distribution), histogram);
+    if (focused) subgroup.focus();
     const outside = new Set(c?.outside ?? []);
-    plot.control = c && { mean: c.mean, low: c.lower, high: c.upper };
-    plot.show(r.points.map((p, i) => ({ y: p.value, failed: p.verdict === Verdict.FAIL || outside.has(i) })), bounds, title);
+    values.control = c && { mean: c.mean, low: c.lower, high: c.upper };
+    // Limits of the recipe are of single values: means lie closer together.
+    if (grouped) values.show(c.means.map((y, i) => ({ y, failed: outside.has(i) })), { quantity: bounds.quantity }, `${title}, ${t.means}`);
+    else values.show(r.points.map((p, i) => ({ y: p.value, failed: p.verdict === Verdict.FAIL || outside.has(i) })), bounds, title);
+    const rangesOutside = new Set(c?.rangesOutside ?? []);
+    if (c?.range !== undefined) ranges.control = { mean: c.range, low: c.rangeLower, high: c.rangeUpper };
+    ranges.show((c?.ranges ?? []).map((y, i) => ({ y, failed: rangesOutside.has(i) })), { quantity: bounds.quantity }, `${title}, ${rangeTitle}`);
     const bins = binsOf(r.points.map((p) => p.value), 40);
     redraw = () => drawHistogram(histogram, bins, bounds);
     redraw();
@@ -244,7 +279,7 @@ const page: Page = async (root, query) => {
   };
 
   const facts = (c: ControlChart): HTMLElement =>
-    h("dl", { class: "facts" }, ([[t.values, c.values], [t.mean, c.mean], [t.sigma, c.sigma ?? c.stddev], [t.control, undefined], [t.cp, c.cp], [t.cpk, c.cpk], [t.outside, c.outside.length]] as [string, number | bigint | undefined][]).map(([k, v]) =>
+    h("dl", { class: "facts" }, ([[t.values, c.values], [t.mean, c.mean], [t.sigma, c.sigma ?? c.stddev], [t.control, undefined], [t.cp, c.cp], [t.cpk, c.cpk], [t.outside, c.outside.length], [t.rangesOutside, c.rangesOutside.length]] as [string, number | bigint | undefined][]).map(([k, v]) =>
       h("div", null, h("dt", null, k), h("dd", null, k === t.control ? `${short(c.lower)} … ${short(c.upper)}` : short(v)))));
 
   const save = (format: ExportFormat): Promise<void> => guarded(async () => {
@@ -271,12 +306,17 @@ const page: Page = async (root, query) => {
   search();
   return () => {
     abort.abort();
-    plot?.end();
+    plots.forEach((p) => p.end());
     resized.disconnect();
     window.removeEventListener("theme", repaint);
     release();
   };
 };
+
+/** when is a time that breaks between the day and the hour alone. */
+function when(at: Date): HTMLElement[] {
+  return [h("span", null, `${at.toLocaleDateString("en-GB")},`), h("span", null, ` ${at.toLocaleTimeString("en-GB")}`)];
+}
 
 function select(id: string, options: [string, string][], value: string): HTMLSelectElement {
   const s = h("select", { id }, options.map(([v, label]) => h("option", { value: v }, label)));

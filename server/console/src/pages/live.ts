@@ -286,11 +286,11 @@ class Detail {
     const v = this.last;
     const l = this.line;
     setBadge(this.badge, v ? markOf(v) : l.last ? markOf(l.last) : "waiting");
-    const facts: [string, string][] = [["", t.recipe(l.recipe, l.version)]];
+    const facts: [string, string][] = [[text.recipe.title, t.recipe(l.recipe, l.version)]];
     if (v) facts.push([t.part, v.partId || v.frameId || String(v.partNumber || v.resultNumber)], [t.latency, time(milliseconds(v.latency))]);
     if (l.source) facts.push([t.camera, l.source]);
     if (l.gaps) facts.push([t.gaps, short(l.gaps)]);
-    set(this.facts, facts.map(([k, val]) => h("div", null, h("dt", null, k || "Recipe"), h("dd", null, val))));
+    set(this.facts, facts.map(([k, val]) => h("div", null, h("dt", null, k), h("dd", null, val))));
     this.renderList();
     this.renderRegion();
   }

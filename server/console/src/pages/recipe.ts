@@ -11,7 +11,7 @@ import { InspectionService, type FrameResult } from "../gen/polyscan/v1/inspecti
 import { RecipeSchema, RecipeService, type Recipe } from "../gen/polyscan/v1/recipe_pb";
 import { BlobSpecSchema, FrameSizeSchema, ReductionsSchema, Statistic, Verdict, type ChannelStatistics, type LimitResult, type RegionResult, type RegionSet, type Reductions } from "../gen/polyscan/v1/region_pb";
 import { FrameService } from "../gen/polyscan/v1/resident_pb";
-import { FrameLabel, TeachService, type Tally, type TeachResponse, type TryResponse } from "../gen/polyscan/v1/teach_pb";
+import { FrameLabel, TeachService, type JudgedFrame, type Tally, type TeachResponse, type TryResponse } from "../gen/polyscan/v1/teach_pb";
 import { boundsOf, withBounds } from "../limits";
 import { frameOf, Line } from "../line";
 import { badge, setBadge } from "../marks";
@@ -687,17 +687,19 @@ class Editor {
     const res = await this.working(files, (progress) => send(TeachService.method.try,
       { message: { case: "open" as const, value: { regions: { case: "draft", value: this.draft("draft") }, beside } } },
       files, (frame, label) => ({ message: { case: "frame" as const, value: frame }, label }), progress));
-    if (res) this.showTried(res, beside?.version ?? 0n);
+    if (res) this.showTried(res, files, beside?.version ?? 0n);
   }
 
-  private showTried(res: TryResponse, version: bigint): void {
+  /** showTried lists frames that did not pass before those that did. The name of a frame opens it. */
+  private showTried(res: TryResponse, files: Labelled[], version: bigint): void {
+    const passed = (f: JudgedFrame): number => Number(f.verdict === Verdict.PASS);
     const head = [t.frameName, t.is, t.now, ...(version ? [t.beside(version)] : []), t.why];
     set(this.outcome,
       h("h3", null, t.tried),
       tally(res.tally),
       res.beside && h("p", null, t.beside(version), ": ", tallyText(res.beside)),
-      table("tried", t.tried, head, res.frames.map((f) => [
-        f.frameId,
+      table("tried", t.tried, head, [...res.frames].sort((a, b) => passed(a) - passed(b)).map((f) => [
+        h("button", { class: "small link", title: t.openFrame, onclick: () => void this.load(files[f.index]!.file).then(() => this.stage.element.scrollIntoView({ block: "nearest" })) }, f.frameId),
         t.labels[f.label] ?? "",
         badge(markOf(f)),
         ...(version ? [badge(markOf({ verdict: f.beside }))] : []),

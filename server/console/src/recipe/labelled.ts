@@ -50,7 +50,7 @@ export async function send<I extends DescMessage, O extends DescMessage>(
           if (f.file.size > mostSocket) {
             const res = await frames.putFrame({ frame });
             kept.push(res.frame!.name);
-            frame = { source: { case: "resident", value: res.frame!.name } };
+            frame = { frameId: frame.frameId, source: { case: "resident", value: res.frame!.name } };
           }
           stream.send(message(frame, f.label));
           progress(i + 1);
