@@ -390,21 +390,29 @@ func hueDeviation(variance float64) float64 {
 }
 
 // withinHues is within for hues in degrees, whose interval may lead through 0.
-func (d *distribution) withinHues(i interval) uint64 {
-	degrees := func(i interval) interval {
-		i.lo, i.hi = i.lo/hueStep, i.hi/hueStep
-		return i
+func (d *distribution) withinHues(i interval) (n uint64) {
+	for _, bins := range i.hueBins() {
+		n += d.within(bins)
 	}
-	if !i.wraps() {
-		if i.hi >= 360 {
-			i.hi, i.openHi = 360, true
-		}
-		return d.within(degrees(i))
+	return n
+}
+
+// hueBins are the bins of an interval of hues in degrees: in two pieces where it leads through 0, else the second one
+// is empty.
+func (i interval) hueBins() (pieces [2]interval) {
+	above, below := i, interval{lo: 1}
+	if i.wraps() {
+		below = interval{hi: i.hi, openHi: i.openHi}
+		above.hi = 360
 	}
-	above, below := i, i
-	above.hi, above.openHi = 360, true
-	below.lo, below.openLo = 0, false
-	return d.within(degrees(above)) + d.within(degrees(below))
+	if above.hi >= 360 {
+		above.hi, above.openHi = 360, true
+	}
+	for k, p := range []interval{above, below} {
+		p.lo, p.hi = p.lo/hueStep, p.hi/hueStep
+		pieces[k] = p
+	}
+	return pieces
 }
 
 // withinOf counts the samples of a channel whose values are within an interval.

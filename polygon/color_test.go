@@ -274,6 +274,9 @@ func TestColorLimits(t *testing.T) {
 		"lab.a.mean >= -128":                  "can't fail: mean is -86.1875 to 98.25",
 		"saturation.count > 3":                "of the region and has no channel",
 		"hue.count of pixels in [3, 400] > 1": "0 to 360",
+		"hue.count of pixels above 400 > 3":   "column 27: a hue is 0 to 360",
+		"hue.count of pixels below 1e9 < 3":   "column 27: a hue is 0 to 360",
+		"hue.count of pixels below -1 < 3":    "column 27: a hue is 0 to 360",
 	} {
 		_, err := NewSet([]Region{colorBox("", 0, 0, 4, 1, limit)}, Bounds{})
 		if err == nil || !strings.Contains(err.Error(), want) {

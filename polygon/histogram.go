@@ -257,7 +257,7 @@ func (d *distribution) median() float64 {
 	return (float64(a) + float64(b)) / 2
 }
 
-// within counts the samples in an interval.
+// within counts the samples in an interval. There are none where its ends are the wrong way round.
 func (d *distribution) within(i interval) uint64 {
 	// below counts the samples v with v < x, or v <= x.
 	below := func(x float64, orEqual bool) uint64 {
@@ -274,5 +274,5 @@ func (d *distribution) within(i interval) uint64 {
 	if !math.IsInf(i.lo, -1) {
 		lo = below(i.lo, i.openLo)
 	}
-	return below(i.hi, !i.openHi) - lo
+	return max(below(i.hi, !i.openHi), lo) - lo
 }

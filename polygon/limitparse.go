@@ -140,7 +140,7 @@ type limitParser struct {
 	kind tokenKind
 	text string // lower case for words
 
-	circle bool // intervals are of angles, and may lead through 0
+	circle bool // numbers are angles, and intervals of them may lead through 0
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
@@ -433,6 +433,8 @@ func (p *limitParser) quantity(l *Limit) error {
 		return p.fail(`"pixels"`)
 	}
 	l.quantity = quantityPixels
+	p.circle = l.channel == Hue
+	defer func() { p.circle = false }()
 	from := p.at
 	switch {
 	case p.word("below"):
@@ -449,9 +451,7 @@ func (p *limitParser) quantity(l *Limit) error {
 		l.pixels = interval{lo: v, hi: math.Inf(1), openLo: true}
 	case p.word("in"):
 		var err error
-		p.circle = l.channel == Hue
 		l.pixels, err = p.interval()
-		p.circle = false
 		if err != nil {
 			return err
 		}
@@ -630,6 +630,9 @@ func (p *limitParser) value() (float64, error) {
 	if err != nil {
 		return 0, p.failAt(p.at, "number %s is out of range", p.text)
 	}
+	if p.circle && (v < 0 || v > 360) {
+		return 0, p.failAt(p.at, "a hue is 0 to 360")
+	}
 	p.next()
 	return v + 0, nil
 }
@@ -658,9 +661,6 @@ func (p *limitParser) interval() (i interval, err error) {
 		i.openHi = true
 	default:
 		return i, p.fail(`"]" or ")"`)
-	}
-	if p.circle && (min(i.lo, i.hi) < 0 || max(i.lo, i.hi) > 360) {
-		return i, p.failAt(at, "a hue is 0 to 360")
 	}
 	if i.lo > i.hi && !p.circle || i.lo == i.hi && (i.openLo || i.openHi) {
 		return i, p.failAt(at, "the interval from %s to %s holds no number", number(i.lo), number(i.hi))

@@ -344,3 +344,28 @@ func FuzzOverParts(f *testing.F) {
 		}
 	})
 }
+
+// TestFailedOfNone: failed parts are counted where another limit can fail one, and else the limit is an error.
+func TestFailedOfNone(t *testing.T) {
+	const failed = "count of failed of the last 5 parts"
+	for _, c := range []struct {
+		limits []string
+		taken  bool
+	}{
+		{[]string{failed + " <= 2"}, false},
+		{[]string{failed + " - mean over the last 3 of mean < 2"}, false},
+		{[]string{failed + " <= 2", "mean over the last 3 of mean < 200", "coverage >= 0"}, false},
+		{[]string{failed + " <= 2", "coverage >= 0.5"}, true},
+		{[]string{failed + " <= 2", "mean < 200"}, true},
+	} {
+		_, err := NewSet([]Region{{Name: "a", Rings: []Ring{rectangle(0, 0, 4, 4)}, Limits: c.limits}}, Bounds{})
+		if c.taken != (err == nil) || err != nil &&
+			!strings.Contains(err.Error(), "count of failed counts nothing: the regions have no other limit that can fail") {
+			t.Errorf("%q: %v", c.limits, err)
+		}
+	}
+	if _, err := NewSet([]Region{{Name: "a", Rings: []Ring{rectangle(0, 0, 4, 4)}, Limits: []string{failed + " <= 2"}},
+		{Name: "b", Rings: []Ring{rectangle(0, 0, 4, 4)}, Limits: []string{"mean < 200"}}}, Bounds{}); err != nil {
+		t.Errorf("a limit of another region fails parts, too: %v", err)
+	}
+}

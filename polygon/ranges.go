@@ -238,8 +238,17 @@ func (l *Limit) pointless(of *scope, format string) string {
 // pointlessBins is pointless for a derived channel, whose values are rounded to those of bins.
 func (l *Limit) pointlessBins(of *scope) string {
 	k, first, last, ok := derivedBins(l.channel, of)
-	if !ok || l.channel == Hue {
+	if !ok {
 		return ""
+	}
+	if l.channel == Hue { // no interval of hues counts every pixel: some have none
+		for _, bins := range l.pixels.hueBins() {
+			if from, to := bins.integers(first, last); from <= to {
+				return ""
+			}
+		}
+		return fmt.Sprintf("counts no pixel: hue is 0 to less than 360, in steps of %v where pixels are counted",
+			number(k.width()))
 	}
 	in := l.pixels
 	in.lo, in.hi = k.binOf(in.lo), k.binOf(in.hi)
@@ -375,7 +384,7 @@ func (s *Set) toothlessBetween(b *between, l *Limit, of scope, format string) st
 					scopes[m] = s.scopeOf(at.region, of)
 				}
 			}
-			ranges, why := l.operandRanges(o, scopes, format)
+			ranges, why := s.operandRanges(l, o, scopes, format)
 			if why != "" || len(ranges) == 0 {
 				return why
 			}
@@ -496,13 +505,16 @@ func (l *Limit) sample() bool {
 }
 
 // operandRanges are those of an operand in each of its regions, or why it makes no sense.
-func (l *Limit) operandRanges(o *operand, members []scope, format string) (ranges []interval, why string) {
+func (s *Set) operandRanges(l *Limit, o *operand, members []scope, format string) (ranges []interval, why string) {
 	is := o.is
 	is.millimetres, is.scale = l.millimetres, l.scale
 	convert := (*Scale).convert
 	if o.over != nil {
 		switch o.over.what {
 		case 'f':
+			if !s.failsParts() {
+				return nil, is.spelled + " counts nothing: the regions have no other limit that can fail"
+			}
 			return []interval{{lo: 0, hi: float64(o.over.parts)}}, ""
 		case 's', 'd':
 			convert = (*Scale).extent
@@ -531,6 +543,19 @@ func (l *Limit) operandRanges(o *operand, members []scope, format string) (range
 		ranges = append(ranges, r)
 	}
 	return ranges, ""
+}
+
+// failsParts says that a limit can fail the parts that are counted: limits over parts can't, nor does a least coverage of
+// 0, which says that a region may reach outside the frame.
+func (s *Set) failsParts() bool {
+	return slices.ContainsFunc(s.distinct, func(l *Limit) bool {
+		return !l.overParts() && !(l.AllowsOutside() && l.holdsIn(interval{hi: 1}))
+	})
+}
+
+// overParts says that the limit looks at the last parts of a stream.
+func (l *Limit) overParts() bool {
+	return l.expression != nil && slices.ContainsFunc(l.expression.operands, func(o operand) bool { return o.over != nil })
 }
 
 // meanOf is a bound of means of values that v bounds. Sums of v are exact where it has few digits.
