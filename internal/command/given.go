@@ -38,11 +38,10 @@ func Given(k *kong.Context) error {
 		if f == nil || p.Resolved {
 			continue
 		}
+		if Empty(k, f) {
+			return fmt.Errorf("--%s: the value is empty", f.Name)
+		}
 		switch v := k.FlagValue(f); f.Target.Kind() {
-		case reflect.String, reflect.Slice:
-			if list, ok := v.([]string); v == "" || ok && slices.Contains(list, "") || reflect.ValueOf(v).Len() == 0 {
-				return fmt.Errorf("--%s: the value is empty", f.Name)
-			}
 		case reflect.Int, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float64:
 			if !f.HasDefault && !f.Tag.Has("zero") && reflect.ValueOf(v).IsZero() {
 				return fmt.Errorf("--%s %v: must be more than 0; leave the flag out for the default", f.Name, v)
@@ -53,6 +52,19 @@ func Given(k *kong.Context) error {
 		said := func(p *kong.Path) bool { return p.Flag == f && !p.Resolved }
 		return (!f.IsBool() || on(k, f.Value)) && slices.ContainsFunc(k.Path, said)
 	})
+}
+
+// Empty says that the value of a flag is an empty text or list, or a list with an empty text.
+func Empty(k *kong.Context, f *kong.Flag) bool {
+	v := reflect.ValueOf(k.FlagValue(f))
+	switch v.Kind() {
+	case reflect.String:
+		return v.Len() == 0
+	case reflect.Slice:
+		list, _ := v.Interface().([]string)
+		return v.Len() == 0 || slices.Contains(list, "")
+	}
+	return false
 }
 
 // Idle refuses flags that are given and would have no effect. Tags say what flags and arguments these depend on:

@@ -68,6 +68,9 @@ func (f *Flags) Validate(ctx *kong.Context) error {
 	if texts := command.Misspelt(ctx, os.Environ()); len(texts) > 0 {
 		return errors.New(texts[0])
 	}
+	if err := empty(ctx); err != nil {
+		return err
+	}
 	var bound *setting.BoundError
 	if errors.As(setting.CheckFlags(&f.Config), &bound) {
 		return errors.New(bound.AsFlag())

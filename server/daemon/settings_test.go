@@ -120,8 +120,43 @@ func TestConfigByEnvironment(t *testing.T) {
 		t.Errorf("streams %d, %v", f.Streams, err)
 	}
 	t.Setenv("POLYSCAN_CONFIG", "")
-	if f, _, _, err := parse(t); err != nil || f.Streams != 0 {
-		t.Errorf("streams %d, %v", f.Streams, err)
+	if _, _, _, err := parse(t); err == nil || !strings.Contains(err.Error(), "POLYSCAN_CONFIG: the value is empty") {
+		t.Error(err)
+	}
+}
+
+// An empty text, such as that of a variable that isn't set, beats no other value, whatever the setting.
+func TestEmptySettings(t *testing.T) {
+	var cmd struct{ Flags }
+	k, err := kong.New(&cmd, Options("")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := writeFile(t, "token-file: /c\nlisten: [':1']\n")
+	for _, s := range k.Model.Flags {
+		if s.Name == "help" || s.Name == "print-config" {
+			continue
+		}
+		args := []string{"--config", config}
+		if s.Name == "config" {
+			args = nil
+		}
+		if _, _, _, err := parse(t, append(args, "--"+s.Name+"=")...); err == nil ||
+			!strings.Contains(err.Error(), "--"+s.Name) {
+			t.Errorf("--%s=: %v", s.Name, err)
+		}
+		t.Run(s.Envs[0], func(t *testing.T) {
+			t.Setenv(s.Envs[0], "")
+			if _, _, _, err := parse(t, args...); err == nil ||
+				!strings.Contains(err.Error(), s.Envs[0]) && s.Enum == "" { // which kong refuses first
+				t.Error(err)
+			}
+			if s.Name == "token-file" { // the flag beats it
+				if f, _, _, err := parse(t, append(args, "--token-file=/a")...); err != nil || f.TokenFile != "/a" {
+					t.Errorf("%q, %v", f.TokenFile, err)
+				}
+			}
+		})
 	}
 }
 
