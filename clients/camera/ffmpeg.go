@@ -170,6 +170,7 @@ func (f *ffmpeg) keep(ctx context.Context, to *sink) error {
 		if err == nil {
 			err = errors.New("ffmpeg: the stream ended")
 		}
+		f.presence.lost(time.Now(), err)
 		f.notify("%v", err)
 		f.jump(to, err.Error())
 		if err := f.retry(ctx, func() error {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/polyscan/polyscan/clients/camera/internal/gvsp"
 	"github.com/polyscan/polyscan/clients/internal/cli"
@@ -107,6 +108,7 @@ func (f *folder) keep(ctx context.Context, to *sink) error {
 			if f.longest == 0 {
 				return err
 			}
+			f.presence.lost(time.Now(), err)
 			f.notify("%v", err)
 			f.jump(to, err.Error())
 			if err := f.retry(ctx, func() (err error) {

@@ -29,6 +29,8 @@ type gige struct {
 	conn   *connection
 	geo    gvsp.Geometry // of the first connection
 
+	presence *presence
+
 	mu    sync.Mutex
 	rx    *gvsp.Receiver // nil while there is none
 	past  gvsp.Stats     // of earlier connections
@@ -354,9 +356,11 @@ func (s *gige) play(ctx context.Context, c *connection, to *sink) error {
 	if err = c.link.Execute(ctx, "AcquisitionStart"); err == nil {
 		select {
 		case <-ctx.Done():
-			off, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			_ = c.link.Execute(off, "AcquisitionStop") // it stops without a heartbeat, too
-			if c.link.Model.Has("TLParamsLocked") {
+			off, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			stopped := c.link.Execute(off, "AcquisitionStop") // it stops without a heartbeat, too
+			if errors.Is(stopped, gvcp.ErrSilent) {
+				s.presence.lost(c.link.dev.Heard(), fmt.Errorf("camera %s was lost: %w", s.info.Name(), stopped))
+			} else if c.link.Model.Has("TLParamsLocked") {
 				_ = c.link.Set(off, "TLParamsLocked", "0")
 			}
 			cancel()
@@ -394,7 +398,9 @@ func (s *gige) keep(ctx context.Context, to *sink) error {
 		if s.Reconnect == 0 {
 			return fmt.Errorf("camera %s was lost: %w", s.info.Name(), err)
 		}
-		to.Jump(fmt.Sprintf("camera %s was lost: %v", s.info.Name(), err))
+		err = fmt.Errorf("camera %s was lost: %w", s.info.Name(), err)
+		s.presence.lost(c.link.dev.Heard(), err)
+		to.Jump(err.Error())
 		wait := min(firstRetry, s.Reconnect)
 		for {
 			if c, err = s.again(ctx); err == nil {
@@ -411,6 +417,7 @@ func (s *gige) keep(ctx context.Context, to *sink) error {
 				return nil
 			}
 		}
+		s.presence.found()
 		to.notify("camera %s streams again, from %v", s.info.Name(), s.info.Addr)
 	}
 }

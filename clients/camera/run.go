@@ -3,6 +3,7 @@ package main
 // The command run: the cameras of a line, as a file names them.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,6 +215,7 @@ func (c *runCmd) Run(e *env) error {
 			fmt.Fprintf(shared, "\n%s", s.Name)
 		}
 		err := s.tally.summary(shared)
+		ended[i] = cmp.Or(ended[i], s.away())
 		void = void && errors.Is(err, errVoid)
 		if ended[i] != nil {
 			lost = errors.Join(lost, fmt.Errorf("%s: %w", s.Name, ended[i]))
@@ -231,20 +233,24 @@ func (c *runCmd) Run(e *env) error {
 	return nil
 }
 
-// again runs a stream until it ends by itself or the context does, and starts it anew whenever it can't go on.
+// again runs a stream until it ends by itself or the context does, and starts it anew whenever it can't go on. What
+// was away then is the stream's to say.
 func (s *stream) again(ctx context.Context) error {
 	wait, before := firstRetry, ""
 	for {
 		start := time.Now()
 		err := s.run(ctx)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 			return nil
+		case ctx.Err() != nil:
+			return err
 		case err == nil || s.Reconnect == 0:
 			return err
 		case time.Since(start) > calm:
 			wait, before = firstRetry, ""
 		}
+		s.presence.lost(time.Now(), err)
 		if text := err.Error(); text != before { // once, however often it is tried
 			s.notify("%s", text)
 			before = text

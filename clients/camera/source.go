@@ -44,7 +44,8 @@ type about struct {
 func (s *stream) source() (source, error) {
 	c, name := s.streamCmd, s.Source
 	lay, _ := parseLayout(c.Layout) // it was checked
-	f := &feed{want: lay, layout: c.Layout, longest: c.Reconnect, notify: s.notify}
+	f := &feed{want: lay, layout: c.Layout, longest: c.Reconnect, notify: s.notify,
+		presence: &s.presence}
 	scheme, _, isURL := strings.Cut(name, "://")
 	if name != "-" && !isURL && !strings.ContainsRune(name, '/') {
 		if c.Layout != "" {
@@ -53,7 +54,7 @@ func (s *stream) source() (source, error) {
 		if _, err := os.Stat(name); err == nil {
 			s.notify("%s is looked for as a camera's name; the file of that name is ./%s", name, name)
 		}
-		return &gige{streamCmd: c, e: s.e, notify: s.notify}, nil
+		return &gige{streamCmd: c, e: s.e, notify: s.notify, presence: &s.presence}, nil
 	}
 	for flag, given := range map[string]bool{"--set": len(c.Set) > 0, "--packet-size": c.PacketSize > 0,
 		"--no-resend": c.NoResend, "--socket-buffer": c.SocketBuffer != socketBuffer, "--silence": c.Silence != silence} {
@@ -140,6 +141,8 @@ type feed struct {
 	layout  string
 	longest time.Duration // between attempts
 	notify  func(format string, args ...any)
+
+	presence *presence
 
 	mu    sync.Mutex
 	geo   gvsp.Geometry
@@ -255,7 +258,11 @@ func (f *feed) retry(ctx context.Context, again func() error) error {
 	wait := min(firstRetry, f.longest)
 	for {
 		err := again()
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			f.presence.found()
+			return nil
+		}
+		if ctx.Err() != nil {
 			return nil
 		}
 		if in := (*inputError)(nil); errors.As(err, &in) {

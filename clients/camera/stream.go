@@ -153,6 +153,8 @@ type stream struct {
 	tally *tally
 	say   sync.Mutex // held while something is printed
 
+	presence presence
+
 	mu   sync.Mutex
 	src  source // nil before it was found
 	lay  layout
@@ -217,7 +219,16 @@ func (c *streamCmd) Run(e *env) (err error) {
 	if err := s.run(ctx); err != nil {
 		return err
 	}
-	return s.tally.summary(e.stdout)
+	err = s.tally.summary(e.stdout)
+	return cmp.Or(s.away(), err)
+}
+
+// away is the error of a stream whose source was away at its end, unless as many parts had come as were asked for.
+func (s *stream) away() error {
+	if s.tally.full() {
+		return nil
+	}
+	return s.presence.away()
 }
 
 // bounded is a context that ends --duration from now, whatever the stream waits for then.
@@ -242,6 +253,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 		}
 		return err
 	}
+	s.presence.found()
 	given := false
 	defer func() {
 		if !given {

@@ -151,6 +151,13 @@ func (t *tally) add(o outcome) bool {
 	return more
 }
 
+// full reports whether as many parts have come as were asked for.
+func (t *tally) full() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.s.Count > 0 && t.parts >= t.s.Count
+}
+
 // clearLine takes the live line off the screen. s.say is held.
 func (t *tally) clearLine() {
 	if t != nil && t.drawn {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,8 @@ type Device struct {
 	mu  sync.Mutex // held by a request
 	id  uint16
 	buf [MaxPacket + 1]byte
+
+	heard atomic.Pointer[time.Time] // when it answered last; nil: never
 
 	stop   context.CancelFunc // of the heartbeat; nil without control
 	beats  chan struct{}      // closed when the heartbeat has ended
@@ -90,11 +93,15 @@ func (d *Device) request(ctx context.Context, command Command, data []byte) ([]b
 			last = err // the network may come back
 		}
 		answer, err := d.await(ctx, command+1)
+		var s Status
+		if err == nil || errors.As(err, &s) {
+			now := time.Now()
+			d.heard.Store(&now)
+		}
 		if err == nil {
 			return answer, nil
 		}
-		var s Status
-		if errors.As(err, &s) && s != StatusBusy {
+		if s != StatusOK && s != StatusBusy {
 			return nil, err
 		}
 		last = err
@@ -268,6 +275,14 @@ func (d *Device) heartbeat(ctx context.Context, timeout time.Duration) {
 		close(d.lost)
 		return
 	}
+}
+
+// Heard is when the camera answered last.
+func (d *Device) Heard() time.Time {
+	if at := d.heard.Load(); at != nil {
+		return *at
+	}
+	return time.Now()
 }
 
 // Lost is closed when control is lost; then Err says why.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/polyscan/polyscan/clients/camera/internal/simulator"
+)
+
+// A stream whose source is away at its end has not passed, whatever its parts are, and says since when. As many parts
+// as were asked for are enough.
+func TestAwayAtEnd(t *testing.T) {
+	s := startInspector(t, false)
+	one := func(source string) string { // a file of camera run
+		file := filepath.Join(t.TempDir(), "line.yaml")
+		text := fmt.Sprintf("cameras: [{name: one, source: %q, addr: %q, limit: mean > 1, reconnect: 100ms}]", source, s.addr)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	for _, run := range []bool{false, true} {
+		args := func(source string) []string {
+			if run {
+				return []string{"run", one(source), "--json"}
+			}
+			return []string{"stream", source, "--addr", s.addr, "--limit", "mean > 1", "--json", "--reconnect", "100ms"}
+		}
+		for name, x := range map[string]struct {
+			lost string
+			do   func() (source string, await, put, lose func(*running))
+		}{
+			"camera": {"doesn't answer", func() (string, func(*running), func(*running), func(*running)) {
+				cam := simulate(t, func(*simulator.Config) {})
+				nothing := func(*running) {}
+				return cam.Addr().String(), nothing, nothing, func(*running) { cam.Close() }
+			}},
+			"folder": {"the folder has gone", func() (string, func(*running), func(*running), func(*running)) {
+				dir := t.TempDir()
+				return dir, func(r *running) {
+						r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+					}, func(*running) { writePNG(t, filepath.Join(dir, "a.png"), picture(0)) },
+					func(r *running) {
+						os.RemoveAll(dir)
+						r.err.await(t, "that it is gone", func(s string) bool { return strings.Contains(s, "has gone") })
+					}
+			}},
+		} {
+			source, await, put, lose := x.do()
+			r := start(t, args(source)...)
+			await(r)
+			put(r)
+			r.out.await(t, "a part", func(s string) bool { return lines(s) >= 1 })
+			lose(r)
+			r.cancel()
+			if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "away when the stream ended, since ") ||
+				!strings.Contains(r.err.String(), x.lost) {
+				t.Errorf("%s, run %v: %d: %s", name, run, code, r.err)
+			}
+		}
+	}
+	// A camera that never was there is no better.
+	r := start(t, "run", one(filepath.Join(t.TempDir(), "none")))
+	r.err.await(t, "that it isn't there", func(s string) bool { return strings.Contains(s, "no such file") })
+	r.cancel()
+	if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "one: away when the stream ended, since ") {
+		t.Errorf("%d: %s", code, r.err)
+	}
+}
