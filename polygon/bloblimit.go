@@ -208,7 +208,7 @@ func (s *Set) CheckLimits(r *Reductions) error {
 	bad := newInvalid()
 	if r.Blobs == nil {
 		s.addBlobLimits(bad, noBlobs)
-	} else {
+	} else if r.Blobs.Threshold == ThresholdDeviations { // which the regions bound
 		r.Blobs.checkSpans(bad, s, math.MaxUint16, anyFormat)
 	}
 	s.checkToothless(bad, reducing(math.MaxUint16, r), anyFormat)
