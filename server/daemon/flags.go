@@ -99,14 +99,20 @@ func (f *Flags) Validate(ctx *kong.Context) error {
 	if f.NoFrameCopies && f.FrameCopyBytes != 0 {
 		return errors.New("--frame-copy-memory has no effect with --no-frame-copies")
 	}
-	for _, a := range f.Listen {
+	for i, a := range f.Listen {
 		if err := checkAddress(a); err != nil {
 			return fmt.Errorf("--listen: %w", err)
+		}
+		if slices.Contains(f.Listen[:i], a) && !strings.HasSuffix(a, ":0") {
+			return fmt.Errorf("--listen %s: is given twice", a)
 		}
 	}
 	if f.HTTP != "" {
 		if err := checkAddress(f.HTTP); err != nil {
 			return fmt.Errorf("--http: %w", err)
+		}
+		if slices.Contains(f.Listen, f.HTTP) && !strings.HasSuffix(f.HTTP, ":0") {
+			return fmt.Errorf("--http %s: is an address of --listen, where gRPC is served", f.HTTP)
 		}
 	}
 	return nil
@@ -153,6 +159,9 @@ func (m *fileMode) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 8, 32)
 	if err != nil || n > 0o777 {
 		return fmt.Errorf("%q is not a file mode; want octal digits from 0 to 0777, such as 0660", text)
+	}
+	if n&0o222 == 0 {
+		return fmt.Errorf("%q lets nobody connect, which takes a right to write; want a mode such as 0660", text)
 	}
 	*m = fileMode(n)
 	return nil

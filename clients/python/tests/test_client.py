@@ -939,6 +939,15 @@ def test_stream_of_unusable(client):
     assert [bool(a.error) for a in client.lowpoly_stream([FRAME, None, FRAME], vertices=20)] == [False, True, False]
 
 
+def test_frames_that_are_messages(client):
+    """What is said beside a message of a frame would be dropped."""
+    message = polyscan.v1.frame_pb2.Frame.FromString(b"".join(polyscan._frames.encode(FRAME).parts().parts))
+    assert client.reduce(message, {"all": SQUARE})["all"].sum == FRAME.sum()
+    for given in ({"id": "a"}, {"part_id": "a"}, {"format": "gray8"}, {"bits": 8}):
+        with pytest.raises(TypeError, match="a message of a frame says itself"):
+            client.reduce(message, {"all": SQUARE}, **given)
+
+
 def test_stream_of_other_frames(client):
     """Limits look at the same pixels in all frames of a stream, or the frame has no verdict."""
     frames = [FRAME, FRAME[:20], FRAME, FRAME.astype(np.uint16), np.ascontiguousarray(FRAME)]

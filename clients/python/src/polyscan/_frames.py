@@ -174,6 +174,8 @@ def encode(
         size, stride = frame.size, frame.stride
     ids: Ids = {"frame_id": id, "part_id": part_id}
     if isinstance(source, frame_pb2.Frame):
+        if format or bits or id or part_id:
+            raise TypeError("a message of a frame says itself what its format, bits, id and part_id are")
         return Encoded(source.SerializeToString(), [], original)
     if isinstance(source, Resident):
         return Encoded(frame_pb2.Frame(resident=source.name, **ids).SerializeToString(), [], original)
