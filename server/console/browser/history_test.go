@@ -172,6 +172,27 @@ func TestBrowserHistory(t *testing.T) {
 		t.Error("who may only look on is led to the page Recipe")
 	}
 
+	// Live has the rejects of before, with their pictures, and those that come stand before them.
+	b.goTo("/live")
+	c.frame("A-99", 100)
+	film := func() string {
+		return eval[string](b, `[...document.querySelectorAll(".film button")].map(e => e.dataset.part).join(" ")`)
+	}
+	if got := b.awaitValue(film, "B-2 B-1 B-0"); got != "B-2 B-1 B-0" {
+		t.Errorf("Live shows the rejects %q", got)
+	}
+	b.await(`[...document.querySelectorAll(".film canvas")].every(c => !c.hidden && c.width > 1)`)
+	b.has(".film .why", "left pad, right pad")
+	b.run(chromedp.Click(chromedp.CSS(".film button")))
+	b.await(`!document.querySelector(".stage canvas").hidden`)
+	b.axe("rejects of before")
+	b.shot("live-rejects-before")
+	c.halves("B-3", 30, 100)
+	if got := b.awaitValue(film, "B-3 B-2 B-1 B-0"); got != "B-3 B-2 B-1 B-0" {
+		t.Errorf("Live shows the rejects %q", got)
+	}
+	b.searched("", good+5)
+
 	bars := b.bars()
 	c.CloseSend()
 	for _, err := c.Recv(); err == nil; _, err = c.Recv() { // a server that ends waits for its streams
@@ -181,7 +202,7 @@ func TestBrowserHistory(t *testing.T) {
 	again.goTo("/")
 	again.login("admintoken")
 	again.has(".who", "boss, admin")
-	again.searched("", good+3)
+	again.searched("", good+5)
 	if got := again.bars(); got != bars {
 		t.Errorf("after the restart, Pareto: %s, want %s", got, bars)
 	}

@@ -174,7 +174,7 @@ class Watch {
   changed: () => void = () => {};
   readonly listeners = new Set<(m: WatchResponse) => void>();
   private end: (() => void) | null = null;
-  private server = "";
+  server = ""; // of this run
 
   start(): void {
     this.stop();

@@ -1,7 +1,11 @@
 // Live: all streams at a glance, and one of them large.
 
+import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { client } from "../api";
 import { h, onFrame, set, text as put } from "../dom";
+import { evidence } from "../evidence";
 import { short, time } from "../format";
+import { EvidenceKind, HistoryService, PartMark, type HistoryPart } from "../gen/polyscan/v1/history_pb";
 import type { ChannelStatistics, RegionResult } from "../gen/polyscan/v1/region_pb";
 import type { Preview, WatchVerdict } from "../gen/polyscan/v1/monitor_pb";
 import { RegionNumbers, WatchKind } from "../gen/polyscan/v1/monitor_pb";
@@ -84,11 +88,35 @@ interface Track {
 
 /** Reject is one of the film strip. */
 interface Reject {
-  verdict: WatchVerdict;
+  verdict: WatchVerdict | null; // null of a part that the history has, whose picture is no preview
   element: HTMLElement;
   canvas: HTMLCanvasElement;
   none: HTMLElement; // says that there is no picture
   picture: Picture | null;
+  kept?: bigint; // of the history
+}
+
+const writes = 1200; // ms after which the history has what happened
+const calls = client(HistoryService);
+
+/** keptPicture is what the history has of a part, with its regions. */
+async function keptPicture(id: bigint): Promise<Picture> {
+  const [frame, overlay] = await Promise.all([evidence(id, EvidenceKind.PREVIEW), evidence(id, EvidenceKind.OVERLAY)]);
+  const image = await createImageBitmap(frame);
+  const drawn = h("canvas", { width: image.width, height: image.height });
+  const c = drawn.getContext("2d")!;
+  c.drawImage(image, 0, 0);
+  image.close();
+  const url = URL.createObjectURL(overlay);
+  try {
+    const regions = new Image();
+    regions.src = url;
+    await regions.decode();
+    c.drawImage(regions, 0, 0, drawn.width, drawn.height);
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+  return { image: await createImageBitmap(drawn), places: [] };
 }
 
 /** isOf says whether a picture is that of a verdict. Calls have no number, and may have an id. */
@@ -125,6 +153,8 @@ class Detail {
   private chosen = -1;
   private chosenByUser = false;
   private limit = 0;
+  private asked = false; // the history
+  private stopped = false;
   private readonly paint = onFrame(() => this.render());
   private readonly repaint = (): void => {
     this.drawShown();
@@ -155,7 +185,8 @@ class Detail {
       },
       {
         message: (m) => {
-          if (m.event.case === "verdict" && keyOf(m.event.value) === line.key) this.verdict(m.event.value);
+          if (m.event.case === "started") this.before(m.at!);
+          else if (m.event.case === "verdict" && keyOf(m.event.value) === line.key) this.verdict(m.event.value);
           else if (m.event.case === "preview") void this.preview(m.event.value);
         },
       },
@@ -164,6 +195,7 @@ class Detail {
   }
 
   stop(): void {
+    this.stopped = true;
     this.end();
     this.plot.end();
     this.observer.disconnect();
@@ -200,33 +232,79 @@ class Detail {
   }
 
   private reject(v: WatchVerdict): void {
-    const failed = v.results.filter((r) => r.verdict === Verdict.FAIL).map((r) => r.name || `#${r.index}`);
-    const canvas = h("canvas", { hidden: true, "aria-hidden": "true" });
-    const none = h("span", { class: "none" }, t.noPictureOfPart);
-    const name = v.partId || v.frameId || `#${v.partNumber || v.resultNumber}`;
-    const r: Reject = { verdict: v, canvas, none, picture: null, element: h("li") };
-    r.element.append(
-      h(
-        "button",
-        { onclick: () => this.pin(r), "data-part": name },
-        h("span", { class: "thumb" }, none, canvas, symbol(markOf(v))),
-        h("span", { class: "part" }, name),
-        h("span", { class: "why" }, v.error ? v.error.message : failed.join(", ")),
-        h("time", null, new Date().toLocaleTimeString("en-GB")),
-      ),
-    );
+    const r = this.frame(v, v.error?.message, new Date(), v);
     this.rejects.unshift(r);
     this.film.prepend(r.element);
     const early = this.recent.find(([p]) => isOf(p, v));
     if (early) this.addPicture(r, early[1]);
+    this.trim();
+  }
+
+  private trim(): void {
     for (const old of this.rejects.splice(strip)) old.element.remove();
-    this.noRejects.hidden = true;
+    this.noRejects.hidden = this.rejects.length > 0;
+  }
+
+  /** before adds what the history has of rejects from before the watch began. It writes what has just happened within a
+   * second, and is asked for that once more. */
+  private before(at: Timestamp): void {
+    if (this.asked) return;
+    this.asked = true;
+    const ids = new Set<bigint>();
+    const ask = async (): Promise<void> => {
+      if (!watch.history || this.stopped || (!this.line.name && !this.line.id)) return;
+      const filter = { to: at, ...(this.line.name ? { names: [this.line.name] } : { stream: { serverId: watch.server, streamId: this.line.id } }) };
+      const page = { pageSize: strip, numbers: RegionNumbers.FAILED };
+      const found = await Promise.all([
+        calls.listParts({ ...page, filter: { ...filter, verdicts: [Verdict.FAIL] } }),
+        calls.listParts({ ...page, filter: { ...filter, marks: [PartMark.ERROR] } }),
+      ]);
+      const came = (p: HistoryPart): boolean => p.streamId > 0n && p.serverId === watch.server &&
+        this.rejects.some(({ verdict: v }) => v && v.streamId === p.streamId && v.resultNumber === p.resultNumber);
+      const parts = found.flatMap((f) => f.parts).filter((p) => p.method === this.line.method && !ids.has(p.id) && !came(p));
+      for (const p of parts.sort((a, b) => Number(b.id - a.id))) {
+        ids.add(p.id);
+        const r = this.frame(p, p.error ? p.reason : undefined, timestampDate(p.at!), null);
+        // The later ones are first; those that came by the watch are later than all of these.
+        const next = this.rejects.findIndex((o) => o.kept !== undefined && o.kept < p.id);
+        r.kept = p.id;
+        if (next < 0) this.rejects.push(r);
+        else this.rejects.splice(next, 0, r);
+        this.film.insertBefore(r.element, next < 0 ? null : this.film.children[next]!);
+      }
+      this.trim();
+      // One after the other: the server has a line to attend to.
+      for (const { id } of parts.filter((p) => p.evidence)) {
+        const r = this.rejects.find((r) => r.kept === id);
+        if (r && !this.stopped) await keptPicture(id).then((picture) => this.addPicture(r, picture), () => {});
+      }
+    };
+    void ask().catch(() => {}).then(() => setTimeout(() => void ask().catch(() => {}), writes));
+  }
+
+  private frame(v: WatchVerdict | HistoryPart, error: string | undefined, at: Date, verdict: WatchVerdict | null): Reject {
+    const failed = v.results.filter((r) => r.verdict === Verdict.FAIL).map((r) => r.name || `#${r.index}`);
+    const canvas = h("canvas", { hidden: true, "aria-hidden": "true" });
+    const none = h("span", { class: "none" }, t.noPictureOfPart);
+    const name = v.partId || v.frameId || `#${v.partNumber || v.resultNumber}`;
+    const r: Reject = { verdict, canvas, none, picture: null, element: h("li") };
+    r.element.append(
+      h(
+        "button",
+        { onclick: () => this.pin(r), "data-part": name },
+        h("span", { class: "thumb" }, none, canvas, symbol(error === undefined ? "fail" : "error")),
+        h("span", { class: "part" }, name),
+        h("span", { class: "why" }, error ?? failed.join(", ")),
+        h("time", null, at.toLocaleTimeString("en-GB")),
+      ),
+    );
+    return r;
   }
 
   private async preview(p: Preview): Promise<void> {
     if ((p.name || "") !== this.line.name || (!this.line.name && p.streamId !== this.line.id)) return;
     const picture = await decode(p);
-    const r = this.rejects.find((r) => isOf(p, r.verdict));
+    const r = this.rejects.find((r) => r.verdict && isOf(p, r.verdict));
     if (r) this.addPicture(r, picture);
     this.recent.unshift([p, picture]); // the verdict may come later
     this.recent.length = Math.min(this.recent.length, 4);
@@ -329,6 +407,7 @@ class Detail {
 
   private renderRegion(): void {
     const track = this.tracks.get(this.chosen);
+    for (const e of [this.histogramTitle, this.histogram, this.plot.element]) e.hidden = !track;
     if (!track) {
       put(this.regionTitle, t.noRegions);
       put(this.valuesTitle, t.values(kept));

@@ -1,1 +1,0 @@
-import{d as a}from"./chunk-674JAWCB.js";import{u as o}from"./chunk-MLRA2LCX.js";function p(s,i){return new Promise((d,f)=>{let n=[],r="",t=o(a.method.getEvidence,{message:e=>{e.info&&(r=e.info.mediaType),e.data.length&&n.push(e.data)},end:e=>e?f(e):d(new Blob(n,{type:r}))});t.send({id:s,kind:i,maxPixels:i===3?1<<20:0}),t.halfClose()})}export{p as a};
