@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -26,10 +27,14 @@ func TestFloorSum(t *testing.T) {
 
 // TestExtentBytes: what is counted for extents is about what they take, and nothing where no region sticks out.
 func TestExtentBytes(t *testing.T) {
-	comb, wheel := make(Ring, 2000), make(Ring, 2000)
+	n := 2000
+	if race.Enabled {
+		n = 400
+	}
+	comb, wheel := make(Ring, n), make(Ring, n)
 	for i := range comb {
 		comb[i] = Point{float64(i), float64(i%2*8_000_000 - 4_000_000)}
-		a := float64(i) * math.Pi / 1000
+		a := float64(i) * 2 * math.Pi / float64(n)
 		wheel[i] = Point{5000 * math.Cos(a), 5000 * math.Sin(a)}
 	}
 	for name, ring := range map[string]Ring{"a comb": comb, "a wheel": wheel} {

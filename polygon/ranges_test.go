@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -478,6 +479,9 @@ func TestRefusedLimitsHold(t *testing.T) {
 	n := 4000
 	if testing.Short() {
 		n = 1500
+	}
+	if race.Enabled { // one goroutine, which would take minutes
+		n /= 25
 	}
 	refused, seen := map[string]int{}, 0
 	for seed := range n {
