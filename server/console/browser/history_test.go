@@ -123,7 +123,8 @@ func TestBrowserHistory(t *testing.T) {
 	// Of a time that the user says.
 	b.goTo("/history")
 	b.await(`document.querySelector("#f-span")`)
-	b.do(`(s => { s.value = s.options[s.options.length - 1].value; s.dispatchEvent(new Event("change")); })(document.querySelector("#f-span"))`)
+	b.do(`(s => { s.value = s.options[s.options.length - 1].value; s.dispatchEvent(new Event("change")); })(` +
+		`document.querySelector("#f-span"))`)
 	for _, c := range []struct{ from, to, parts string }{
 		{"2020-01-01T00:00", "2020-01-02T00:00", "0"},
 		{"2020-01-01T00:00", "2190-01-01T00:00", fmt.Sprint(good + 3)},

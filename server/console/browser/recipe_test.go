@@ -458,7 +458,8 @@ func TestRecipeFromNothing(t *testing.T) {
 		t.Errorf("tried: %s", tally)
 	}
 	// What fails is listed first, and its name opens it.
-	if first := eval[string](e.tab, `document.querySelector("#tried tbody tr").textContent`); !strings.HasPrefix(first, "frame_007.pngbadFAIL") {
+	if first := eval[string](e.tab, `document.querySelector("#tried tbody tr").textContent`); !strings.HasPrefix(first,
+		"frame_007.pngbadFAIL") {
 		t.Errorf("the first frame of those that were tried: %s", first)
 	}
 	e.press("frame_007.png")
