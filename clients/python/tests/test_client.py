@@ -212,6 +212,9 @@ def test_mask(client):
     assert client.mask({"a": SQUARE}, like=FRAME).image.min() == 255
     with pytest.raises(TypeError):
         client.mask({"a": SQUARE})
+    for wrong in (True, False):  # no numbers of methods
+        with pytest.raises(ValueError, match=f"method {wrong}: want one of "):
+            client.mask({"a": SQUARE}, (50, 40), method=wrong)
 
 
 def test_stream(client):

@@ -130,8 +130,10 @@ def test_teach(station):
     for bad_use in ({"sigma": 3, "quantile": (0, 1)}, {"recipe": "board"}):
         with pytest.raises(TypeError):
             station.teach(good(3), {"all": SQUARE}, **bad_use)
-    with pytest.raises(ValueError, match="label"):
-        station.teach([(FRAME, "fine")], {"all": SQUARE})
+    for label in ("fine", True, False, 0, 1, np.int64(2), ""):
+        for call in (station.teach, station.try_recipe):
+            with pytest.raises(ValueError, match=f"label '{label}': want one of good, bad"):
+                call([(FRAME, label)], {"all": SQUARE}, limits="mean > 1")
     with pytest.raises(polyscan.InvalidArgument):
         station.teach(good(3), {"all": SQUARE}, quantities=["meen"])
 

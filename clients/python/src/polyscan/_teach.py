@@ -58,6 +58,8 @@ def _what(
 def labelled(item: Any) -> tuple[Any, Any]:
     """A frame and what is known of it: given alone, or as a pair."""
     frame, label = item if isinstance(item, tuple) else (item, None)
+    if label is not None:
+        label = str(label)  # 0 and 1 mean bad and good to some, and good and bad to others: they are no labels
     return frame, _wire.enum_value(teach_pb2.FrameLabel, "FRAME_LABEL_", label, "label")
 
 

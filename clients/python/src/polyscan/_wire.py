@@ -101,7 +101,7 @@ def enum_value(wrapper: Any, prefix: str, value: str | int | None, what: str) ->
     """The number of a name as users write it, such as "row-spans" for MASK_METHOD_ROW_SPANS."""
     if value is None:
         return 0
-    if isinstance(value, int) and not isinstance(value, enum.Enum):
+    if isinstance(value, int) and not isinstance(value, (bool, enum.Enum)):  # True would be whatever is number 1
         return value
     number = _numbers(wrapper).get(prefix + str(value).upper().replace("-", "_").removeprefix(prefix))
     if number is None:
