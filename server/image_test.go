@@ -417,6 +417,15 @@ func TestRefusesImages(t *testing.T) {
 		{"two pages of colour", picturetest.Paged(encodePicture(t, "tiff", all["nrgba"]), 2), auto, nil, "frame.data",
 			[]string{"another page"}},
 
+		{"black or white", picturetest.With(encodePicture(t, "tiff", all["gray"]), 262), auto, nil, "frame.data",
+			[]string{"PhotometricInterpretation is missing"}},
+		{"a thumbnail", picturetest.With(encodePicture(t, "tiff", all["gray"]), 254, 1), auto, nil, "frame.data",
+			[]string{"smaller copy of another"}},
+		{"planes of colour", picturetest.With(encodePicture(t, "tiff", all["opaque"]), 284, 2), auto, nil, "frame.data",
+			[]string{"planes", "PlanarConfiguration 2"}},
+		{"predicted, and not compressed", picturetest.With(encodePicture(t, "tiff", all["gray"]), 317, 2), auto, nil,
+			"frame.data", []string{"Predictor 2"}},
+
 		{"16-bit PNG as GRAY8", pngOf("gray16"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format",
 			[]string{"GRAY8", "16-bit gray", "GRAY16LE"}},
 		{"8-bit PNG as GRAY16LE", pngOf("gray"), auto, &pb.FrameLayout{PixelFormat: gray16},

@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/polyscan/polyscan/internal/pictures"
 	"github.com/polyscan/polyscan/polygon"
 )
 
@@ -207,7 +208,7 @@ func badPNG(err error) *Error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fail(ErrSyntax, "no whole PNG: it ends early")
 	}
-	return fail(ErrSyntax, "%v", err)
+	return fail(ErrSyntax, "%v", pictures.Error(err))
 }
 
 // maskImage reads a PNG as regions: one for each label, as [polygon.LabelRuns] has them. They are called by it,

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,8 +14,9 @@ import (
 type At func(off int64, n int) []byte
 
 // Check refuses files whose picture isn't what decoders make of it: those that are to be turned or mirrored (EXIF's and
-// TIFF's orientation), with more than one page or frame (TIFF, APNG), with bits in the other order (TIFF), and with
-// chunks that matter and that nobody knows (PNG). It knows PNG, JPEG and TIFF by their first bytes and takes all else.
+// TIFF's orientation), with more than one page or frame (TIFF, APNG), with tags that decoders take otherwise than others
+// do (TIFF), and with chunks that matter and that nobody knows (PNG). It knows PNG, JPEG and TIFF by their first bytes
+// and takes all else.
 func Check(at At) error {
 	switch head := string(at(0, 8)); {
 	case head == "\x89PNG\r\n\x1a\n":
@@ -25,6 +27,15 @@ func Check(at At) error {
 		return checkTIFF(at)
 	}
 	return nil
+}
+
+// Error is an error of a decoder, without what PNG's says twice of pixels that can't be unpacked.
+func Error(err error) error {
+	const twice = "png: invalid format: "
+	if said, ok := strings.CutPrefix(err.Error(), twice); ok && strings.HasPrefix(said, twice) {
+		return errors.New(said)
+	}
+	return err
 }
 
 // mostParts is how many chunks of a PNG and segments of a JPEG's head are looked at: as many as a file of 1 GB in chunks
@@ -85,33 +96,114 @@ func checkJPEG(at At) error {
 
 // Tags of directories.
 const (
-	tagSubfileType = 254
-	tagFillOrder   = 266
-	tagOrientation = 274
+	tagSubfileType         = 254
+	tagOldSubfileType      = 255
+	tagBitsPerSample       = 258
+	tagCompression         = 259
+	tagPhotometric         = 262
+	tagFillOrder           = 266
+	tagOrientation         = 274
+	tagSamplesPerPixel     = 277
+	tagPlanarConfiguration = 284
+	tagPredictor           = 317
+	tagColorMap            = 320
+	tagSubIFDs             = 330
 )
 
 func checkTIFF(at At) error {
 	if err := checkEXIF(at, 0); err != nil {
 		return err
 	}
-	turned := false
-	order, end := Directory(at, 0, func(tag uint16, _, value uint32) {
-		turned = turned || tag == tagFillOrder && value == 2
+	first := map[uint16]entry{}
+	order, end := Directory(at, 0, func(tag uint16, count, value uint32) {
+		if count > 0 {
+			first[tag] = entry{count, value}
+		}
 	})
-	if turned {
+	photometric, ok := first[tagPhotometric]
+	samples, described := first[tagSamplesPerPixel].value, max(1, first[tagBitsPerSample].count)
+	predictor, compression := first[tagPredictor].value, first[tagCompression].value
+	switch kind, old := first[tagSubfileType].value, first[tagOldSubfileType].value; {
+	case first[tagFillOrder].value == 2:
 		return errors.New("the bits of its bytes are in the other order (FillOrder 2)")
+	case !ok:
+		return errors.New("it doesn't say whether 0 is black or white (PhotometricInterpretation is missing)")
+	case (compression == 3 || compression == 4) && photometric.value != 0: // which the decoder leaves out of account
+		return fmt.Errorf("its fax codes have black and white swapped, which isn't read (Compression %d, "+
+			"PhotometricInterpretation %d: want 0)", compression, photometric.value)
+	case kind&notWhole != 0:
+		return fmt.Errorf("its first picture is a smaller copy of another, or a mask (NewSubfileType %d)", kind)
+	case old == 2:
+		return errors.New("its first picture is a smaller copy of another (SubfileType 2)")
+	case samples > 1 && first[tagPlanarConfiguration].value == 2:
+		return errors.New("its channels lie in planes one behind the other, and they are read only where they lie side by " +
+			"side in each pixel (PlanarConfiguration 2: want 1)")
+	case samples > 0 && samples != described:
+		return fmt.Errorf("its pixels have %d samples (SamplesPerPixel), and it says of %d how many bits they have "+
+			"(BitsPerSample)", samples, described)
+	case predictor > 2:
+		return fmt.Errorf("its pixels are predicted in a way that isn't read (Predictor %d: want 1 or 2)", predictor)
+	case predictor == 2 && !slices.Contains(predicted, compression):
+		return fmt.Errorf("it says that its pixels are predicted, and readers don't agree whether they are in its "+
+			"compression (Predictor 2, Compression %d)", compression)
 	}
-	next := at(end, 4)
-	if len(next) < 4 || order.Uint32(next) == 0 {
-		return nil
+	if m, ok := first[tagColorMap]; ok && narrow(at(int64(m.value), int(2*min(m.count, mostColors))), order) {
+		return errors.New("the colours of its palette have 8 bits, and would all be black (ColorMap: want 16 bits)")
 	}
-	// Smaller copies of a page and its transparency are no pages.
-	other := false
-	entries(at, order, 0, int64(order.Uint32(next)), func(tag uint16, _, value uint32) {
-		other = other || tag == tagSubfileType && value&(1|4) != 0
-	})
-	if !other {
-		return errors.New("the file has another page: a frame is one picture")
+	return checkPages(at, order, end, first[tagSubIFDs])
+}
+
+// predicted are the compressions whose pixels may be differences: LZW and the two numbers of deflate.
+var predicted = []uint32{5, 8, 32946}
+
+// mostColors is how many values the largest palette has.
+const mostColors = 3 << 8
+
+// narrow says whether the values of a palette have 8 bits, as some programs write them, and not 16.
+func narrow(values []byte, order binary.ByteOrder) bool {
+	most := uint16(0)
+	for ; len(values) > 1; values = values[2:] {
+		most = max(most, order.Uint16(values))
+	}
+	return 0 < most && most < 256
+}
+
+const (
+	notWhole        = 1 | 4 // of subfile types: smaller copies of a page and its transparency are no pages
+	mostDirectories = 64
+)
+
+// checkPages refuses a page beside the first, among the directories behind it, whose place is at next, and those that
+// it speaks of itself.
+func checkPages(at At, order binary.ByteOrder, next int64, sub entry) error {
+	place := func(off int64) int64 {
+		if b := at(off, 4); len(b) == 4 {
+			return int64(order.Uint32(b))
+		}
+		return 0
+	}
+	starts := []int64{place(next)}
+	if sub.count == 1 {
+		starts = append(starts, int64(sub.value))
+	}
+	for i := int64(0); sub.count > 1 && i < int64(min(sub.count, mostDirectories)); i++ {
+		starts = append(starts, place(int64(sub.value)+4*i))
+	}
+	left := mostDirectories
+	for _, ifd := range starts {
+		for ifd != 0 {
+			if left--; left < 0 {
+				return fmt.Errorf("it has more than %d directories", mostDirectories)
+			}
+			head := at(ifd, 2+12) // the number of entries and the first of them, which is that of the kind: none is less
+			if len(head) < 2+12 {
+				return errors.New("it is cut off in its directories")
+			}
+			if tag, e := readEntry(head[2:], order); tag != tagSubfileType || e.value&notWhole == 0 {
+				return errors.New("the file has another page: a frame is one picture")
+			}
+			ifd = place(ifd + 2 + 12*int64(order.Uint16(head)))
+		}
 	}
 	return nil
 }
@@ -127,8 +219,8 @@ func checkEXIF(at At, base int64) (err error) {
 	return err
 }
 
-// Directory calls f for the entries of the first directory of a TIFF file that begins at base, with values of two bytes
-// as they are. It returns the order of bytes, and where the place of the next directory is.
+// Directory calls f for the entries of the first directory of a TIFF file that begins at base, with values of one
+// and two bytes as they are. It returns the order of bytes, and where the place of the next directory is.
 func Directory(at At, base int64, f func(tag uint16, count, value uint32)) (order binary.ByteOrder, end int64) {
 	head := at(base, 8)
 	order = binary.LittleEndian
@@ -152,12 +244,23 @@ func entries(at At, order binary.ByteOrder, base, ifd int64, f func(tag uint16, 
 		if len(e) < 12 {
 			break
 		}
-		value := order.Uint32(e[8:])
-		const short = 3
-		if order.Uint16(e[2:]) == short { // which lies at the beginning of the four bytes
-			value = uint32(order.Uint16(e[8:]))
-		}
-		f(order.Uint16(e), order.Uint32(e[4:]), value)
+		tag, v := readEntry(e, order)
+		f(tag, v.count, v.value)
 	}
 	return base + ifd + 2 + 12*all
+}
+
+// entry is what a directory says of a tag: how many values, and the only one of them or where they are.
+type entry struct{ count, value uint32 }
+
+func readEntry(e []byte, order binary.ByteOrder) (tag uint16, v entry) {
+	v = entry{order.Uint32(e[4:]), order.Uint32(e[8:])}
+	const octet, short = 1, 3 // which lie at the beginning of the four bytes
+	switch order.Uint16(e[2:]) {
+	case octet:
+		v.value = uint32(e[8])
+	case short:
+		v.value = uint32(order.Uint16(e[8:]))
+	}
+	return order.Uint16(e), v
 }

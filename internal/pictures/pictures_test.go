@@ -3,6 +3,7 @@ package pictures
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"image"
 	"image/jpeg"
@@ -50,19 +51,6 @@ func chunk(kind string, data []byte) []byte {
 	return binary.BigEndian.AppendUint32(append(b, data...), crc32.ChecksumIEEE(append([]byte(kind), data...)))
 }
 
-// withTag is a TIFF file of which a tag has another number or value.
-func withTag(file []byte, tag, as uint16, value uint32) []byte {
-	file = slices.Clone(file)
-	ifd := binary.LittleEndian.Uint32(file[4:])
-	for i := range uint32(binary.LittleEndian.Uint16(file[ifd:])) {
-		if e := file[ifd+2+12*i:]; binary.LittleEndian.Uint16(e) == tag {
-			binary.LittleEndian.PutUint16(e, as)
-			binary.LittleEndian.PutUint32(e[8:], value)
-		}
-	}
-	return file
-}
-
 func TestCheck(t *testing.T) {
 	p, j, f := encode(t)
 	inPNG := func(before string, more []byte) []byte {
@@ -74,7 +62,21 @@ func TestCheck(t *testing.T) {
 		return slices.Concat(j[:2], head, []byte("Exif\x00\x00"), more, j[2:])
 	}
 	little := func(n uint16) []byte { return exif(binary.LittleEndian, "II", n) }
-	const unused = 296 // of the encoder's tags, ResolutionUnit
+	with := picturetest.With
+	sub := func(kinds ...uint32) []byte { // a file that speaks of directories of these kinds
+		file, places := f, []uint32{}
+		for _, k := range kinds {
+			places = append(places, uint32(len(file)))
+			file = slices.Concat(file, picturetest.Directory(k))
+		}
+		return with(file, tagSubIFDs, places...)
+	}
+	octet := exif(binary.BigEndian, "MM", 6<<8) // the orientation as a byte
+	octet[8+2+3] = 1
+	many := f
+	for range 65 {
+		many = picturetest.Paged(many, 1)
+	}
 	for _, c := range []struct {
 		name string
 		file []byte
@@ -93,16 +95,55 @@ func TestCheck(t *testing.T) {
 		{"turned JPEG", inJPEG(little(8)), "orientation 8"},
 		{"mirrored JPEG", inJPEG(exif(binary.BigEndian, "MM", 2)), "orientation 2"},
 		{"JPEG that is cut off", inJPEG(little(8))[:30], ""},
-		{"turned TIFF", withTag(f, unused, tagOrientation, 3), "orientation 3"},
-		{"upright TIFF", withTag(f, unused, tagOrientation, 1), ""},
-		{"bits the other way round", withTag(f, unused, tagFillOrder, 2), "FillOrder 2"},
-		{"two pages", picturetest.Paged(f, 0), "another page"}, {"a page of several", picturetest.Paged(f, 2), "another page"},
+		{"turned TIFF", with(f, tagOrientation, 3), "orientation 3"},
+		{"upright TIFF", with(f, tagOrientation, 1), ""},
+		{"bits the other way round", with(f, tagFillOrder, 2), "FillOrder 2"},
+		{"two pages", picturetest.Paged(f, 0), "another page"},
+		{"a page of several", picturetest.Paged(f, 2), "another page"},
 		{"a smaller copy", picturetest.Paged(f, 1), ""}, {"transparency", picturetest.Paged(f, 4), ""},
+		{"a page behind a smaller copy", picturetest.Paged(picturetest.Paged(f, 0), 1), "another page"},
+		{"many smaller copies", many, "more than 64"},
+		{"dark colours", with(f, tagColorMap, 0, 0x1000, 0, 0, 0, 0), ""},
+		{"colours of 8 bits", with(f, tagColorMap, 0, 0xff, 0, 0, 0, 0), "ColorMap"},
+		{"turned, in a byte", octet, "orientation 6"},
+		{"a smaller copy that it speaks of", sub(1), ""}, {"two smaller copies", sub(1, 5), ""},
+		{"a picture that it speaks of", sub(0), "another page"}, {"one of two", sub(1, 0), "another page"},
+		{"a thumbnail", with(f, tagSubfileType, 1), "NewSubfileType 1"}, {"a page", with(f, tagSubfileType, 2), ""},
+		{"a mask", with(f, tagSubfileType, 4), "NewSubfileType 4"}, {"a whole picture", with(f, tagOldSubfileType, 1), ""},
+		{"an old thumbnail", with(f, tagOldSubfileType, 2), "(SubfileType 2)"},
+		{"black or white", with(f, tagPhotometric), "PhotometricInterpretation is missing"},
+		{"fax", with(with(f, tagCompression, 4), tagPhotometric, 0), ""},
+		{"swapped fax", with(f, tagCompression, 3), "swapped"}, {"swapped fax", with(f, tagCompression, 4), "swapped"},
+		{"one plane", with(f, tagPlanarConfiguration, 2), ""},
+		{"planes", with(with(with(f, tagSamplesPerPixel, 3), tagBitsPerSample, 8, 8, 8), tagPlanarConfiguration, 2),
+			"planes"},
+		{"more samples than are spoken of", with(f, tagSamplesPerPixel, 2), "of 1 how many bits they have"},
+		{"no samples are spoken of", with(f, tagSamplesPerPixel), ""}, {"predicted by none", with(f, tagPredictor, 1), ""},
+		{"predicted", with(f, tagPredictor, 2), "Predictor 2, Compression 1"},
+		{"predicted, in PackBits", with(with(f, tagPredictor, 2), tagCompression, 32773), "Compression 32773"},
+		{"predicted, in LZW", with(with(f, tagPredictor, 2), tagCompression, 5), ""},
+		{"predicted, deflated", with(with(f, tagPredictor, 2), tagCompression, 8), ""},
+		{"predicted as floating point", with(with(f, tagPredictor, 3), tagCompression, 5), "Predictor 3"},
+		{"predicted from above", with(f, tagPredictor, 9), "Predictor 9"},
 	} {
 		if err := Check(at(c.file)); c.want == "" && err != nil || c.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// What decoders say of PNG's pixels is said once.
+func TestError(t *testing.T) {
+	p, _, _ := encode(t)
+	file := slices.Clone(p)
+	file[bytes.Index(file, []byte("IEND"))-5]++ // of the checksum of the pixels
+	_, err := png.Decode(bytes.NewReader(file))
+	if got := Error(err).Error(); got != "png: invalid format: invalid checksum" {
+		t.Errorf("%q", got)
+	}
+	if err := errors.New("png: invalid format: not enough pixel data"); Error(err) != err {
+		t.Error(Error(err))
 	}
 }
 

@@ -31,7 +31,7 @@ func DecodePicture(file []byte) (image.Image, error) {
 	r := &pieces{Reader: bytes.NewReader(file)}
 	img, kind, err := image.Decode(r)
 	if err != nil {
-		return nil, err
+		return nil, pictures.Error(err)
 	}
 	end := len(file) - r.Len()
 	behind := bytes.Index(file[max(0, end-piece):], []byte("\xff\xd9\xff\xd8\xff"))

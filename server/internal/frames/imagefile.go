@@ -266,7 +266,7 @@ func fileError(ctx context.Context, path, file string, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		err = errCutOff
 	}
-	return apierr.Refuse(path+".data", file, "can't be decoded: %s", apierr.OneLine(err.Error()))
+	return apierr.Refuse(path+".data", file, "can't be decoded: %s", apierr.OneLine(pictures.Error(err).Error()))
 }
 
 // agree returns the format that a file is to be decoded to. A layout that contradicts the file is refused.
