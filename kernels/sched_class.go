@@ -55,6 +55,7 @@ type schedule struct {
 	deadline time.Time // the soft one; zero where there is none
 	client   string
 	owner    string
+	made     func(bytes int64)
 }
 
 type scheduleKey struct{}
@@ -93,6 +94,21 @@ func WithOwner(ctx context.Context, name string) context.Context {
 	s := scheduleOf(ctx)
 	s.owner = name
 	return context.WithValue(ctx, scheduleKey{}, s)
+}
+
+// WithMade returns a context under which made is told of host memory for results, when it is made: jobs wait before they
+// make any, and what they may make at most is known before what they do.
+func WithMade(ctx context.Context, made func(bytes int64)) context.Context {
+	s := scheduleOf(ctx)
+	s.made = made
+	return context.WithValue(ctx, scheduleKey{}, s)
+}
+
+// Made tells whom [WithMade] has named.
+func Made(ctx context.Context, bytes int) {
+	if made := scheduleOf(ctx).made; made != nil {
+		made(int64(bytes))
+	}
 }
 
 // ClassOf returns what [WithClass] and [WithClient] have said of a context.

@@ -3,11 +3,13 @@
 package polygon
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
@@ -442,7 +444,8 @@ func (m *blobMemory) alloc(q *kernels.Queue) (err error) {
 }
 
 // findBlobs finds the blobs of regions [first, first+count), with these ranges.
-func (d *deriver) findBlobs(q *kernels.Queue, m *blobMemory, first int, ranges []driver.BlobRange) error {
+func (d *deriver) findBlobs(ctx context.Context, q *kernels.Queue, m *blobMemory, first int,
+	ranges []driver.BlobRange) error {
 	if err := q.Yield(); err != nil {
 		return err
 	}
@@ -471,6 +474,8 @@ func (d *deriver) findBlobs(q *kernels.Queue, m *blobMemory, first int, ranges [
 	kept, hasRun := uint64(last.First)+uint64(last.Kept), uint64(last.FirstRun)+uint64(last.Runs)
 	here := make([]driver.Blob, min(kept, uint64(op.MaxBlobs)))
 	pieces := make([]driver.BlobRun, min(hasRun, uint64(op.MaxRuns)))
+	const blobBytes, runBytes = int(unsafe.Sizeof(driver.Blob{})), int(unsafe.Sizeof(driver.BlobRun{}))
+	kernels.Made(ctx, len(here)*blobBytes+len(pieces)*runBytes)
 	if len(here) > 0 {
 		if err := kernels.Download(q, here, blobs.Range(0, len(here))); err != nil {
 			return err
@@ -485,7 +490,8 @@ func (d *deriver) findBlobs(q *kernels.Queue, m *blobMemory, first int, ranges [
 		return err
 	}
 	m.kept, m.hasRun = m.kept+kept, m.hasRun+hasRun
-	part := func(pause func() error) error { return d.deriveBlobs(first, found, here, pieces, pause) }
+	part := func(pause func() error) error { return d.deriveBlobs(ctx, first, found, here, pieces, pause) }
+	kernels.Made(ctx, len(here)*int(unsafe.Sizeof(Blob{}))+len(pieces)*runBytes) // of each blob, and by blob
 	if len(here) < 1<<10 && len(pieces) == 0 {
 		return part(nil)
 	}
@@ -493,8 +499,8 @@ func (d *deriver) findBlobs(q *kernels.Queue, m *blobMemory, first int, ranges [
 }
 
 // deriveBlobs makes the blobs of regions from first on of what the device found.
-func (d *deriver) deriveBlobs(first int, found []driver.BlobCount, here []driver.Blob, pieces []driver.BlobRun,
-	pause func() error) error {
+func (d *deriver) deriveBlobs(ctx context.Context, first int, found []driver.BlobCount, here []driver.Blob,
+	pieces []driver.BlobRun, pause func() error) error {
 	runs, starts := runsByBlob(pieces, len(here))
 	for i := range found {
 		c, r := &found[i], &d.regionBlobs[first+i]
@@ -521,10 +527,14 @@ func (d *deriver) deriveBlobs(first int, found []driver.BlobCount, here []driver
 				b := &r.Blobs[k]
 				if n := from + b.number; len(pieces) > 0 {
 					if of := runs[starts[n]:starts[n+1]]; len(of) > 0 && runPixels(of) == b.Area {
+						// Four edges, what knows them by their corners, and then as many points at most.
+						const work, points = 4 * (20 + 40), 4 * int(unsafe.Sizeof(Point{}))
+						kernels.Made(ctx, work*len(of))
 						var err error
 						if b.Contour, err = contour(of, !d.blobs.FourConnected, pause); err != nil {
 							return err
 						}
+						kernels.Made(ctx, (points-work)*len(of))
 					}
 					if pause != nil && k%64 == 63 {
 						if err := pause(); err != nil {

@@ -43,6 +43,7 @@ func (s *Set) cover(ctx context.Context, onHost func(func(pause func() error) er
 	err = onHost(func(pause func() error) error {
 		x := coverer{extent: extent{ctx: ctx, pause: pause}, width: width, height: height, steps: coverSteps}
 		c.starts = append(make([]uint32, 0, len(order)+1), 0)
+		had := 0
 		for _, i := range order {
 			if s.regions[i].Fill != driver.ByRuns { // whose pixels are whole
 				if why := x.region(s.edgesOf(i), s.regions[i].Fill, s.boxes[i]); x.err != nil {
@@ -51,6 +52,8 @@ func (s *Set) cover(ctx context.Context, onHost func(func(pause func() error) er
 					return invalid(path{"regions", i}, quoted(s.names[i]), "%s", why)
 				}
 			}
+			kernels.Made(ctx, int(kernels.Bytes[driver.WeightedPixel](cap(x.out)-had)))
+			had = cap(x.out)
 			c.starts = append(c.starts, uint32(len(x.out)))
 		}
 		c.pixels = x.out

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -96,6 +97,9 @@ func (x *extent) done() bool {
 // progression for each edge. Where they are not, the band is cut in half. So a region that is millions of rows tall
 // takes no longer than one of its shape that fits a frame.
 func (x *extent) pixels(edges []driver.Edge, fill driver.FillRule) (n uint64, ok bool) {
+	if len(edges) > cap(x.order) {
+		kernels.Made(x.ctx, 4*len(edges))
+	}
 	x.order, x.live, x.looks = grow(x.order, len(edges))[:0], x.live[:0], 0
 	for i, e := range edges {
 		if from, to := edgeRows(e); from < to {
@@ -181,6 +185,9 @@ func (x *extent) rows(total *int64, edges []driver.Edge, fill driver.FillRule, y
 		return false
 	}
 	x.looks -= len(x.live)
+	if len(x.live) > cap(x.band) {
+		kernels.Made(x.ctx, len(x.live)*int(unsafe.Sizeof(bandEdge{})))
+	}
 	x.band = slices.Grow(x.band[:0], len(x.live))
 	at := func(e driver.Edge, y int) (num int64, f fixed) {
 		num, den := crossingFraction(e, y)

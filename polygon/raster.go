@@ -87,6 +87,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		}
 		// Only jobs that run have memory for what comes of them: hundreds may wait.
 		out := make([]byte, n)
+		kernels.Made(ctx, n)
 		r.Data = [][]byte{out}
 		if err := kernels.DownloadChunks(q, out, pix); err != nil {
 			return err

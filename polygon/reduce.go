@@ -172,6 +172,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		host.pairs = grow(host.pairs, plen)
 		host.weights, host.weightHist = grow(host.weights, wlen), grow(host.weightHist, wlen*weightLevels)
 		host.sums = grow(host.sums, clen)
+		kernels.Made(ctx, 2*(4*(hlen+plen)+8*wlen*weightLevels)) // with results of as much
 		switch {
 		case columns == nil:
 		case columns.Full && batch == n && levels < rangedLevels:
@@ -308,7 +309,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			}
 			if found != nil {
 				found.op.Prepared, found.op.Frame = prepared, op.Frame
-				if err := d.findBlobs(q, found, first, d.ranges(regions[:count*nc], src)); err != nil {
+				if err := d.findBlobs(ctx, q, found, first, d.ranges(regions[:count*nc], src)); err != nil {
 					return err
 				}
 			}

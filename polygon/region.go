@@ -84,6 +84,9 @@ type Bounds struct {
 	// they need less; and for what the limits of each region are compiled to. An error of it ends [NewSet], and is
 	// returned as it is.
 	Memory func(bytes int64) error
+	// Written, unless nil, is told how many more bytes there are of those that shapes asked for: buffers are for the most
+	// runs that may come of them, and the system has no memory behind what nobody has written.
+	Written func(bytes int64)
 }
 
 // The defaults of [Bounds].

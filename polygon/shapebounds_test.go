@@ -85,20 +85,25 @@ func TestShapesLetOthersGoFirst(t *testing.T) {
 // has.
 func TestShapesAskForMemory(t *testing.T) {
 	for name, shape := range map[string]string{
-		"a board's holes":    `array of circle(30, 30, 20) 80 by 80 every (60, 60)`,
-		"circles that cover": `array of circle(300, 300, 290) 80 by 80 every (10, 10)`,
-		"a band":             `band of circle(900, 900, 500) outwards 90`,
-		"a set":              heavy["a set"],
-		"a turned mask":      heavy["a turned mask"],
-		"an inset":           heavy["an inset"],
-		"a map of rings":     heavy["a map of rings"],
+		"a board's holes":     `array of circle(30, 30, 20) 80 by 80 every (60, 60)`,
+		"circles that cover":  `array of circle(300, 300, 290) 80 by 80 every (10, 10)`,
+		"a band":              `band of circle(900, 900, 500) outwards 90`,
+		"a band around holes": `band of (array of circle(40, 40, 15) 40 by 40 every (40, 40)) outwards 300`,
+		"a set":               heavy["a set"],
+		"a turned mask":       heavy["a turned mask"],
+		"an inset":            heavy["an inset"],
+		"a map of rings":      heavy["a map of rings"],
 	} {
 		regions := heavyRegions(shape)
-		now, peak := int64(0), int64(0)
+		now, peak, written := int64(0), int64(0), int64(0)
 		b := Bounds{Memory: func(n int64) error {
 			now += n
 			peak = max(peak, now)
 			return nil
+		}, Written: func(n int64) {
+			if written += n; n <= 0 || written > peak {
+				t.Errorf("%s: %d bytes are written, %d more than before, of %d", name, written, n, peak)
+			}
 		}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -110,6 +115,9 @@ func TestShapesAskForMemory(t *testing.T) {
 		runs, given := int64(len(set.Pixels(3)))*runBytes, 600_000*runBytes
 		if now < runs || now > (runs+given)*5/4 {
 			t.Errorf("%s: %d bytes are held for %d of runs", name, now, runs)
+		}
+		if written < now || name == "a band around holes" && written-now > (peak-now)*2/3 {
+			t.Errorf("%s: %d bytes are written of %d, and %d are kept", name, written, peak, now)
 		}
 		const others = 32 << 20 // what the set takes of what it was given, and of masks that grow
 		if took := int64(after.TotalAlloc - before.TotalAlloc); took > peak+others {

@@ -35,12 +35,13 @@ type shaper struct {
 	pace    *pacer
 	fatal   error // of pace, or of memory
 
-	// Runs that there is room for, the most there was, which memory was asked for, what the set has of them, and what it
-	// had before that may still be in use.
-	held, asked, kept, pinned int
-	// Buffers that are in use, by their first runs, and those that are not, by the logarithm of their capacity. Shapes
-	// are combined in them over and over, so that what is held is all that is allocated.
-	used map[*Run]bool
+	// Runs that there is room for, the most there was, which memory was asked for, what the set has of them, what it had
+	// before that may still be in use, room in buffers that nobody has written, and the most that was told to be.
+	held, asked, kept, pinned, blank, told int
+	// Buffers that are in use, by their first runs, with how many were written at most, and those that are not, as far as
+	// they were written, by the logarithm of their capacity. Shapes are combined in them over and over, so that what is
+	// held is all that is allocated.
+	used map[*Run]int
 	free [32][][]Run
 }
 
@@ -61,7 +62,7 @@ func wrong(n *shapeNode, format string, args ...any) error {
 func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, pace *pacer) error {
 	e := shaper{regions: regions, set: s, bounds: b, scale: s.scale, named: map[string]int{},
 		done: make([]bool, len(regions)), most: b.MaxRegionVertices, steps: shapeSteps, pace: pace,
-		used: map[*Run]bool{}}
+		used: map[*Run]int{}}
 	if e.scale != nil && e.scale.of == nil {
 		e.scale = &Scale{X: 1, Y: 1} // what is wrong with the set's own is in bad
 	}
@@ -111,7 +112,9 @@ func (e *shaper) hold(n *shapeNode, runs int) error {
 	most := shapeRuns + e.bounds.MaxVertices
 	if e.held+runs > most { // others may have left buffers of other sizes
 		for k := range e.free {
-			e.held -= len(e.free[k]) << k
+			for _, b := range e.free[k] {
+				e.held, e.blank = e.held-cap(b), e.blank-(cap(b)-len(b))
+			}
 			e.free[k] = nil
 		}
 	}
@@ -126,7 +129,28 @@ func (e *shaper) hold(n *shapeNode, runs int) error {
 			e.fatal = e.bounds.Memory(int64(more) * runBytes)
 		}
 	}
+	e.tell()
 	return e.fatal
+}
+
+// tell tells how much is there of what is held.
+func (e *shaper) tell() {
+	if more := e.held - e.blank - e.told; more > 0 && e.fatal == nil {
+		e.told += more
+		if e.bounds.Written != nil {
+			e.bounds.Written(int64(more) * runBytes)
+		}
+	}
+}
+
+// wrote is told of runs that may be in a buffer.
+func (e *shaper) wrote(runs []Run) {
+	first := unsafe.SliceData(runs)
+	if before, ok := e.used[first]; ok && len(runs) > before {
+		e.used[first] = len(runs)
+		e.blank -= len(runs) - before
+		e.tell()
+	}
 }
 
 // buffer has no runs, and room for so many.
@@ -136,25 +160,28 @@ func (e *shaper) buffer(n *shapeNode, runs int) ([]Run, error) {
 		if last := len(e.free[c]) - 1; last >= 0 {
 			b := e.free[c][last]
 			e.free[c] = e.free[c][:last]
-			e.used[unsafe.SliceData(b)] = true
-			return b, nil
+			e.used[unsafe.SliceData(b)] = len(b)
+			return b[:0], nil
 		}
 	}
+	e.blank += 1 << k
 	if err := e.hold(n, 1<<k); err != nil {
-		return nil, err
+		return nil, err // which ends all
 	}
 	b := make([]Run, 0, 1<<k)
-	e.used[unsafe.SliceData(b)] = true
+	e.used[unsafe.SliceData(b)] = 0
 	return b, nil
 }
 
 // release lets others have the buffers that masks are in, which are not used any more. What is no buffer is a region's.
 func (e *shaper) release(masks ...[]Run) {
 	for _, mask := range masks {
-		if first := unsafe.SliceData(mask); e.used[first] {
+		e.wrote(mask)
+		first := unsafe.SliceData(mask)
+		if written, ok := e.used[first]; ok {
 			delete(e.used, first)
 			k := bits.Len(uint(cap(mask) - 1))
-			e.free[k] = append(e.free[k], mask[:0])
+			e.free[k] = append(e.free[k], mask[:written])
 		}
 	}
 }
@@ -205,8 +232,9 @@ func (e *shaper) spend(n *shapeNode, steps int) error {
 	return e.fatal
 }
 
-// room refuses more runs than a region may have.
+// room refuses more runs than a region may have, and counts them as written.
 func (e *shaper) room(n *shapeNode, runs []Run) ([]Run, error) {
+	e.wrote(runs)
 	if len(runs) > e.most {
 		return nil, wrong(n, "%d runs of pixels are too many: the limit is %d", len(runs), e.most)
 	}

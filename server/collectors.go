@@ -144,13 +144,17 @@ var stateMetrics = func() (all []stateMetric) {
 		"(image files), results (from when they are sized to when they are written), uploads (of points), canvases, "+
 		"watchers, http (messages of calls over HTTP), http_expected and expected (of messages that have begun to come "+
 		"and are not here yet), received (messages), requests (messages that were read, and what they are compiled to), "+
-		"region_sets (that came again with requests, and are kept), recipes, connections. Beside that idle (buffers of "+
-		"messages that wait for the next one). Of what has bounds of its own: sessions (line-scan: regions, results that wait or "+
-		"may be asked for again), copies (of resident frames), history (what waits to be written).", "kind",
+		"region_sets (that came again with requests, and are kept), recipes, connections, reserved "+
+		"(pictures, results and buffers of connections that are not made yet), unwritten (buffers of shapes, as far as "+
+		"nobody has written to them). Beside that idle (buffers of messages that wait for the next one), closed (answers "+
+		"of connections that were closed) and garbage (what calls gave back), until they are collected. Of what has "+
+		"bounds of its own: sessions (line-scan: regions, results that wait or may be asked for again), copies (of "+
+		"resident frames), history (what waits to be written).", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			for k, name := range budget.Kinds {
 				emit(float64(st.host.Used(budget.Kind(k))), name)
 			}
+			emit(float64(st.host.Heap.Garbage()), "garbage")
 			emit(float64(st.sessionBytes), "sessions")
 			emit(float64(st.frames.Copies), "copies")
 			emit(float64(st.historyBytes), "history")

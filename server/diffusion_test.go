@@ -348,7 +348,7 @@ func TestSolveHostMemory(t *testing.T) {
 	for range 20_000 {
 		req.Drawing.Curves[0].Right = append(req.Drawing.Curves[0].Right, &pb.ColorStop{Red: 200})
 	}
-	release, err := ts.host.Take(t.Context(), budget.Results, 3<<20)
+	share, err := ts.host.Take(t.Context(), budget.Results, 3<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestSolveHostMemory(t *testing.T) {
 	if _, err := c.Solve(ctx, req); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("with the memory taken: %v", err)
 	}
-	release()
+	share.Release()
 	if _, err := c.Solve(t.Context(), req); err != nil {
 		t.Error(err)
 	}

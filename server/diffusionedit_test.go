@@ -209,12 +209,12 @@ func (ts *testServer) idleHost(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	release, err := ts.host.Take(ctx, budget.Results, ts.host.Cap)
+	share, err := ts.host.Take(ctx, budget.Results, ts.host.Cap)
 	if err != nil {
 		t.Error("host memory does not come back")
 		return
 	}
-	release()
+	share.Release()
 }
 
 // Pixels of a frame change as all others do; files come back where they are asked for.

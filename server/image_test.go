@@ -551,5 +551,5 @@ func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path stri
 	if err != nil {
 		return kernels.Picture{}, nil, err
 	}
-	return f.Picture, func() { f.Answer(); f.Release() }, nil
+	return f.Picture, func() { f.Answer.Release(); f.Release() }, nil
 }

@@ -191,11 +191,11 @@ func TestTriangulateSilence(t *testing.T) {
 			t.Error(err)
 		}
 		ts.background.Wait()
-		release, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
+		share, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
 		if err != nil {
 			t.Fatal(err)
 		}
-		release()
+		share.Release()
 	})
 	t.Run("drain", func(t *testing.T) {
 		ts := start(t, Config{})

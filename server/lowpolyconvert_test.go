@@ -188,7 +188,7 @@ func TestConvertPreviousHostMemory(t *testing.T) {
 		},
 	}
 	for name, call := range calls {
-		release, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
+		share, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestConvertPreviousHostMemory(t *testing.T) {
 			t.Errorf("%s without memory: %v", name, err)
 		}
 		cancel()
-		release()
+		share.Release()
 		if err := call(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

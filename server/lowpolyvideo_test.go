@@ -80,11 +80,11 @@ func (ts *testServer) free(t *testing.T) {
 			metric(t, ts, "polyscan_stream_frames_in_work") == 0 && ts.dev.Memory().Used == 0
 	})
 	ts.background.Wait()
-	release, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
+	share, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
 	if err != nil {
 		t.Fatal(err)
 	}
-	release()
+	share.Release()
 }
 
 // meshMessage is a mesh as answers have it.

@@ -113,8 +113,7 @@ const (
 	// and are not read, and is enough to keep a 10 Gbit/s line busy over 0.8 ms.
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
-	// readBuffer and writeBuffer are the sizes of system calls.
-	readBuffer  = 128 << 10
+	// writeBuffer is the size of system calls; that of those that read is intake's.
 	writeBuffer = 64 << 10
 
 	maxHeaderBytes = 64 << 10
@@ -360,7 +359,7 @@ func (s *Server) newGRPC() {
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connectionWindow),
-		grpc.ReadBufferSize(readBuffer),
+		grpc.ReadBufferSize(0), // connections have their own
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(20 * time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),

@@ -34,14 +34,18 @@ const (
 	RegionSets   // that come again with requests, and are kept
 	Recipes      // that are stored, with what they are compiled to
 	Connections
-	Idle // buffers of the transport that wait for the next message, which takes them: they are in nobody's way
+	Reserved  // of decoding, results and connections: what is not made yet
+	Unwritten // buffers of shapes, as far as nobody has written to them
+	Idle      // buffers of the transport that wait for the next message, which takes them: they are in nobody's way
+	Closed    // answers of connections that were closed, until they are collected; likewise
 
 	numKinds
 )
 
 // Kinds are the names of kinds.
 var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http", "http_expected",
-	"expected", "received", "requests", "region_sets", "recipes", "connections", "idle"}
+	"expected", "received", "requests", "region_sets", "recipes", "connections",
+	"reserved", "unwritten", "idle", "closed"}
 
 // Budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
 type Budget struct {
@@ -54,6 +58,8 @@ type Budget struct {
 	// MaxRecipes is what recipes may take of Cap. Those that were stored before with more than that are beside it:
 	// their excess keeps nobody's messages out.
 	MaxRecipes int64
+	// Filled is told how much there is of a share, and was before; nil but in tests.
+	Filled func(k Kind, before, now int64)
 	// Waiting is called each second while somebody waits for a share; nil: nobody is told.
 	Waiting func()
 
@@ -69,7 +75,7 @@ func New(bytes int64) *Budget {
 // Out is how much is out for all kinds.
 func (b *Budget) Out() (sum int64) {
 	for k := range b.used {
-		if Kind(k) != Idle {
+		if Kind(k) < Idle {
 			sum += b.used[k].Load()
 		}
 	}
@@ -116,7 +122,7 @@ func (b *Budget) admit(k Kind, n, most int64) bool {
 	b.admitting.Lock()
 	defer b.admitting.Unlock()
 	messages := n + b.used[Expected].Load() + b.used[Received].Load() + b.used[Requests].Load() +
-		b.used[RegionSets].Load()
+		b.used[Unwritten].Load() + b.used[RegionSets].Load()
 	beside := max(b.used[Recipes].Load()-b.MaxRecipes, 0)
 	if messages > most || most <= b.Messages && n+b.Out()-beside > max(b.Cap, b.Messages) {
 		return false
@@ -131,25 +137,84 @@ func (b *Budget) Used(k Kind) int64 { return b.used[k].Load() }
 // SmallShare is what isn't worth counting: every call takes that much.
 const SmallShare = 1 << 20
 
-// count counts bytes that were acquired, and returns what gives them back.
-func (b *Budget) count(k Kind, n int64) (release func()) {
-	b.used[k].Add(n)
-	return func() {
-		b.used[k].Add(-n)
-		b.Sem.Release(n)
+// held is what somebody has of a budget: bytes in all, of which some are there and count as kind, and the others as
+// reserved.
+type held struct {
+	of                  *Budget
+	kind, reserved      Kind
+	bytes, there, since int64 // since so many collections some is there
+}
+
+// became counts what is had from now on. There may be more than was taken.
+func (h *held) became(bytes, there int64) {
+	h.of.used[h.kind].Add(there - h.there)
+	h.of.used[h.reserved].Add(max(bytes-there, 0) - max(h.bytes-h.there, 0))
+	if h.of.Filled != nil {
+		h.of.Filled(h.kind, h.there, there)
+	}
+	if there > h.there {
+		h.since = h.of.Heap.Collections()
+	} else {
+		h.of.Heap.Gone(h.there-there, h.since)
+	}
+	h.bytes, h.there = bytes, there
+}
+
+// Share is what a call has taken of a budget before it makes anything: for the worst case, and before it waits for files
+// and for the device. It counts as reserved until the call says that it is there. A nil Share is of a call that takes
+// little, which nobody counts. Its methods may be called at the same time.
+type Share struct {
+	mu       sync.Mutex
+	held     held
+	released bool
+}
+
+// Fill says that n bytes are there from now on, those that were made before among them, or no longer there.
+func (s *Share) Fill(n int64) { s.do(func(h *held) { h.became(h.bytes, n) }) }
+
+// FillAll is Fill with all that the call took.
+func (s *Share) FillAll() { s.do(func(h *held) { h.became(h.bytes, h.bytes) }) }
+
+// Add says that n more bytes of the share are there.
+func (s *Share) Add(n int64) { s.do(func(h *held) { h.became(h.bytes, h.there+n) }) }
+
+// Release gives the share back. It may be called again.
+func (s *Share) Release() {
+	s.do(func(h *held) {
+		h.of.Sem.Release(h.bytes)
+		h.became(0, 0)
+		s.released = true
+	})
+}
+
+func (s *Share) do(f func(*held)) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.released {
+		f(&s.held)
 	}
 }
 
-// Take waits for n bytes until ctx ends. release gives them back, and must be called once. Who wants more than the
-// whole gets the whole, alone. The error is a [*FullError] where the heap has no room for the class of ctx.
-func (b *Budget) Take(ctx context.Context, k Kind, n int64) (release func(), err error) {
+// reserve counts bytes that were acquired.
+func (b *Budget) reserve(k Kind, n int64) *Share {
+	s := &Share{held: held{of: b, kind: k, reserved: Reserved}}
+	s.held.became(n, 0)
+	return s
+}
+
+// Take waits for n bytes until ctx ends. Who wants more than the whole gets the whole, alone. The error is a
+// [*FullError] where the heap has no room for the class of ctx.
+func (b *Budget) Take(ctx context.Context, k Kind, n int64) (*Share, error) {
 	if n <= SmallShare {
-		return func() {}, nil
+		return nil, nil
 	}
 	if err := b.acquire(ctx, min(n, b.Cap)); err != nil {
 		return nil, err
 	}
-	return b.count(k, min(n, b.Cap)), nil
+	return b.reserve(k, min(n, b.Cap)), nil
 }
 
 func (b *Budget) acquire(ctx context.Context, n int64) error {
@@ -189,25 +254,29 @@ func (b *Budget) tell() (over func()) {
 
 // TakeBoth takes shares for decoding and for the result at once, that are given back apart: who waited for the second
 // while holding the first could wait for another who does the same.
-func (b *Budget) TakeBoth(ctx context.Context, decoding, result int64) (releaseN, releaseM func(), err error) {
+func (b *Budget) TakeBoth(ctx context.Context, decoding, result int64) (ofFile, ofResult *Share, err error) {
 	if result <= SmallShare { // as one alone
 		result = 0
 	}
 	if decoding+result <= SmallShare {
-		return func() {}, func() {}, nil
+		return nil, nil, nil
 	}
 	all := min(decoding+result, b.Cap)
 	if err := b.acquire(ctx, all); err != nil {
 		return nil, nil, err
 	}
 	result = min(result, all)
-	return b.count(Decoding, all-result), b.count(Results, result), nil
+	return b.reserve(Decoding, all-result), b.reserve(Results, result), nil
 }
 
-// Try is take without waiting, for calls that hold some already.
+// Try is take without waiting, for calls that hold some already, and make at once what they take.
 func (b *Budget) Try(k Kind, n int64) (release func(), ok bool) {
 	if !b.Sem.TryAcquire(n) {
 		return nil, false
 	}
-	return b.count(k, n), true
+	b.used[k].Add(n)
+	return func() {
+		b.used[k].Add(-n)
+		b.Sem.Release(n)
+	}, true
 }

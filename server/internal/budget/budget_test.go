@@ -16,6 +16,19 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
+// share is one of a budget, and what it is known to have.
+type share struct {
+	*Share
+	kind          Kind
+	taken, filled int64
+}
+
+func (s *share) became(want *[numKinds]int64, filled int64) {
+	want[s.kind] += filled - s.filled
+	want[Reserved] -= filled - s.filled
+	s.filled = filled
+}
+
 // What is out is counted by kind, never exceeds the whole, and comes back to the byte.
 func TestKinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -23,6 +36,7 @@ func TestKinds(t *testing.T) {
 		b := New(whole)
 		want := [numKinds]int64{}
 		var back []func()
+		var shares []*share
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // nobody waits
 		t.Repeat(map[string]func(*rapid.T){
@@ -39,15 +53,37 @@ func TestKinds(t *testing.T) {
 			},
 			"take both": func(t *rapid.T) {
 				n, m := rapid.Int64Range(0, whole).Draw(t, "n"), rapid.Int64Range(0, whole).Draw(t, "m")
-				before := [...]int64{b.Used(Decoding), b.Used(Results)}
+				before := b.Used(Reserved)
 				first, second, err := b.TakeBoth(ctx, n, m)
 				if err != nil {
 					return
 				}
-				n, m = b.Used(Decoding)-before[0], b.Used(Results)-before[1]
-				want[Decoding] += n
-				want[Results] += m
-				back = append(back, func() { first(); want[Decoding] -= n }, func() { second(); want[Results] -= m })
+				if taken := b.Used(Reserved) - before; taken > 0 {
+					if m <= SmallShare {
+						m = 0
+					}
+					m = min(m, taken)
+					want[Reserved] += taken
+					shares = append(shares, &share{Share: first, kind: Decoding, taken: taken - m},
+						&share{Share: second, kind: Results, taken: m})
+				}
+			},
+			"fill": func(t *rapid.T) {
+				if len(shares) > 0 {
+					s := rapid.SampledFrom(shares).Draw(t, "which")
+					n := rapid.Int64Range(0, s.taken).Draw(t, "n")
+					s.Fill(n)
+					s.became(&want, n)
+				}
+			},
+			"give a share back": func(t *rapid.T) { // once or again
+				if len(shares) > 0 {
+					s := rapid.SampledFrom(shares).Draw(t, "which")
+					s.Release()
+					s.became(&want, 0)
+					want[Reserved] -= s.taken
+					s.taken = 0
+				}
 			},
 			"give back": func(t *rapid.T) {
 				if len(back) > 0 {
@@ -76,7 +112,7 @@ func TestKinds(t *testing.T) {
 func TestHeapSheds(t *testing.T) {
 	live := int64(0)
 	b := New(1 << 30)
-	b.Heap = &Heap{Read: func() (int64, int64) { return live, 1000 }}
+	b.Heap = &Heap{Read: func() (int64, int64, int64) { return live, 1000, 0 }}
 	for _, c := range []struct {
 		live               int64
 		batch, interactive bool
@@ -86,18 +122,18 @@ func TestHeapSheds(t *testing.T) {
 		for class, want := range map[kernels.Class]bool{kernels.Batch: c.batch, kernels.Interactive: c.interactive,
 			kernels.LineScan: true} {
 			ctx := kernels.WithClass(t.Context(), class)
-			release, err := b.Take(ctx, Results, SmallShare+1)
+			share, err := b.Take(ctx, Results, SmallShare+1)
 			var full *FullError
 			if (err == nil) != want || err != nil && (!errors.As(err, &full) || full.Class != class || full.Live != live) {
 				t.Errorf("%d bytes, %v: %v", live, class, err)
 			}
 			if err == nil {
-				release()
+				share.Release()
 			}
-			if release, err := b.Take(ctx, Results, SmallShare); err != nil {
+			if share, err := b.Take(ctx, Results, SmallShare); err != nil {
 				t.Errorf("a small share: %v", err)
 			} else {
-				release()
+				share.Release()
 			}
 		}
 	}
@@ -154,7 +190,7 @@ func TestMessages(t *testing.T) {
 		"strips beside large ones": {64 * mb, 63 * mb, mb, true, true},
 		"too many strips":          {64 * mb, 64 * mb, mb, true, false},
 	} {
-		release, err := b.Take(t.Context(), Results, c.results)
+		share, err := b.Take(t.Context(), Results, c.results)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +201,7 @@ func TestMessages(t *testing.T) {
 			b.Count(Expected, -c.n)
 		}
 		b.Count(Received, -c.received)
-		release()
+		share.Release()
 		if n := b.Out(); n != 0 {
 			t.Errorf("%s: %d bytes are out", name, n)
 		}
@@ -184,11 +220,11 @@ func TestMessages(t *testing.T) {
 	if !b.Admit(Received, 32*mb, false) {
 		t.Fatal("no room")
 	}
-	release, err := b.Take(t.Context(), Results, 64*mb)
+	share, err := b.Take(t.Context(), Results, 64*mb)
 	if err != nil {
 		t.Fatal(err)
 	}
-	release()
+	share.Release()
 }
 
 // Recipes that were stored before with more than they may take now keep no messages out; what they may take counts.
@@ -201,11 +237,11 @@ func TestRecipesStoredBefore(t *testing.T) {
 		t.Error("no room beside recipes that were there before")
 	}
 	b.Count(Expected, -32*mb)
-	release, err := b.Take(t.Context(), Results, 32*mb)
+	share, err := b.Take(t.Context(), Results, 32*mb)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer release()
+	defer share.Release()
 	if b.Admit(Expected, 17*mb, false) {
 		t.Error("the share of recipes does not count")
 	}
@@ -220,7 +256,7 @@ func TestWaiting(t *testing.T) {
 		b := New(4 << 20)
 		var told atomic.Int32 // the ledger tells from a goroutine of its own
 		b.Waiting = func() { told.Add(1) }
-		release, err := b.Take(t.Context(), Results, 4<<20)
+		share, err := b.Take(t.Context(), Results, 4<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,12 +265,12 @@ func TestWaiting(t *testing.T) {
 		if _, err := b.Take(ctx, Results, 2<<20); err != context.DeadlineExceeded || told.Load() != 2 {
 			t.Errorf("%v, told %d times, want 2", err, told.Load())
 		}
-		time.AfterFunc(1500*time.Millisecond, release)
+		time.AfterFunc(1500*time.Millisecond, share.Release)
 		again, err := b.Take(t.Context(), Results, 2<<20)
 		if err != nil || told.Load() != 3 {
 			t.Errorf("%v, told %d times, want 3", err, told.Load())
 		}
-		again()
+		again.Release()
 		if _, err := b.Take(ctx, Results, 2<<20); err == nil {
 			t.Error("a call that has ended takes a share")
 		}
@@ -325,4 +361,100 @@ func TestRequest(t *testing.T) {
 	if RequestOf(t.Context()).Share(func() { letGo++ }); letGo != 4 {
 		t.Error("a call without a ledger holds a share")
 	}
+}
+
+// What is given back after a collection is garbage until the next one, and no garbage where none has been since it came:
+// the runtime doesn't call that live.
+func TestGarbage(t *testing.T) {
+	const mb = 1 << 20
+	collections := int64(0)
+	b := New(64 * mb)
+	b.Heap = &Heap{Read: func() (int64, int64, int64) { return 0, 1 << 40, collections }}
+	want := func(garbage int64) {
+		t.Helper()
+		b.Heap.next.Store(0)
+		if n := b.Heap.Garbage(); n != garbage {
+			t.Errorf("%d bytes of garbage, want %d", n, garbage)
+		}
+	}
+	share, err := b.Take(t.Context(), Results, 9*mb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := b.WithRequest(t.Context())
+	share.Fill(8 * mb)
+	RequestOf(ctx).Hold(4 * mb)
+	share.Fill(5 * mb)
+	want(0)
+	collections++
+	share.Fill(3 * mb)
+	want(2 * mb)
+	end()
+	want(6 * mb)
+	share.Release()
+	share.Release()
+	want(9 * mb)
+	if n := b.Out(); n != 0 {
+		t.Errorf("%d bytes are out", n)
+	}
+	collections++
+	want(0)
+}
+
+// What was made counts as such where it is more than what was taken, too.
+func TestFilledBeyond(t *testing.T) {
+	const mb = 1 << 20
+	b := New(64 * mb)
+	share, err := b.Take(t.Context(), Results, 4*mb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ n, filled, reserved int64 }{{mb, mb, 3 * mb}, {6 * mb, 6 * mb, 0}, {2 * mb, 2 * mb, 2 * mb}} {
+		share.Fill(c.n)
+		if b.Used(Results) != c.filled || b.Used(Reserved) != c.reserved {
+			t.Errorf("%d filled: %d are there and %d reserved", c.n, b.Used(Results), b.Used(Reserved))
+		}
+	}
+	share.Add(mb)
+	share.FillAll()
+	if b.Used(Results) != 4*mb || b.Used(Reserved) != 0 {
+		t.Errorf("all filled: %d are there and %d reserved", b.Used(Results), b.Used(Reserved))
+	}
+	share.Release()
+	if share.Fill(mb); b.Out() != 0 {
+		t.Errorf("%d bytes are out", b.Out())
+	}
+	var none *Share
+	none.Fill(mb)
+	none.Release()
+}
+
+// What shapes have asked for is reserved until it is written; what they need no more is taken of that first. Messages
+// count all of it.
+func TestRequestWritten(t *testing.T) {
+	const mb = 1 << 20
+	b := New(64 * mb)
+	ctx, end := b.WithRequest(t.Context())
+	r := RequestOf(ctx)
+	r.Hold(2 * mb)
+	want := func(what string, written, reserved int64) {
+		t.Helper()
+		if b.Used(Requests) != written || b.Used(Unwritten) != reserved {
+			t.Errorf("%s: %d are there and %d reserved", what, b.Used(Requests), b.Used(Unwritten))
+		}
+	}
+	r.More(20 * mb)
+	want("asked", 2*mb, 20*mb)
+	if b.Admit(Received, 32*mb, false) {
+		t.Error("there is room for messages where shapes have asked for it")
+	}
+	r.Written(5 * mb)
+	want("written", 7*mb, 15*mb)
+	r.More(-18 * mb)
+	want("given back", 4*mb, 0)
+	end()
+	want("ended", 0, 0)
+	r.Written(mb)
+	want("after the end", 0, 0)
+	RequestOf(t.Context()).Written(mb)
 }

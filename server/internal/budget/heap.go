@@ -18,12 +18,14 @@ import (
 // line-scan never.
 type Heap struct {
 	// Read is nil but in tests.
-	Read func() (live, limit int64)
+	Read func() (live, limit, collections int64)
 
-	next  atomic.Int64 // when to look again, ns
-	live  atomic.Int64
-	limit atomic.Int64
-	shed  [3]atomic.Int64
+	next        atomic.Int64 // when to look again, ns
+	live        atomic.Int64
+	limit       atomic.Int64
+	collections atomic.Int64
+	garbage     atomic.Int64
+	shed        [3]atomic.Int64
 }
 
 // often is how often the heap is looked at, at most. A look takes some microseconds, and the collector works for
@@ -32,23 +34,57 @@ const often = 10 * time.Millisecond
 
 // Live is how many bytes were in use at the last collection.
 func (h *Heap) Live() int64 {
+	h.look()
+	return h.live.Load()
+}
+
+// Collections is how many there have been, which a nil Heap doesn't know.
+func (h *Heap) Collections() int64 {
+	if h == nil {
+		return 0
+	}
+	h.look()
+	return h.collections.Load()
+}
+
+// Gone counts n bytes that nobody has any more and that have been there since so many collections: where there has been
+// another one since, they are in Live and in no budget until the next.
+func (h *Heap) Gone(n, since int64) {
+	if h != nil && n > SmallShare { // worth a look: one that is old would miss it
+		h.next.Store(0)
+	}
+	if h.Collections() > since {
+		h.garbage.Add(n)
+	}
+}
+
+// Garbage is how many bytes of Live are known to be in nobody's use since.
+func (h *Heap) Garbage() int64 {
+	h.look()
+	return h.garbage.Load()
+}
+
+func (h *Heap) look() {
 	if now := steady.Now(); now >= h.next.Load() {
 		h.next.Store(now + int64(often))
 		read := h.Read
 		if read == nil {
 			read = readHeap
 		}
-		live, limit := read()
+		live, limit, collections := read()
 		h.live.Store(live)
 		h.limit.Store(limit)
+		if h.collections.Swap(collections) != collections {
+			h.garbage.Store(0)
+		}
 	}
-	return h.live.Load()
 }
 
-func readHeap() (live, limit int64) {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gomemlimit:bytes"}}
+func readHeap() (live, limit, collections int64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gomemlimit:bytes"},
+		{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(samples)
-	return int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
+	return int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64()), int64(samples[2].Value.Uint64())
 }
 
 // Admit returns a *[FullError] where there is no room for more work of a class. A nil Heap has room.

@@ -121,7 +121,7 @@ func (s *Service) HandleEdit(stream grpc.ServerStream) error {
 
 // run takes changes and sends pictures until the call ends, and gives everything back.
 func (c *canvas) run(ctx context.Context) error {
-	defer c.release()
+	defer c.share.Release()
 	defer c.close()
 	c.service.Host.Go(func() { c.receive(ctx) })
 	c.service.Host.Go(func() {
@@ -204,7 +204,7 @@ func (s *Service) openCanvas(ctx context.Context, stream grpc.ServerStream, in *
 	defer func() {
 		if err != nil {
 			c.close()
-			c.release()
+			c.share.Release()
 		}
 	}()
 	for i, curve := range drawing.GetCurves() {

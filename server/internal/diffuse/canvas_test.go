@@ -99,7 +99,7 @@ func TestEditCancels(t *testing.T) {
 		t.Errorf("after the change: %v", got)
 	}
 	c.close()
-	c.release()
+	c.share.Release()
 	wantFree(t, h)
 }
 

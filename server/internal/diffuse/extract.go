@@ -62,7 +62,7 @@ func (s *Service) HandleExtract(ctx context.Context, req *pb.ExtractRequest, in 
 	defer f.Release()
 	out, err := s.extract(ctx, dev.Device, req, f, opts, in)
 	if err != nil {
-		f.Answer()
+		f.Answer.Release()
 		return nil, wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
 			switch name := v.Path.String(); name {
 			case "threshold", "length", "flatness", "distance", "levels", "psnr":
@@ -71,7 +71,7 @@ func (s *Service) HandleExtract(ctx context.Context, req *pb.ExtractRequest, in 
 			return "frame", v.Value, v.Reason
 		})
 	}
-	return &wire.Response{Message: out, Start: time.Now(), Release: f.Answer}, nil
+	return &wire.Response{Message: out, Start: time.Now(), Share: f.Answer, Release: f.Answer.Release}, nil
 }
 
 // extractOptionsOf translates options, which package diffusion checks, but for what stands for something else there.
@@ -101,6 +101,7 @@ func (s *Service) extract(ctx context.Context, dev *kernels.Device, req *pb.Extr
 		return nil, err
 	}
 	defer func() { turn.Leave() }()
+	f.Answer.FillAll()
 	if f.Coding != (kernels.Coding{}) {
 		p, err := f.Developed("frame")
 		if err != nil {

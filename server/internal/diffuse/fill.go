@@ -15,6 +15,7 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
@@ -40,7 +41,7 @@ func (s *Service) HandleFillHoles(ctx context.Context, req *pb.FillHolesRequest,
 	if f.picture.frame != nil {
 		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(f.picture.pixels)})
 	}
-	return &wire.Response{Message: out, Start: time.Now(), Release: f.release}, nil
+	return &wire.Response{Message: out, Start: time.Now(), Share: f.share, Release: f.share.Release}, nil
 }
 
 func (s *Service) HandleBackground(ctx context.Context, req *pb.BackgroundRequest,
@@ -72,7 +73,7 @@ func (s *Service) HandleBackground(ctx context.Context, req *pb.BackgroundReques
 	if m.Background != nil {
 		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(f.picture.pixels)})
 	}
-	return &wire.Response{Message: out, Start: time.Now(), Release: f.release}, nil
+	return &wire.Response{Message: out, Start: time.Now(), Share: f.share, Release: f.share.Release}, nil
 }
 
 // holes is what FillHoles and Background have in common.
@@ -103,7 +104,7 @@ func (o *output) wanted() bool { return o.field != "" && !o.GetOmit() }
 type filled struct {
 	report            *pb.FillReport
 	picture, residual result
-	release           func()
+	share             *budget.Share
 }
 
 // result is a picture that was kept, or is to be sent.
@@ -128,7 +129,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 	defer f.Release()
 	defer func() {
 		if err != nil {
-			f.Answer()
+			f.Answer.Release()
 		}
 	}()
 	p := wire.Paths{Frame: "frame", Set: "region_set"}
@@ -175,6 +176,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 			to[i].Host = make([]byte, size)
 		}
 	}
+	f.Answer.FillAll()
 	sol, err := diffusion.Fill(ctx, dev.Device, job, optionsOf(h.options))
 	in.Free()
 	if err != nil {
@@ -182,7 +184,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 	}
 	s.Metrics.Stage("queue", sol.Queue)
 	s.Metrics.Stage("compute", sol.Compute)
-	out := &filled{release: f.Answer, report: &pb.FillReport{
+	out := &filled{share: f.Answer, report: &pb.FillReport{
 		Backend: sol.Backend, Decode: durationpb.New(f.Decode), Queue: durationpb.New(sol.Queue),
 		Compute: durationpb.New(sol.Compute),
 		Cycles:  uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate,

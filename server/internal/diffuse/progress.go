@@ -40,7 +40,7 @@ func (s *Service) progress(stream grpc.ServerStream, req *pb.SolveProgressivelyR
 	if err != nil {
 		return apierr.Under("request", err)
 	}
-	defer v.release()
+	defer v.share.Release()
 	type picture struct {
 		sol    *diffusion.Solution
 		pixels []byte

@@ -118,10 +118,10 @@ func (s *Service) HandleSolve(ctx context.Context, req *pb.SolveRequest, in *fra
 		}
 	}
 	if err != nil {
-		v.release()
+		v.share.Release()
 		return nil, solveError(req, err)
 	}
-	return &wire.Response{Message: out, Start: time.Now(), Release: v.release}, nil
+	return &wire.Response{Message: out, Start: time.Now(), Share: v.share, Release: v.share.Release}, nil
 }
 
 // solving is a request that was read, with memory for the answer.
@@ -135,7 +135,8 @@ type solving struct {
 	drawing  *diffusion.Drawing
 	target   *diffusion.Target
 	opts     *diffusion.Options
-	release  func() // gives memory back
+	share    *budget.Share // for the answer
+	beside   int64         // what callers make of it themselves
 }
 
 // newSolving reads a request. It takes pixelShare bytes of host memory for each pixel, and for the drawing, unless
@@ -162,14 +163,21 @@ func (s *Service) newSolving(
 		return nil, err
 	}
 	defer f.Release()
-	v.release = f.Answer
+	v.share = f.Answer
 	v.drawing = drawingOf(req, f)
 	in.Free()
 	v.opts = optionsOf(req.GetOptions())
 	v.id, v.decode = f.ID, f.Decode
 	v.target = &diffusion.Target{Format: kernels.RGB8,
 		Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
+	v.beside = (pixelShare - solvePixelShare) * int64(f.Width) * int64(f.Height)
+	v.share.Fill(v.made())
 	return v, nil
+}
+
+// made is how much there is of the share but for files, in bytes.
+func (v *solving) made() int64 {
+	return int64(len(v.drawing.Flags)+4*len(v.drawing.Values)+len(v.target.Pixels.Host)) + v.beside
 }
 
 // response is the message of a solution, without its payload, which follows: pixels, or a file of them.
@@ -194,7 +202,7 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 		return m, pixels, nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := v.service.Frames.PNG(v.ctx, p.Image())
+	file, err := v.service.Frames.PNGIn(v.ctx, p.Image(), v.share, v.made())
 	return m, file, err
 }
 
@@ -246,7 +254,7 @@ func (s *Service) solveFrame(
 		}
 		if err := checkPieces(f.Picture); err != nil {
 			f.Release()
-			f.Answer()
+			f.Answer.Release()
 			return nil, err
 		}
 		return f, nil

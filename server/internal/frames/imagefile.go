@@ -23,6 +23,7 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -161,27 +162,27 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	giveBack, giveBackAnswer, err := s.Host.TakeBoth(ctx, h.scratch+bytes, answer)
+	decoding, ofAnswer, err := s.Host.TakeBoth(ctx, h.scratch+bytes, answer)
 	if err != nil {
 		return nil, nil, err
 	}
 	if src.turn, err = s.Work.Enter(ctx); err != nil {
-		giveBack()
-		giveBackAnswer()
+		decoding.Release()
+		ofAnswer.Release()
 		return nil, nil, err
 	}
 	defer src.turn.Leave()
-	f, free, err := decodePixels(src, k, h, format)
+	f, free, err := decodePixels(src, k, h, format, decoding)
 	if err != nil {
-		giveBack()
-		giveBackAnswer()
+		decoding.Release()
+		ofAnswer.Release()
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
 		return fail("content", fileError(ctx, path, file, err))
 	}
 	f.Format, f.Coding = like.Format, like.Coding
-	return &Frame{Picture: f, Release: func() { free(); giveBack() }, Answer: giveBackAnswer}, k, nil
+	return &Frame{Picture: f, Release: func() { free(); decoding.Release() }, Answer: ofAnswer}, k, nil
 }
 
 // kindOf recognises a file by its first bytes, and checks that it is what the request says.
@@ -316,10 +317,12 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (kernels.PixelFormat,
 	return format, coding, bad.OrNil()
 }
 
-func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels.PixelFormat) (f kernels.Picture,
-	free func(), err error) {
+// decodePixels fills share with what decoding takes, and then with the pixels alone.
+func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels.PixelFormat, share *budget.Share) (
+	f kernels.Picture, free func(), err error) {
 	err = protect(func() error {
 		src.rewind()
+		share.Fill(h.scratch)
 		img, err := k.decode(src)
 		if err != nil {
 			return err
@@ -333,7 +336,9 @@ func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels
 		if err := checkAlone(src, h.end); err != nil {
 			return err
 		}
-		f, free, err = convertImage(img, h, format)
+		if f, free, err = convertImage(img, h, format, share); err == nil {
+			share.Fill(int64(cap(f.Data[0]))) // all of what the pixels lie in
+		}
 		return err
 	})
 	return f, free, err

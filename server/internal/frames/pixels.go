@@ -12,11 +12,13 @@ import (
 	"sync"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // convertImage makes a frame of a decoded image, which is not to be used any more: its pixels may become the frame's.
 // free gives pooled memory back.
-func convertImage(img image.Image, h *imageHeader, format kernels.PixelFormat) (kernels.Picture, func(), error) {
+func convertImage(img image.Image, h *imageHeader, format kernels.PixelFormat, share *budget.Share) (kernels.Picture,
+	func(), error) {
 	f := kernels.Picture{Width: h.width, Height: h.height, Format: format, Stride: h.width * format.PixelBytes()}
 	nothing := func() {}
 	at := func(pix []byte, stride int) {
@@ -26,6 +28,7 @@ func convertImage(img image.Image, h *imageHeader, format kernels.PixelFormat) (
 	// fresh lets row fill a frame from a pool, row by row.
 	fresh := func(row func(dst []byte, y int)) (kernels.Picture, func(), error) {
 		buf := pixelPool.get(f.Stride * f.Height)
+		share.Fill(h.scratch + int64(cap(*buf))) // beside the image
 		pix := (*buf)[:f.Stride*f.Height]
 		for y := range f.Height {
 			row(pix[y*f.Stride:(y+1)*f.Stride], y)

@@ -55,7 +55,7 @@ func TestConvertYCbCr(t *testing.T) {
 				copy(p, randomBytes(len(p)))
 			}
 			for _, format := range []kernels.PixelFormat{kernels.RGB8, kernels.BGR8, kernels.RGBA8} {
-				f, free, err := convertImage(img, &imageHeader{width: size[0], height: size[1]}, format)
+				f, free, err := convertImage(img, &imageHeader{width: size[0], height: size[1]}, format, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -97,14 +97,14 @@ func TestConvertOthers(t *testing.T) {
 	cmyk := image.NewCMYK(r)
 	copy(cmyk.Pix, randomBytes(len(cmyk.Pix)))
 	for _, format := range []kernels.PixelFormat{kernels.RGB8, kernels.BGR8, kernels.RGBA8} {
-		f, free, err := convertImage(cmyk, &imageHeader{width: 33, height: 3}, format)
+		f, free, err := convertImage(cmyk, &imageHeader{width: 33, height: 3}, format, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkPixels(t, f, cmyk, format)
 		free()
 	}
-	if _, _, err := convertImage(image.NewAlpha(r), &imageHeader{width: 33, height: 3}, kernels.Gray8); err == nil {
+	if _, _, err := convertImage(image.NewAlpha(r), &imageHeader{width: 33, height: 3}, kernels.Gray8, nil); err == nil {
 		t.Error("an image of another type: no error")
 	}
 }

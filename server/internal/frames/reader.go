@@ -28,7 +28,7 @@ type Frame struct {
 	ID      string
 	Decode  time.Duration // what decoding the file took
 	Release func()        // gives memory back; to be called once
-	Answer  func()        // gives back what newFrameFor took for the answer; likewise
+	Answer  *budget.Share // what ReadFor took for the answer; whoever makes that fills it, and releases it
 }
 
 // Residents finds the frames that stay on the device.

@@ -315,9 +315,8 @@ func (fs *call) sendAnswer(sequence uint64, a Answer) error {
 		fs.metrics.FrameErrors.WithLabelValues(st.Code().String()).Inc()
 		out.Message = fs.method.Response(sequence, Answer{}, st.Proto())
 	} else {
-		out.Message = fs.method.Response(sequence, a, nil)
-		out.Start, out.Release = a.Response.Start, a.Release
-		out.Ctx, out.Size = a.Response.Ctx, a.Response.Size
+		out = a.Response
+		out.Release, out.Message = a.Release, fs.method.Response(sequence, a, nil)
 	}
 	if m, ok := out.Message.(*framecodec.Message); ok {
 		defer m.Free() // the transport has references of its own

@@ -163,6 +163,7 @@ func (s *Service) reduceFrame(
 		return nil, nil, nil, nil, err
 	}
 	defer f.Release()
+	ctx = kernels.WithMade(ctx, f.Answer.Add)
 	var res *polygon.Result
 	if err = what.CheckSize(f.Width, f.Height); err == nil {
 		res, err = s.compared(ctx, dev, what, m, f, last)
@@ -181,9 +182,10 @@ func (s *Service) reduceFrame(
 	}
 	in.Free()
 	if err != nil {
-		f.Answer()
+		f.Answer.Release()
 		return nil, nil, nil, nil, err
 	}
+	f.Answer.FillAll()
 	start := time.Now()
 	s.Metrics.Reduced(res, what.Set.Len(), f.Width*f.Height)
 	f.Data = nil
@@ -193,14 +195,14 @@ func (s *Service) reduceFrame(
 		return nil
 	}); err != nil {
 		picture.Release()
-		f.Answer()
+		f.Answer.Release()
 		res.Release()
 		return nil, nil, nil, nil, err
 	}
 	result.PartId = m.GetPartId()
 	sketch.Done(number, result.GetPartId(), result.GetVerdict(), res)
-	return &wire.Response{Message: result, Start: start, Ctx: ctx, Size: share}, res, picture,
-		func() { f.Answer(); res.Release() }, nil
+	return &wire.Response{Message: result, Start: start, Ctx: ctx, Size: share, Share: f.Answer}, res, picture,
+		func() { f.Answer.Release(); res.Release() }, nil
 }
 
 // HandleRasterize draws the pixels of regions.
@@ -241,34 +243,33 @@ func (s *Service) HandleRasterize(ctx context.Context, req *pb.RasterizeRequest)
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		share *= 2
 	}
-	release, err := s.Memory.Take(ctx, budget.Results, share)
+	taken, err := s.Memory.Take(ctx, budget.Results, share)
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.rasterizeSet(ctx, req, set, mode, p)
+	res, err := s.rasterizeSet(ctx, req, set, mode, p, taken)
 	if err != nil {
-		release()
+		taken.Release()
 		return nil, err
 	}
-	res.Release = release
 	return res, nil
 }
 
 func (s *Service) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set,
-	mode polygon.RasterMode, p wire.Paths) (*wire.Response, error) {
+	mode polygon.RasterMode, p wire.Paths, share *budget.Share) (*wire.Response, error) {
 	dev, err := s.Host.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer dev.End()
-	r, err := polygon.Rasterize(ctx, dev.Device, set, int(req.GetWidth()), int(req.GetHeight()), mode,
-		polygon.Method(req.GetMethod()))
+	r, err := polygon.Rasterize(kernels.WithMade(ctx, share.Add), dev.Device, set, int(req.GetWidth()),
+		int(req.GetHeight()), mode, polygon.Method(req.GetMethod()))
 	if err != nil {
 		return nil, p.Translate(err)
 	}
 	s.Metrics.Stage("queue", r.Queue)
 	s.Metrics.Stage("compute", r.Compute)
-	res := &wire.Response{Start: time.Now()}
+	res := &wire.Response{Start: time.Now(), Share: share, Release: share.Release}
 	m := &pb.RasterizeResponse{Counts: r.Counts, Backend: r.Backend}
 	m.Image = &pb.Frame{
 		Layout:   wire.LayoutOf(r.Picture),
@@ -277,7 +278,7 @@ func (s *Service) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, se
 	pix := r.Bytes()
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		m.Image.Encoding = pb.Encoding_ENCODING_PNG
-		if pix, err = s.Frames.PNG(ctx, r.Image()); err != nil {
+		if pix, err = s.Frames.PNGIn(ctx, r.Image(), share, int64(len(pix))); err != nil {
 			return nil, err
 		}
 	}

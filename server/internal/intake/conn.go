@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/polyscan/polyscan/internal/steady"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/network"
 )
 
@@ -42,6 +43,10 @@ type Conn struct {
 	closed   bool
 	answers  map[*answer]struct{} // that its client has not taken
 	taken    time.Time            // when it last took some of one
+
+	buffer   []byte // that is read into
+	from, to int    // of it, what nobody has taken yet
+	there    int64  // of connectionBytes; guarded by mu
 
 	idle atomic.Int64 // since when it has had no call, ns; 0 while it has one
 }
@@ -133,7 +138,7 @@ const mostHeaders = 128 << 10
 
 func (g *Guard) guard(conn net.Conn) *Conn {
 	c := &Conn{Conn: conn, g: g, messages: map[uint32]*message{}, window: g.cfg.ConnectionWindow,
-		tokens: controlBurst, last: time.Now(), answers: map[*answer]struct{}{}}
+		tokens: controlBurst, last: time.Now(), answers: map[*answer]struct{}{}, buffer: make([]byte, smallRead)}
 	const tableSize = 4096 // that of HTTP/2, which the server doesn't change
 	c.headers = hpack.NewDecoder(tableSize, func(f hpack.HeaderField) {
 		if f.Name == ":path" {
@@ -141,6 +146,7 @@ func (g *Guard) guard(conn net.Conn) *Conn {
 		}
 	})
 	c.idle.Store(steady.Now() - int64(neverCalled))
+	c.takes(quietBytes)
 	c.network = network.Of(conn.RemoteAddr().String())
 	g.mu.Lock()
 	g.conns[c] = struct{}{}
@@ -149,8 +155,43 @@ func (g *Guard) guard(conn net.Conn) *Conn {
 	return c
 }
 
-// Read implements net.Conn.
+// A connection is read into a small buffer until a read has filled that, and into a large one from then on: clients that
+// make no calls, or small ones, take little. Large reads spare system calls, as BenchmarkReduce shows.
+const (
+	smallRead = 4 << 10
+	largeRead = 128 << 10
+)
+
+// Read implements net.Conn. The library has no buffer of its own.
 func (c *Conn) Read(b []byte) (int, error) {
+	if c.from == c.to {
+		if c.to == smallRead && len(c.buffer) == smallRead {
+			c.buffer = make([]byte, largeRead)
+			c.takes(largeRead)
+		}
+		n, err := c.read(c.buffer)
+		if n == 0 {
+			return 0, err
+		}
+		c.from, c.to = 0, n // an error comes again
+	}
+	n := copy(b, c.buffer[c.from:c.to])
+	c.from += n
+	return n, nil
+}
+
+// takes counts n bytes of what is reserved for a connection as there, until it is closed.
+func (c *Conn) takes(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.there += n
+		c.g.cfg.Memory.Count(budget.Connections, n)
+		c.g.cfg.Memory.Count(budget.Reserved, -n)
+	}
+}
+
+func (c *Conn) read(b []byte) (int, error) {
 	c.mu.Lock()
 	slow, bulk := controlBurst-c.tokens > patience, c.bulk && c.urgent == 0
 	c.mu.Unlock()
@@ -185,6 +226,8 @@ func (c *Conn) Close() error {
 	first := !c.closed
 	if first {
 		c.closed = true
+		c.g.cfg.Memory.Count(budget.Connections, -c.there)
+		c.g.cfg.Memory.Count(budget.Reserved, c.there)
 		c.g.count(-c.promised)
 		c.promised, c.messages = 0, nil
 		answers, c.answers = c.answers, nil
@@ -198,7 +241,7 @@ func (c *Conn) Close() error {
 		c.g.leave()
 	}
 	for a := range answers {
-		c.ended(a)
+		c.lost(a)
 	}
 	return err
 }

@@ -213,10 +213,11 @@ func (c guarded) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, 
 	return guard, authInfo{info, guard}, nil
 }
 
-// connectionBytes is what a connection takes: its buffers, and what the library knows of it. All may take a quarter of
-// the memory, and there may always be so many.
+// connectionBytes is what a connection takes at most: its buffers, and what the library knows of it; quietBytes is what
+// one takes that has not brought much. All may take a quarter of the memory, and there may always be so many.
 const (
 	connectionBytes  = 256 << 10
+	quietBytes       = 24 << 10
 	leastConnections = 256
 )
 
@@ -233,7 +234,7 @@ func (g *Guard) enter() bool {
 	if g.entered < max(leastConnections, g.cfg.Memory.Cap/4/connectionBytes) {
 		g.entered++
 		g.mu.Unlock()
-		g.cfg.Memory.Count(budget.Connections, connectionBytes)
+		g.cfg.Memory.Count(budget.Reserved, connectionBytes)
 		return true
 	}
 	var out *Conn
@@ -248,7 +249,7 @@ func (g *Guard) enter() bool {
 	if out != nil { // its place is the newcomer's
 		g.forget(out)
 		g.entered++
-		g.cfg.Memory.Count(budget.Connections, connectionBytes)
+		g.cfg.Memory.Count(budget.Reserved, connectionBytes)
 	}
 	g.mu.Unlock()
 	if out == nil {
@@ -271,7 +272,7 @@ func (g *Guard) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.entered--
-	g.cfg.Memory.Count(budget.Connections, -connectionBytes)
+	g.cfg.Memory.Count(budget.Reserved, -connectionBytes)
 }
 
 func (c guarded) Clone() credentials.TransportCredentials {

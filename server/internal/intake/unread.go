@@ -36,7 +36,7 @@ func Await(ctx context.Context, limit time.Duration, n int64, end func()) (forgo
 	if !ok {
 		return func() {}
 	}
-	return info.conn.await(&answer{n, time.Now(), limit, end})
+	return info.conn.await(&answer{bytes: n, since: time.Now(), limit: limit, end: end})
 }
 
 func (c *Conn) await(a *answer) (forgotten func()) {
@@ -51,7 +51,7 @@ func (c *Conn) await(a *answer) (forgotten func()) {
 	}
 	c.mu.Unlock()
 	if closed {
-		c.ended(a)
+		c.lost(a)
 		return func() {}
 	}
 	c.g.relieve()
@@ -66,14 +66,24 @@ func (c *Conn) await(a *answer) (forgotten func()) {
 	})
 }
 
-// ended gives back what an answer took that its client takes no more.
+// ended gives back what an answer took that its client has taken.
 func (c *Conn) ended(a *answer) {
+	c.g.unread.Add(-a.bytes)
+	c.g.cfg.Memory.Count(budget.Results, -a.bytes)
+}
+
+// lost gives back what an answer took whose connection is closed. The transport lets go of it some time later, and with
+// it of the function that forgets the answer: when that is collected, so is what it was for.
+func (c *Conn) lost(a *answer) {
 	if a.end != nil {
 		a.end()
 		return
 	}
 	c.g.unread.Add(-a.bytes)
-	c.g.cfg.Memory.Count(budget.Results, -a.bytes)
+	memory := c.g.cfg.Memory
+	memory.Count(budget.Results, -a.bytes)
+	memory.Count(budget.Closed, a.bytes)
+	runtime.AddCleanup(a, func(n int64) { memory.Count(budget.Closed, -n) }, a.bytes)
 }
 
 // overdue says that an answer has waited for longer than it may.

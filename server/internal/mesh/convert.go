@@ -56,15 +56,16 @@ func (s *Service) HandleConvert(ctx context.Context, req *pb.ConvertRequest, in 
 	p, err := lowpoly.Convert(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device, f.Picture, opt)
 	in.Free()
 	if err != nil {
-		f.Answer()
+		f.Answer.Release()
 		return nil, convertError(err, "")
 	}
+	f.Answer.FillAll()
 	s.Metrics.Stage("queue", p.Queue)
 	s.Metrics.Stage("compute", p.Compute)
-	res := &wire.Response{Start: time.Now(), Release: f.Answer}
+	res := &wire.Response{Start: time.Now(), Share: f.Answer, Release: f.Answer.Release}
 	m, pixels, err := s.convertResponse(ctx, req, f, p)
 	if err != nil {
-		f.Answer()
+		f.Answer.Release()
 		return nil, err
 	}
 	out := framecodec.New(m)

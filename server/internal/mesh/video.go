@@ -77,10 +77,11 @@ func (v *videoStream) Answer(ctx context.Context, _ uint64, req framestream.Requ
 	if err != nil {
 		return framestream.Answer{Err: convertError(err, "open.")}
 	}
-	res := &wire.Response{Start: time.Now()}
+	f.Answer.FillAll()
+	res := &wire.Response{Start: time.Now(), Share: f.Answer}
 	m, pixels, err := v.service.convertResponse(ctx, v.what, f, p)
 	if err != nil {
-		f.Answer()
+		f.Answer.Release()
 		return framestream.Answer{Err: err}
 	}
 	again := func() {
@@ -99,7 +100,7 @@ func (v *videoStream) Answer(ctx context.Context, _ uint64, req framestream.Requ
 		}
 	}
 	res.Message = out
-	return framestream.Answer{Response: res, Release: f.Answer}
+	return framestream.Answer{Response: res, Release: f.Answer.Release}
 }
 
 // convert converts a frame when it is its turn. The frame holds memory for the answer.
@@ -135,7 +136,7 @@ func (v *videoStream) convert(ctx context.Context, m *pb.Frame, in *framecodec.M
 		v.video = lowpoly.NewVideo(v.dev.Device, opt)
 	}
 	if err := v.video.Convert(kernels.WithClass(ctx, wire.ClassOf(v.what.GetWorkClass())), f.Picture, p); err != nil {
-		f.Answer()
+		f.Answer.Release()
 		if len(v.previous) > 0 { // whose copy holds no memory of the budget from here on
 			v.video.Close()
 			v.video = nil

@@ -40,13 +40,13 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	if err := s.checkPoints(req.GetSites(), "sites"); err != nil {
 		return nil, err
 	}
-	release, err := s.Memory.Take(ctx, budget.Results, 2*labelBytes*n+int64(len(req.GetSites())))
+	share, err := s.Memory.Take(ctx, budget.Results, 2*labelBytes*n+int64(len(req.GetSites())))
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			release()
+			share.Release()
 		}
 	}()
 	dev, err := s.Host.Acquire()
@@ -60,9 +60,10 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	if err != nil {
 		return nil, wire.FieldError(err, wire.SameField)
 	}
+	share.FillAll()
 	s.Metrics.Stage("queue", d.Queue)
 	s.Metrics.Stage("compute", d.Compute)
-	res := &wire.Response{Start: time.Now(), Release: release}
+	res := &wire.Response{Start: time.Now(), Share: share, Release: share.Release}
 	labels := make([]byte, 0, labelBytes*len(d.Labels))
 	for _, l := range d.Labels {
 		labels = binary.LittleEndian.AppendUint32(labels, l)

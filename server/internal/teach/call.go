@@ -212,7 +212,7 @@ func (s *Service) frame(ctx context.Context, m method, n int, req request, in *f
 	defer dev.End()
 	f, err := s.Frames.Read(ctx, req.GetFrame(), in.Pieces(nil), "frame")
 	if err == nil {
-		defer f.Answer()
+		defer f.Answer.Release()
 		defer f.Release()
 		j.id = f.ID
 		err = m.frame(ctx, j, f)

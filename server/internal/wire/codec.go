@@ -27,8 +27,10 @@ import (
 type Response struct {
 	proto.Message
 	Start time.Time // zero: it is not measured
-	// Release gives back what the response took of the budget for host memory, once it has been written to the socket
-	// or never will be. It may be nil.
+	// Share is what the response took of the budget for host memory, which is filled with what was marshalled; or nil.
+	Share *budget.Share
+	// Release gives back what the response took, Share among it, once it has been written to the socket or never will be.
+	// It may be nil.
 	Release func()
 	// Held is called when a marshalled response begins to wait for its client, with its bytes and the function that
 	// ends the waiting, which is nil where nobody has counted them; forgotten is to be called when it has ended. It may
@@ -49,6 +51,7 @@ func (r *Response) hold(out mem.BufferSlice) {
 		release()
 		release = nil
 	}
+	r.Share.Fill(int64(n))
 	largest := 0
 	for i, b := range out {
 		if b.Len() > out[largest].Len() {

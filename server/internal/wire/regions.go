@@ -30,11 +30,13 @@ func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pau
 		asked += n
 		return nil
 	}
+	b.Written = request.Written
 	set, err := polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
 	if err != nil {
 		request.More(-asked)
 		return nil, p.Translate(err)
 	}
+	request.Written(asked) // that of limits, too
 	return set, nil
 }
 

@@ -1,0 +1,90 @@
+package polygon
+
+import (
+	"context"
+	"testing"
+	"unsafe"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Jobs tell of the host memory that they make for results, once it is there: pictures, the blobs that are looked at, and
+// the pixels that regions cover in part.
+func TestJobsTellWhatTheyMake(t *testing.T) {
+	dev := openOnce(t)
+	const side = 64
+	set, err := NewSet([]Region{{Rings: []Ring{{{0.5, 0.5}, {side, 0.5}, {side, side}}}}}, Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	teeth := Ring{}
+	for i := range 1000 { // each of which is in all rows
+		teeth = append(teeth, Point{float64(i) / 10, float64(i % 2 * 5000)})
+	}
+	comb, err := NewSet([]Region{{Rings: []Ring{teeth}}}, Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pixels := make([]byte, side*side)
+	for i := range pixels {
+		pixels[i] = byte(255 * ((i/side + i) & 1))
+	}
+	frame := kernels.Picture{Width: side, Height: side, Format: driver.Gray8, Data: [][]byte{pixels}}
+	told := int64(0)
+	ctx := kernels.WithMade(t.Context(), func(n int64) { told += n })
+	var blobs int
+	const blobRuns = side * side / 4 // about: every second pixel of a half
+	for name, c := range map[string]struct {
+		run         func(context.Context) error
+		least, most func() int64
+	}{
+		"a picture": {func(ctx context.Context) error {
+			_, err := Rasterize(ctx, dev, set, side, side, driver.RasterMask, MethodDefault)
+			return err
+		}, func() int64 { return side * side }, func() int64 { return side * side }},
+		"blobs": {func(ctx context.Context) error {
+			r, err := Reduce(ctx, dev, set, frame, Reductions{Blobs: &BlobSpec{Range: Span{1, 255}, FourConnected: true}},
+				MethodDefault)
+			if err == nil {
+				blobs = int(r.Regions[0].Blobs.Found)
+			}
+			return err
+		}, func() int64 { return int64(blobs) * int64(unsafe.Sizeof(Blob{})) },
+			func() int64 { return int64(blobs) * int64(unsafe.Sizeof(Blob{})+unsafe.Sizeof(driver.Blob{})) }},
+		"a contour": {func(ctx context.Context) error {
+			_, err := Reduce(ctx, dev, set, frame, Reductions{Blobs: &BlobSpec{Range: Span{1, 255}, Contours: true}},
+				MethodDefault)
+			return err
+		}, func() int64 { return int64(blobRuns) * int64(unsafe.Sizeof(Point{})) },
+			func() int64 { return int64(blobRuns)*(4*16+2*16) + 1000 }},
+		"covered pixels": {func(ctx context.Context) error {
+			_, err := Reduce(ctx, dev, set, frame, Reductions{Covered: &CoveredSpec{}}, MethodDefault)
+			return err
+		}, func() int64 { return 8 * side * 2 }, func() int64 { return 8 * side * 16 }},
+		"a histogram": {func(ctx context.Context) error {
+			_, err := Reduce(ctx, dev, set, frame, Reductions{Statistics: Histogram}, MethodDefault)
+			return err
+		}, func() int64 { return 4 * 256 }, func() int64 { return 4 * 4 * 256 }},
+		"pixels outside": {func(ctx context.Context) error {
+			_, err := Reduce(ctx, dev, comb, frame, Reductions{}, MethodDefault)
+			return err
+		}, func() int64 { return 1000 * int64(4+unsafe.Sizeof(bandEdge{})) },
+			func() int64 { return 4000 * int64(4+unsafe.Sizeof(bandEdge{})) }},
+		"a sum": {func(ctx context.Context) error {
+			_, err := Reduce(ctx, dev, set, frame, Reductions{}, MethodDefault)
+			return err
+		}, func() int64 { return 0 }, func() int64 { return 0 }},
+	} {
+		told = 0
+		if err := c.run(ctx); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if told < c.least() || told > c.most() {
+			t.Errorf("%s: %d bytes were made by what was told, want %d to %d", name, told, c.least(), c.most())
+		}
+	}
+	if blobs < 1000 {
+		t.Errorf("%d blobs", blobs)
+	}
+}
