@@ -46,7 +46,7 @@ var computeAttacks = []attack{
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, randomVertices(250_000), deadline...)
 		}},
-	{row: 11, name: "PNGs with a deadline", cancelled: true, uncounted: unwritten,
+	{row: 11, name: "PNGs with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Rasterize_FullMethodName, rasterize(5600, pb.Encoding_ENCODING_PNG),
 				deadline...)
@@ -54,17 +54,6 @@ var computeAttacks = []attack{
 	{row: 16, name: "solves that are refused",
 		run: refusedSolve},
 }
-
-// Why the metrics tell of another sum than there is, by heap profiles and by what they say while nothing happens. What
-// is taken of the budget is there for whoever took it, written or not; the system maps pages when they are written, and
-// the runtime finds garbage when it collects.
-const (
-	closed    = "answers of connections that were closed are garbage, which the runtime calls live until it collects"
-	untouched = "a connection counts with all of its buffers, which are resident once something has come"
-	asked     = "what shapes take is counted when it is asked for, before it is written"
-	unwritten = "pixels are counted before they are written, which new pages make slow (see slowPages)"
-	sized     = "pixels are counted before they are decoded, and several files take turns: pages come as they are written"
-)
 
 // deadline is what the cases of a deadline give to each call.
 var deadline = []string{"grpc-timeout", "100m"}

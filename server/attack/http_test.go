@@ -29,7 +29,7 @@ var httpAttacks = []attack{
 		}},
 	{row: 16, name: "connections to the HTTP port that say nothing",
 		run: func(ctx context.Context, a *attempt) { crawl(ctx, a, 2000, "") }},
-	{row: 16, name: "connections to the gRPC port that say nothing", run: silentHTTP2, uncounted: untouched},
+	{row: 16, name: "connections to the gRPC port that say nothing", run: silentHTTP2},
 	{row: 16, name: "files of the console that nobody reads",
 		run: func(ctx context.Context, a *attempt) {
 			crawl(ctx, a, 400, strings.Repeat("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 50))

@@ -23,13 +23,11 @@ import (
 var imageAttacks = []attack{
 	// p99 is 7.8 to 13.4 ms on two quiet cores, of 5.2: one file at a time is decoded beside the camera.
 	{row: 6, name: "ordinary PNGs beside a camera", camera: true,
-		run:       func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 8, ordinaryPNG()) },
-		uncounted: sized},
+		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 8, ordinaryPNG()) }},
 	{row: 7, name: "a progressive JPEG of 100 scans", cancelled: true,
 		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 100), deadline...) }},
 	{row: 7, name: "a progressive JPEG of as many scans as are allowed", cancelled: true,
-		run:       func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 60), deadline...) },
-		uncounted: sized},
+		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 60), deadline...) }},
 	{row: 12, name: "a JPEG of nothing but FF00 in frames of 8 bytes",
 		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(512<<10), 8) }},
 	{row: 12, name: "a JPEG of nothing but FF00",

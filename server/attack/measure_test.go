@@ -298,9 +298,18 @@ func TestMeasuresProcess(t *testing.T) {
 	}
 }
 
+// with is what f returns while a number is another.
+func with(n *float64, is float64, f func() account) account {
+	before := *n
+	defer func() { *n = before }()
+	*n = is
+	return f()
+}
+
 // The sum of metrics is held to the resident set in both directions.
 func TestAccount(t *testing.T) {
 	const mb = 1e6
+	unwritten := 0.0
 	series := func(resident, ledger, expected, device, inUse, idle, released, alloc, live float64) account {
 		return accountOf(map[string]float64{
 			"process_resident_memory_bytes":                          resident * mb,
@@ -308,6 +317,8 @@ func TestAccount(t *testing.T) {
 			`polyscan_host_memory_bytes{kind="results"}`:             ledger / 2 * mb,
 			`polyscan_host_memory_bytes{kind="expected"}`:            expected * mb,
 			`polyscan_host_memory_bytes{kind="http_expected"}`:       expected * mb,
+			`polyscan_host_memory_bytes{kind="reserved"}`:            expected * mb,
+			`polyscan_host_memory_bytes{kind="unwritten"}`:           unwritten * mb,
 			`polyscan_device_memory_bytes{kind="high_water"}`:        device * mb,
 			`polyscan_device_memory_bytes{kind="reserved"}`:          500 * mb,
 			"go_memstats_heap_inuse_bytes":                           inUse * mb,
@@ -318,7 +329,9 @@ func TestAccount(t *testing.T) {
 			`polyscan_host_memory_bytes_of_another{kind="canvases"}`: 70 * mb,
 		})
 	}
-	before := series(50, 0, 0, 0, 20, 5, 5, 12, 10) // 40 beside 10 of garbage
+	nothing := func() account { return series(50, 0, 0, 0, 20, 5, 5, 12, 10) }
+	notCounted := func() account { return series(150, 0, 0, 0, 120, 5, 5, 112, 110) }
+	before := nothing() // 40 beside 10 of garbage
 	for name, c := range map[string]struct {
 		at   account
 		want float64
@@ -337,6 +350,9 @@ func TestAccount(t *testing.T) {
 		"counted and not here":         {series(50, 100, 0, 0, 20, 5, 5, 12, 10), -98.0 / 50},
 		"twice":                        {series(150, 200, 0, 0, 120, 5, 5, 112, 110), -98.0 / 150},
 		"counted twice, and allocated": {series(150, 200, 0, 0, 120, 5, 5, 112, 10), -98.0 / 150},
+		"unwritten, and not here":      {with(&unwritten, 100, nothing), 0},
+		"unwritten, and here":          {with(&unwritten, 100, notCounted), 0},
+		"more than what is unwritten":  {with(&unwritten, 50, notCounted), 50.0 / 150},
 	} {
 		if off := c.at.off(before); math.Abs(off-c.want) > 1e-6 {
 			t.Errorf("%s: off by %.3f, want %.3f (%v)", name, off, c.want, c.at)

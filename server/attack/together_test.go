@@ -137,11 +137,15 @@ func (a *attempt) watch() (said <-chan string, end func()) {
 	out, stop := make(chan string, 1), make(chan struct{})
 	go func() {
 		var most map[string]float64
+		var parts map[string]int64
 		const resident = "process_resident_memory_bytes"
 		for ticks := time.Tick(200 * time.Millisecond); ; {
 			select {
 			case <-stop:
 				text := fmt.Sprintf("at a resident set of %.0f MB:", most[resident]/1e6)
+				for _, part := range slices.Sorted(maps.Keys(parts)) {
+					text += fmt.Sprintf("\n%6d MB %s", parts[part]/1e6, part)
+				}
 				for _, series := range slices.Sorted(maps.Keys(most)) {
 					if strings.Contains(series, "bytes") && !strings.Contains(series, "total") && most[series] >= 1e6 &&
 						most[series] < 1e11 {
@@ -152,7 +156,7 @@ func (a *attempt) watch() (said <-chan string, end func()) {
 				return
 			case <-ticks:
 				if m := a.samples(); m[resident] > most[resident] {
-					most = m
+					most, parts = m, a.residents()
 				}
 			}
 		}
