@@ -374,6 +374,60 @@ func TestRecipeConflict(t *testing.T) {
 	e.await(`document.querySelector(".limitrow input").value === "mean < 120"`)
 }
 
+// On a tablet a finger draws; two zoom and move, and undo what the first began.
+func TestRecipeByFingers(t *testing.T) {
+	e := serve(t, "").editor(t, "")
+	e.look(768, "dark")
+	e.frame(testdata("metal.png"))
+	touch := func(kind input.DispatchTouchEventType, points ...[2]float64) {
+		t.Helper()
+		at := []*input.TouchPoint{}
+		for i, p := range points {
+			at = append(at, &input.TouchPoint{X: p[0], Y: p[1], ID: new(float64(i))})
+		}
+		e.run(command(input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: kind, TouchPoints: at}))
+	}
+	start, move, end := input.DispatchTouchEventTypeTouchStart, input.DispatchTouchEventTypeTouchMove, input.DispatchTouchEventTypeTouchEnd
+	draw := func(x0, y0, x1, y1 float64) {
+		t.Helper()
+		ax, ay := e.at(x0, y0)
+		bx, by := e.at(x1, y1)
+		touch(start, [2]float64{ax, ay})
+		touch(move, [2]float64{bx, by})
+		touch(end)
+	}
+	e.press("Rectangle")
+	e.do(`document.querySelector(".editor").scrollIntoView({block: "center"})`)
+	draw(200, 100, 300, 200)
+	e.await(`document.querySelectorAll(".list .regions button").length === 1`)
+
+	e.press("Polygon")
+	e.do(`document.querySelector(".editor").scrollIntoView({block: "center"})`)
+	view := `(v => [v.x, v.y, v.width].map(n => Math.round(n)).join(" "))(document.querySelector(".editor svg").viewBox.baseVal)`
+	before := eval[string](e.tab, view)
+	wide := eval[float64](e.tab, `document.querySelector(".editor svg").viewBox.baseVal.width`)
+	x, y := e.at(500, 250)
+	touch(start, [2]float64{x - 50, y})
+	touch(start, [2]float64{x - 50, y}, [2]float64{x + 50, y})
+	touch(move, [2]float64{x - 100, y}, [2]float64{x + 100, y})
+	touch(move, [2]float64{x - 80, y + 20}, [2]float64{x + 120, y + 20})
+	touch(end, [2]float64{x - 80, y + 20})
+	touch(end)
+	e.awaitChange(func() string { return eval[string](e.tab, view) }, before)
+	e.await(fmt.Sprintf(`Math.abs(document.querySelector(".editor svg").viewBox.baseVal.width - %v) < 2`, wide/2))
+	if nx, ny := e.at(500, 250); math.Abs(nx-x-20) > 2 || math.Abs(ny-y-20) > 2 {
+		t.Errorf("what was between the fingers at %.0f, %.0f is at %.0f, %.0f, want it with them", x, y, nx, ny)
+	}
+	if n := eval[int](e.tab, `document.querySelectorAll(".editor .draft").length`); n != 0 {
+		t.Error("the first of two fingers placed a point")
+	}
+	e.press("Circle")
+	e.do(`document.querySelector(".editor").scrollIntoView({block: "center"})`)
+	draw(500, 250, 520, 250)
+	e.await(`document.querySelectorAll(".list .regions button").length === 2`)
+	e.shot("recipe-fingers")
+}
+
 // All of a recipe is made without a mouse.
 func TestRecipeByKeyboard(t *testing.T) {
 	s := serve(t, "")

@@ -130,7 +130,7 @@ export const text = {
     keysTitle: "Keys and mouse",
     mouse:
       "Mouse, pen or finger: drag a vertex or a region, drag beside them to move the picture, Alt and drag an edge for a new " +
-      "vertex, double click to close a polygon, wheel to zoom.",
+      "vertex, double click to close a polygon, wheel or two fingers to zoom.",
     frame: "Frame",
     openFrame: "Open a frame",
     noFrame: "Open a frame: a PNG, JPEG or BMP file of the camera. Or choose frames of good parts under Teach.",
@@ -332,7 +332,7 @@ export const text = {
     mouse:
       "Mouse, pen or finger: with Draw, draw a line, or click point by point and double click at the end. With Choose, drag a " +
       "point, a handle, a stop or a curve; drag beside them to move the picture. Alt and click on a curve inserts a point, " +
-      "the wheel zooms.",
+      "the wheel or two fingers zoom.",
     tools: { select: "Choose", draw: "Draw" } as Record<string, string>,
     open: "Open a drawing",
     openTemplate: "Draw over a picture",

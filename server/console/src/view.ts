@@ -30,6 +30,8 @@ export class View {
   private decoding = false;
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private from: [number, number] | null = null; // of the picture, where it is held
+  private readonly fingers = new Map<number, { clientX: number; clientY: number }>();
+  private pinching = false; // from the second finger on until the last is lifted
   private readonly observer = new ResizeObserver(() => this.fit());
   private readonly retheme = (): void => this.render();
 
@@ -44,10 +46,9 @@ export class View {
       preserveAspectRatio: "none",
     }) as SVGSVGElement);
     this.element = h("div", { class: "editor" }, this.canvas, o);
-    o.addEventListener("pointerdown", (e) => this.down(e));
-    o.addEventListener("pointermove", (e) => this.moved(e));
-    o.addEventListener("pointerup", (e) => this.up(e));
-    o.addEventListener("pointercancel", (e) => this.up(e));
+    o.addEventListener("pointerdown", (e) => this.touched(e) || this.down(e));
+    o.addEventListener("pointermove", (e) => this.pinched(e) || this.moved(e));
+    for (const end of ["pointerup", "pointercancel"] as const) o.addEventListener(end, (e) => this.lifted(e) || this.up(e));
     o.addEventListener("keydown", (e) => this.key(e));
     o.addEventListener(
       "wheel",
@@ -179,7 +180,51 @@ export class View {
     this.render();
   }
 
-  protected place(e: MouseEvent): [number, number] {
+  /** touched, pinched and lifted say whether an event is of two fingers, which move and zoom and do nothing else. */
+  private touched(e: PointerEvent): boolean {
+    if (e.pointerType !== "touch") return false;
+    this.fingers.set(e.pointerId, { clientX: e.clientX, clientY: e.clientY });
+    if (this.fingers.size === 2 && !this.pinching) {
+      this.pinching = true;
+      this.letGo();
+    }
+    return this.pinching;
+  }
+
+  private pinched(e: PointerEvent): boolean {
+    if (!this.fingers.has(e.pointerId)) return false;
+    const before = this.span();
+    this.fingers.set(e.pointerId, { clientX: e.clientX, clientY: e.clientY });
+    const after = this.span();
+    if (this.pinching && before && after) {
+      const [x, y] = this.place(before);
+      this.zoom(after.apart / before.apart, x, y);
+      const [nx, ny] = this.place(after);
+      this.pan(x - nx, y - ny);
+    }
+    return this.pinching;
+  }
+
+  private lifted(e: PointerEvent): boolean {
+    const was = this.pinching;
+    if (this.fingers.delete(e.pointerId) && !this.fingers.size) this.pinching = false;
+    return was && e.pointerType === "touch";
+  }
+
+  /** span is the middle of the first two fingers, and how far they are apart. */
+  private span(): { clientX: number; clientY: number; apart: number } | null {
+    const [a, b] = [...this.fingers.values()];
+    if (!a || !b) return null;
+    const apart = Math.max(1, Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY));
+    return { clientX: (a.clientX + b.clientX) / 2, clientY: (a.clientY + b.clientY) / 2, apart };
+  }
+
+  /** letGo forgets what the first finger began when the second comes. */
+  protected letGo(): void {
+    this.from = null;
+  }
+
+  protected place(e: { clientX: number; clientY: number }): [number, number] {
     const r = this.overlay.getBoundingClientRect();
     return [this.left + (e.clientX - r.left) / this.scale, this.top + (e.clientY - r.top) / this.scale];
   }

@@ -236,6 +236,14 @@ export class Stage extends View {
     this.render();
   }
 
+  protected override letGo(): void {
+    if (this.drag?.kind === "move") this.model.commit();
+    else if (this.drag) this.draft = [];
+    else if (this.tool === "polygon") this.draft.splice(-4, this.draft.length > 4 ? 2 : 4); // the point that the finger placed
+    this.drag = null;
+    this.render();
+  }
+
   private addPoint(x: number, y: number): void {
     if (this.draft.length) this.draft.splice(-2, 2, x, y, x, y);
     else this.draft = [x, y, x, y];

@@ -235,6 +235,13 @@ export class CurveStage extends View {
     this.render();
   }
 
+  protected override letGo(): void {
+    if (this.drag?.kind === "move" || this.drag?.kind === "slide") this.drawing.commit();
+    this.stroke = [];
+    this.drag = null;
+    this.render();
+  }
+
   private addPoint(x: number, y: number): void {
     if (this.draft.at(-2) === x && this.draft.at(-1) === y) return;
     this.draft.push(x, y);
