@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Pictures are the endings of image files that frames are read from; PNG and JPEG are the first three.
@@ -22,8 +23,8 @@ var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".
 
 // Frames finds the files of a folder that end in one of the kinds, in capitals or not, in the order of their names. It
 // hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without.
-// Pipes, sockets and devices of such names are errors, and so are frames in folders below it and, among pictures, those
-// of other names: parts that nobody would look at.
+// Pipes, sockets and devices of such names are errors, and so are names that are no UTF-8, frames in folders below it
+// and, among pictures, those of other names: parts that nobody would look at.
 func Frames(dir string, kinds []string, warn func(text string)) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -37,6 +38,9 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 			// A pipe that nobody writes to would be waited for without an end.
 			if st, err := os.Stat(filepath.Join(dir, name)); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
 				return nil, fmt.Errorf("%s: no regular file", Printable(filepath.Join(dir, name)))
+			}
+			if !utf8.ValidString(name) { // messages can't hold it, and it tells the results of frames apart
+				return nil, fmt.Errorf("%s: the name %q is no UTF-8: rename the file", Printable(dir), name)
 			}
 			names = append(names, name)
 		case strings.HasPrefix(name, "."):

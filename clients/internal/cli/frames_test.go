@@ -53,6 +53,15 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	odd := filepath.Join(dir, "b\xff.png")
+	if err := os.WriteFile(odd, nil, 0o644); err == nil { // not all file systems have such names
+		if _, err := Frames(dir, Pictures, warn); err == nil || !strings.Contains(err.Error(), `"b\xff.png" is no UTF-8`) {
+			t.Errorf("%v", err)
+		}
+		if err := os.Remove(odd); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// Frames in folders below, and in those that links name, are parts as well; what is hidden isn't looked at.
 	below := filepath.Join(dir, "i.png", "deep")
 	for _, name := range []string{below, filepath.Join(dir, ".thumbnails"), filepath.Join(dir, "i.png", ".git")} {
