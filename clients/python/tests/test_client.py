@@ -502,6 +502,53 @@ def test_tokens(tmp_path):
         polyscan.connect("example.com", token="t")
 
 
+def test_tokens_stay_secret(tmp_path, capfd):
+    """A token that can't be sent is refused before gRPC says it aloud."""
+    tokens = tmp_path / "tokens"
+    for token in ("gehe\u00efm", "gehe im", "gehe\n", b"geheim"):
+        with pytest.raises((ValueError, TypeError), match="^token( of type bytes)?: ") as e:
+            polyscan.connect("localhost:7", token=token, timeout=1)
+        assert "gehe" not in str(e.value)
+    for written in (b"gehe\xefm", "gehe\u00efm".encode()):
+        tokens.write_bytes(written)
+        with pytest.raises(ValueError, match="tokens: a token is printable ASCII") as e:
+            polyscan.connect("localhost:7", token_file=tokens, timeout=1)
+        assert "gehe" not in repr(e.value)
+    assert "gehe" not in capfd.readouterr().err
+
+
+def test_wrong_arguments(client):
+    """What can't be is said in words of the argument, and not in those of what trips over it."""
+
+    def reducing(**arguments):
+        return lambda: client.reduce(FRAME, {"all": SQUARE}, **arguments)
+
+    for call, kind, want in (
+        (reducing(golden=FRAME), TypeError, "golden of type ndarray: want a frame that the server keeps"),
+        (reducing(golden={"a": 5}), TypeError, "golden of type int"),
+        (reducing(limits=[("all", "max < 200")]), TypeError, r"limits: \('all', 'max < 200'\): want a sentence .* a dict"),
+        (reducing(limits={"all": [5]}), TypeError, "limits: 5: want"),
+        (reducing(percentiles="50"), TypeError, r"percentiles '50': want a list"),
+        (reducing(timeout="5"), TypeError, "timeout '5': want a number of seconds"),
+        (reducing(timeout=True), TypeError, "timeout True"),
+        (reducing(timeout=float("nan")), ValueError, "timeout nan"),
+        (reducing(part_id=5), TypeError, "part_id 5: want text"),
+        (reducing(id="b\udcff.png"), ValueError, "id 'b.udcff.png': it is no UTF-8"),
+        (lambda: client.reduce(FRAME, {"a\udcff": SQUARE}), ValueError, "region 'a.udcff': it is no UTF-8"),
+        (lambda: client.reduce(FRAME, recipe=5), TypeError, "recipe 5: want text"),
+        (lambda: list(client.stream([FRAME], {"all": SQUARE}, timeout="5")), TypeError, "timeout '5'"),
+        (lambda: client.teach([FRAME], {"all": SQUARE}, timeout="5"), TypeError, "timeout '5'"),
+        (lambda: client.get_frame(5), TypeError, "frame of type int: want a frame that the server keeps"),
+        (lambda: polyscan.connect(5), TypeError, "address 5: want host:port"),
+        (lambda: polyscan.connect(b"localhost"), TypeError, "address b'localhost': want host:port"),
+        (lambda: polyscan.connect("localhost:7", timeout="5"), TypeError, "timeout '5'"),
+        (lambda: polyscan.connect("localhost:7", tls=5), TypeError, "tls of type int"),
+        (lambda: polyscan.connect("localhost:7", name=5), TypeError, "name 5: want text"),
+    ):
+        with pytest.raises(kind, match=want):
+            call()
+
+
 def test_tls(tmp_path):
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=line3",
@@ -922,7 +969,8 @@ def test_stream_of_one_buffer(client, tcp):
                     assert [a.result["all"].max for a in answers] == list(range(40))
 
 
-UNUSABLE = [FRAME.astype(float), "nope.png", None, np.ma.masked_array(FRAME, FRAME > 100), polyscan.Frame(FRAME, id=7)]
+UNUSABLE = [FRAME.astype(float), "nope.png", None, np.ma.masked_array(FRAME, FRAME > 100), polyscan.Frame(FRAME, id=7),
+            polyscan.Frame(FRAME, id="b\udcff.png")]  # fmt: skip
 
 
 def test_stream_of_unusable(client):

@@ -43,6 +43,8 @@ class Base:
     ) -> None:
         if address is not None and (server is not None or server_args):
             raise TypeError("want either the address of a server that runs, or server=, to start one")
+        timeout = _connection.seconds(timeout)
+        name = _wire.text(name, "name")
         self._life = _connection.Life()
         self._server = _server.Server(server, server_args) if address is None else None
         try:
@@ -67,6 +69,10 @@ class Base:
             self._life, self._target.channel, self._token.metadata, enabled, timeout or _connection.DEFAULT_TIMEOUT
         )
         self._files: dict[tuple[Any, ...], _regions.Regions] = {}
+
+    def _seconds(self, timeout: float | None) -> float | None:
+        """How long a call may take that is given a timeout, or none."""
+        return _connection.seconds(self.timeout if timeout is None else timeout)
 
     @property
     def shared_memory(self) -> bool:

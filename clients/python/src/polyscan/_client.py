@@ -113,7 +113,7 @@ class Client(Methods):
         return call.convert(answer)
 
     def _call(self, call: _connection.Call[T], timeout: float | None) -> T:
-        timeout = self.timeout if timeout is None else timeout
+        timeout = self._seconds(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         retry = _connection.Retry(call.safe, deadline, time.monotonic)
         while True:
@@ -153,7 +153,7 @@ class Client(Methods):
         stub = self.channel.stream_unary(
             method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(response)
         )
-        timeout = self.timeout if timeout is None else timeout
+        timeout = self._seconds(timeout)
         try:
             answer = stub(requests(), timeout=timeout, metadata=self._token.metadata() or None)
         except grpc.RpcError as e:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
+import numbers
 import os
 import random
 from typing import Any, Callable, ClassVar, Generic, Iterator, Sequence, TypeVar
@@ -45,6 +47,15 @@ class Call(Generic[T]):
     convert: Callable[[Any], T]
     safe: bool = True
     """Whether it may be sent again where it isn't known if the server has done it."""
+
+
+def seconds(timeout: Any) -> float | None:
+    """A timeout as users give it; None for no bound."""
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, numbers.Real)):
+        raise TypeError(f"timeout {timeout!r}: want a number of seconds, such as 5")
+    if timeout is not None and math.isnan(timeout):
+        raise ValueError("timeout nan: want a number of seconds, such as 5")
+    return None if timeout is None else float(timeout)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +107,8 @@ def target(
     address: str, tls: TLS | bool | None, token: bool, plain_text_token: bool, options: Sequence[tuple[str, Any]]
 ) -> Target:
     full, local = resolve(address)
+    if not isinstance(tls, (TLS, bool, type(None))):
+        raise TypeError(f"tls of type {type(tls).__name__}: want True, or TLS(...) with the files of certificates")
     if tls is True:
         tls = TLS()
     out = Target(full, local, tls or None, options)
@@ -106,6 +119,8 @@ def target(
 
 def resolve(address: str) -> tuple[str, bool]:
     """Complete an address, and say whether it names this machine."""
+    if not isinstance(address, str):
+        raise TypeError(f"address {address!r}: want host:port as text, such as \"localhost:{DEFAULT_PORT}\"")
     if address.startswith(("unix:", "unix-abstract:")):
         return address, True
     scheme, found, rest = address.partition("://")
@@ -133,6 +148,14 @@ def _split(address: str) -> tuple[str, str]:
     return host or "localhost", port if colon else str(DEFAULT_PORT)
 
 
+def _check_token(token: str, where: str) -> None:
+    """Refuse a token that no header can hold, before gRPC does, whose error and log show it."""
+    if not token:
+        raise ValueError(f"{where}: it is empty")
+    if not all(" " < c <= "~" for c in token):
+        raise ValueError(f"{where}: a token is printable ASCII without spaces and ends of lines")
+
+
 class Token:
     """A bearer token, or the file that it is in, which is looked at again every few seconds."""
 
@@ -141,8 +164,10 @@ class Token:
     def __init__(self, token: str | None, path: str | os.PathLike[str] | None, clock: Callable[[], float]) -> None:
         if token is not None and path is not None:
             raise TypeError("want either token or token_file")
-        if token is not None and not token.strip():
-            raise ValueError("token: it is empty")
+        if token is not None:
+            if not isinstance(token, str):
+                raise TypeError(f"token of type {type(token).__name__}: want text")
+            _check_token(token, "token")
         self._token, self._path, self._clock, self._until = token, path, clock, float("-inf")
         self.given = token is not None or path is not None
         self.metadata()
@@ -154,14 +179,13 @@ class Token:
 
     def _first_line(self) -> str:
         assert self._path is not None
-        with open(self._path, encoding="utf-8") as f:
+        with open(self._path, encoding="utf-8", errors="surrogateescape") as f:  # errors of decoding show the token
             for line in map(str.strip, f):
                 if line and not line.startswith(("#", "certificate=")):
                     token, *settings = line.split()
                     if all("=" in s for s in settings):  # a server's file says there whose token it is
                         line = token
-                    if not all(" " < c <= "~" for c in line):
-                        raise ValueError(f"{os.fspath(self._path)}: a token is printable ASCII without spaces")
+                    _check_token(line, os.fspath(self._path))
                     return line
         raise ValueError(f"{os.fspath(self._path)}: no token in it")
 

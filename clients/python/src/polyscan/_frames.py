@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 import numpy as np
 import numpy.typing as npt
 
-from polyscan._wire import Parts, enum_name, enum_value, unmasked, varint
-from polyscan.v1 import frame_pb2
+from polyscan._wire import Parts, enum_name, enum_value, text, unmasked, varint
+from polyscan.v1 import frame_pb2, resident_pb2
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -82,6 +82,18 @@ class Resident:
 
     def __repr__(self) -> str:
         return f"Resident({self.name!r})"
+
+
+def resident_name(frame: Any, what: str) -> str:
+    """The name of a frame that the server keeps."""
+    if isinstance(frame, (Resident, resident_pb2.ResidentFrame)):
+        return frame.name
+    if not isinstance(frame, str):
+        raise TypeError(
+            f"{what} of type {type(frame).__name__}: want a frame that the server keeps, as client.put_frame returns it, or "
+            "its name"
+        )
+    return frame
 
 
 class Frame:
@@ -172,7 +184,7 @@ def encode(
         format, bits = format or frame.format, bits or frame.bits
         id, part_id = id or frame.id, part_id or frame.part_id
         size, stride = frame.size, frame.stride
-    ids: Ids = {"frame_id": id, "part_id": part_id}
+    ids: Ids = {"frame_id": text(id, "id"), "part_id": text(part_id, "part_id")}
     if isinstance(source, frame_pb2.Frame):
         if format or bits or id or part_id:
             raise TypeError("a message of a frame says itself what its format, bits, id and part_id are")
@@ -205,11 +217,16 @@ def unusable(frame: Any, error: Exception) -> Encoded:
     their order, and those who watch the server see that a part of this name didn't pass."""
     ids: Ids = {}
     if isinstance(frame, Frame):
-        ids = {"frame_id": str(frame.id), "part_id": str(frame.part_id)}
+        ids = {"frame_id": _shown(frame.id), "part_id": _shown(frame.part_id)}
         frame = frame.source
     out = Encoded(frame_pb2.Frame(**ids).SerializeToString(), [], frame)
     out.error = error
     return out
+
+
+def _shown(value: Any) -> str:
+    """What can be said of an id that may be none."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def layout_text(layout: frame_pb2.FrameLayout) -> str:

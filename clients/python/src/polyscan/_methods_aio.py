@@ -88,7 +88,7 @@ class Methods(Base):
         call = self.channel.unary_stream(
             method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(response)
         )
-        timeout = self.timeout if timeout is None else timeout
+        timeout = self._seconds(timeout)
         answers: Any = call(request, timeout=timeout, metadata=self._token.metadata() or None)
         try:
             async for answer in answers:
@@ -260,7 +260,7 @@ class Methods(Base):
         )  # fmt: skip
         return await self._open_scan(
             opening, shape, np.dtype(dtype), strips=strips, shared_memory=shared_memory, outage=outage,
-            stall=stall, resume=resume, timeout=self.timeout if timeout is None else timeout,
+            stall=stall, resume=resume, timeout=self._seconds(timeout),
         )  # fmt: skip
 
     # Frames that the server keeps.
@@ -523,7 +523,7 @@ class Methods(Base):
         """A canvas whose curves and pixels change, and which is solved after each change. Close it after use."""
         encoded = None if frame is None else self._encode_travelling(frame)
         request = _calls.solve_request(encoded, size, curves, pixels, edges, options, priority)
-        return self._canvas(request, self.timeout if timeout is None else timeout)
+        return self._canvas(request, self._seconds(timeout))
 
     async def extract(
         self,

@@ -12,7 +12,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from polyscan import _wire
+from polyscan import _frames, _wire
 from polyscan.v1 import columns_pb2, frame_pb2, inspection_pb2, recipe_pb2, region_pb2
 
 
@@ -38,7 +38,7 @@ class Region:
         reference: str | Any = None,
     ) -> None:
         self.message = region_pb2.Region(
-            name=name,
+            name=_wire.text(name, "region"),
             rings=[_ring(r, name) for r in (polygon, *holes)],
             fill_rule=_fill(fill or ("evenodd" if holes else "nonzero")),
             limits=_limits(limits, name),
@@ -73,7 +73,8 @@ class Region:
         'band of "U7" inwards 4 px - circle(30, 40, 5)'."""
         return cls.from_message(
             region_pb2.Region(
-                name=name, shape=shape, fill_rule=_fill("nonzero"), limits=_limits(limits, name), reference=_reference(reference)
+                name=_wire.text(name, "region"), shape=shape, fill_rule=_fill("nonzero"), limits=_limits(limits, name),
+                reference=_reference(reference),
             )
         )
 
@@ -83,7 +84,7 @@ class Region:
     ) -> Region:
         return cls.from_message(
             region_pb2.Region(
-                name=name,
+                name=_wire.text(name, "region"),
                 mask=region_pb2.Mask(runs=np.asarray(runs, np.int32).ravel().tolist()),
                 fill_rule=_fill("nonzero"),
                 limits=_limits(limits, name),
@@ -368,14 +369,21 @@ def _limits(limits: str | Iterable[str], name: str = "") -> list[str]:
     if isinstance(limits, (Mapping, bytes)) or not isinstance(limits, IterableABC):
         where = f"region {name}: " if name else ""
         raise TypeError(f'{where}limits of type {type(limits).__name__}: want a sentence such as "mean < 90", or several')
-    return list(limits)
+    out = list(limits)
+    for limit in out:
+        if not isinstance(limit, str):
+            raise TypeError(
+                f'limits: {limit!r}: want a sentence such as "mean < 90"; those of regions by name are a dict, such as '
+                '{"U1": "mean < 90"}'
+            )
+    return out
 
 
 def recipe_ref(recipe: str | recipe_pb2.RecipeRef) -> recipe_pb2.RecipeRef:
     """Read "name", the latest version, or "name@version"."""
     if isinstance(recipe, recipe_pb2.RecipeRef):
         return recipe
-    name, at, version = recipe.partition("@")
+    name, at, version = _wire.text(recipe, "recipe").partition("@")
     if not name or at and not re.fullmatch("[1-9][0-9]*", version):
         raise ValueError(f"recipe {recipe!r}: want NAME or NAME@VERSION")
     return recipe_pb2.RecipeRef(name=name, version=int(version or 0))
@@ -457,7 +465,7 @@ def golden_frames(golden: Any) -> dict[str, str]:
     if golden is None:
         return {}
     of = golden if isinstance(golden, Mapping) else {"golden": golden}
-    return {name: frame if isinstance(frame, str) else frame.name for name, frame in of.items()}
+    return {_wire.text(name, "golden"): _frames.resident_name(frame, "golden") for name, frame in of.items()}
 
 
 def reductions(
@@ -486,6 +494,8 @@ def reductions(
     _colors(colors, out)
     if percentiles is not None:
         names.append("percentiles")
+        if isinstance(percentiles, (str, bytes)) or not isinstance(percentiles, IterableABC):
+            raise TypeError(f"percentiles {percentiles!r}: want a list, such as [50, 99]")
         out.percentiles.extend(_wire.floats(percentiles))
     out.percentile_method = _wire.enum_value(
         region_pb2.PercentileMethod, "PERCENTILE_METHOD_", percentile_method, "percentile_method"
@@ -669,7 +679,7 @@ def to_recipe(
     if not description and isinstance(regions.file, recipe_pb2.Recipe):
         description = regions.file.description
     return recipe_pb2.Recipe(
-        name=name, description=description, region_set=regions.message, reductions=reductions,
+        name=_wire.text(name, "recipe"), description=description, region_set=regions.message, reductions=reductions,
         frames=frames, flat_field=flat_field(regions),
     )  # fmt: skip
 

@@ -185,7 +185,7 @@ def exchange(
     """Send frames and yield their answers."""
     if window < 1:
         raise ValueError(f"window {window}: must be 1 or more")
-    timeout = client.timeout if timeout is None else timeout
+    timeout = client._seconds(timeout)
     room = threading.Semaphore(window)
     pending: collections.deque[tuple[_frames.Encoded, float]] = collections.deque()
     source: list[BaseException] = []
@@ -391,4 +391,4 @@ def size_of(size: tuple[int, int] | None, like: Array | None) -> tuple[int, int]
 
 
 def name_of(frame: str | _frames.Resident) -> str:
-    return frame.name if isinstance(frame, _frames.Resident) else frame
+    return _frames.resident_name(frame, "frame")

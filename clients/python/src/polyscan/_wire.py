@@ -146,5 +146,16 @@ def whole(values: Iterable[Any], what: str) -> list[int]:
     return out
 
 
+def text(value: Any, what: str) -> str:
+    """A text that messages can hold."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
+    if not isinstance(value, str):
+        raise TypeError(f"{what} {value!r}: want text")
+    if any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"{what} {value!r}: it is no UTF-8, as names of files of other encodings aren't")
+    return value
+
+
 def floats(values: Iterable[float]) -> list[float]:
     return [float(v) for v in values]

@@ -128,7 +128,7 @@ class Client(Methods):
         return call.convert(answer)
 
     async def _call(self, call: _connection.Call[T], timeout: float | None) -> T:
-        timeout = self.timeout if timeout is None else timeout
+        timeout = self._seconds(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         retry = _connection.Retry(call.safe, deadline, time.monotonic)
         while True:
@@ -172,7 +172,7 @@ class Client(Methods):
         stub = self.channel.stream_unary(
             method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(response)
         )
-        timeout = self.timeout if timeout is None else timeout
+        timeout = self._seconds(timeout)
         call: Any = stub(timeout=timeout, metadata=self._token.metadata() or None)
         try:
             try:
@@ -209,7 +209,7 @@ class Client(Methods):
         encoded = _encoded(frames, lambda f: _streams.encoded(lambda f: self._encode(f, format, bits), f))
         if window < 1:
             raise ValueError(f"window {window}: must be 1 or more")
-        timeout = self.timeout if timeout is None else timeout
+        timeout = self._seconds(timeout)
         room = asyncio.Semaphore(window)
         pending: collections.deque[tuple[_frames.Encoded, float]] = collections.deque()
         stub = self.channel.stream_stream(
