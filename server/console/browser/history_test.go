@@ -186,6 +186,7 @@ func TestBrowserHistory(t *testing.T) {
 	b.has(".film .why", "left pad, right pad")
 	b.run(chromedp.Click(chromedp.CSS(".film button")))
 	b.await(`!document.querySelector(".stage canvas").hidden`)
+	b.has(".picture .of", "FAIL B-2")
 	b.axe("rejects of before")
 	b.shot("live-rejects-before")
 	c.halves("B-3", 30, 100)

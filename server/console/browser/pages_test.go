@@ -160,6 +160,7 @@ func TestBrowserRejectIsLive(t *testing.T) {
 	p.has(".detail .values h3", "left pad, mean")
 	p.await(`[...document.querySelectorAll(".film canvas")].some(c => !c.hidden && c.width > 1)`)
 	p.await(`document.querySelector(".stage canvas").width > 1`)
+	p.has(".picture .of", "FAIL B-") // the picture says of which part it is: the next verdict may be another's
 	// Another tenant's streams are not shown.
 	p.run(chromedp.Click(`//button[text()="Log out"]`))
 	p.login("viewtoken")

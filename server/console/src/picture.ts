@@ -3,17 +3,20 @@
 import { color } from "./dom";
 import { Encoding } from "./gen/polyscan/v1/frame_pb";
 import type { Preview, RegionPlace } from "./gen/polyscan/v1/monitor_pb";
-import { markOf } from "./watch";
+import { markOf, type Mark } from "./watch";
 
 /** Picture is a preview that was decoded. */
 export interface Picture {
   image: ImageBitmap;
   places: RegionPlace[];
+  /** Of which part it is, and what became of it. */
+  part?: string;
+  mark?: Mark;
 }
 
 export async function decode(p: Preview): Promise<Picture> {
   const kind = p.encoding === Encoding.PNG ? "image/png" : "image/jpeg";
-  return { image: await createImageBitmap(new Blob([p.data as Uint8Array<ArrayBuffer>], { type: kind })), places: p.places };
+  return { image: await createImageBitmap(new Blob([p.data as Uint8Array<ArrayBuffer>], { type: kind })), places: p.places, part: p.partId, mark: markOf(p) };
 }
 
 /** A picture that is so much wider than high is shown in rows, one below the other. */

@@ -56,7 +56,7 @@ export const text = {
     closed: "closed",
     never: "–",
     ago: (s: number) => (s < 1 ? "now" : s < 90 ? `${Math.floor(s)} s` : s < 5400 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`),
-    picture: "Picture of the last part",
+    picture: "Picture",
     noPicture: "No picture yet",
     noPictureOfPart: "No picture of this part",
     rejects: "Last rejects",

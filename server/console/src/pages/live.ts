@@ -11,13 +11,13 @@ import type { Preview, WatchVerdict } from "../gen/polyscan/v1/monitor_pb";
 import { RegionNumbers, WatchKind } from "../gen/polyscan/v1/monitor_pb";
 import { Verdict } from "../gen/polyscan/v1/region_pb";
 import { boundsOf, type Bounds } from "../limits";
-import { setBadge, symbol } from "../marks";
+import { badge, setBadge, symbol } from "../marks";
 import { measured } from "../measured";
 import type { Page } from "../page";
 import { decode, drawPicture, type Picture } from "../picture";
 import { binsOf, drawHistogram, ValuePlot, type Value } from "../plot";
 import { text } from "../text";
-import { follow, keyOf, markOf, milliseconds, watch, type Line } from "../watch";
+import { follow, keyOf, markOf, milliseconds, watch, type Line, type Mark } from "../watch";
 
 const t = text.live;
 
@@ -89,6 +89,8 @@ interface Track {
 /** Reject is one of the film strip. */
 interface Reject {
   verdict: WatchVerdict | null; // null of a part that the history has, whose picture is no preview
+  name: string;
+  mark: Mark;
   element: HTMLElement;
   canvas: HTMLCanvasElement;
   none: HTMLElement; // says that there is no picture
@@ -130,6 +132,7 @@ class Detail {
   private readonly badge = h("div", { class: "verdict large" });
   private readonly facts = h("dl", { class: "facts" });
   private readonly canvas = h("canvas", { role: "img", "aria-label": t.picture, hidden: true });
+  private readonly pictureOf = h("span", { class: "of" });
   private readonly noPicture = h("p", { class: "empty" }, t.noPicture);
   private readonly followButton = h("button", { class: "small", hidden: true, onclick: () => this.unpin() }, t.follow);
   private readonly film = h("ol", { class: "film", tabindex: 0, "aria-label": t.rejects });
@@ -168,7 +171,7 @@ class Detail {
       "section",
       { class: "detail", "aria-label": nameOf(line) },
       h("div", { class: "title" }, h("h2", null, nameOf(line)), this.badge, this.facts),
-      h("section", { class: "card picture" }, h("div", { class: "head" }, h("h3", null, t.picture), this.followButton), stage),
+      h("section", { class: "card picture" }, h("div", { class: "head" }, h("h3", null, t.picture), this.pictureOf, this.followButton), stage),
       h("section", { class: "card list" }, h("h3", null, t.regions), this.list),
       h("section", { class: "card region" }, this.regionTitle, this.limits, this.histogramTitle, this.histogram, this.numbers),
       h("section", { class: "card rejects" }, h("h3", null, t.rejects), this.noRejects, this.film),
@@ -276,7 +279,7 @@ class Detail {
       // One after the other: the server has a line to attend to.
       for (const { id } of parts.filter((p) => p.evidence)) {
         const r = this.rejects.find((r) => r.kept === id);
-        if (r && !this.stopped) await keptPicture(id).then((picture) => this.addPicture(r, picture), () => {});
+        if (r && !this.stopped) await keptPicture(id).then((picture) => this.addPicture(r, { ...picture, part: r.name, mark: r.mark }), () => {});
       }
     };
     void ask().catch(() => {}).then(() => setTimeout(() => void ask().catch(() => {}), writes));
@@ -287,12 +290,13 @@ class Detail {
     const canvas = h("canvas", { hidden: true, "aria-hidden": "true" });
     const none = h("span", { class: "none" }, t.noPictureOfPart);
     const name = v.partId || v.frameId || `#${v.partNumber || v.resultNumber}`;
-    const r: Reject = { verdict, canvas, none, picture: null, element: h("li") };
+    const mark = error === undefined ? "fail" : "error";
+    const r: Reject = { verdict, name, mark, canvas, none, picture: null, element: h("li") };
     r.element.append(
       h(
         "button",
         { onclick: () => this.pin(r), "data-part": name },
-        h("span", { class: "thumb" }, none, canvas, symbol(error === undefined ? "fail" : "error")),
+        h("span", { class: "thumb" }, none, canvas, symbol(mark)),
         h("span", { class: "part" }, name),
         h("span", { class: "why" }, error ?? failed.join(", ")),
         h("time", null, at.toLocaleTimeString("en-GB")),
@@ -304,6 +308,7 @@ class Detail {
   private async preview(p: Preview): Promise<void> {
     if ((p.name || "") !== this.line.name || (!this.line.name && p.streamId !== this.line.id)) return;
     const picture = await decode(p);
+    picture.part ||= p.streamId > 0n ? `#${p.resultNumber}` : "";
     const r = this.rejects.find((r) => r.verdict && isOf(p, r.verdict));
     if (r) this.addPicture(r, picture);
     this.recent.unshift([p, picture]); // the verdict may come later
@@ -347,6 +352,8 @@ class Detail {
   private drawShown(): void {
     this.canvas.hidden = !this.shown;
     this.noPicture.hidden = !!this.shown;
+    // The verdict above is of the last part, which the picture need not be of: fewer pictures come than parts.
+    set(this.pictureOf, this.shown?.mark && badge(this.shown.mark), this.shown?.part && ` ${this.shown.part}`);
     put(this.noPicture, this.pinned ? t.noPictureOfPart : t.noPicture);
     if (!this.shown) return;
     drawPicture(this.canvas, this.shown, this.chosenByUser ? this.chosen : -1, Math.max(220, window.innerHeight * 0.5));
