@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -158,6 +159,9 @@ func TestSectors(t *testing.T) {
 
 // TestInsets: inset, outset and bands by the definition, each pixel against all others.
 func TestInsets(t *testing.T) {
+	if race.Enabled {
+		t.Skip("it computes in one goroutine")
+	}
 	rng := testseed.New(t, 2, 8)
 	for range 60 {
 		mask := randomMask(rng)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 )
@@ -51,6 +52,9 @@ func heavyRegions(shape string) []Region {
 // TestShapesLetOthersGoFirst: however long a step of a shape takes, others go first in the midst of it, and its end is
 // heeded at any time.
 func TestShapesLetOthersGoFirst(t *testing.T) {
+	if race.Enabled {
+		t.Skip("it computes in one goroutine")
+	}
 	alone := 0
 	if _, err := NewSetInPieces(heavyRegions(`circle(0, 0, 1)`), nil, Bounds{},
 		func() error { alone++; return nil }); err != nil {
@@ -84,6 +88,9 @@ func TestShapesLetOthersGoFirst(t *testing.T) {
 // TestShapesAskForMemory: shapes ask before they take memory, take no more than they ask for, and keep what the set
 // has.
 func TestShapesAskForMemory(t *testing.T) {
+	if race.Enabled {
+		t.Skip("it computes in one goroutine")
+	}
 	for name, shape := range map[string]string{
 		"a board's holes":     `array of circle(30, 30, 20) 80 by 80 every (60, 60)`,
 		"circles that cover":  `array of circle(300, 300, 290) 80 by 80 every (10, 10)`,

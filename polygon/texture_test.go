@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -424,6 +425,9 @@ func sameTexture(a, b TextureValue) bool {
 // TestTexturesInBatches: regions in several batches, a frame so large that it is counted in bands of rows, and prepared
 // regions give the numbers that each region gives alone.
 func TestTexturesInBatches(t *testing.T) {
+	if race.Enabled {
+		t.Skip("it takes minutes, and TestTextures has as many goroutines")
+	}
 	dev := openCPU(t, kernels.Config{MemoryBytes: 64 << 20})
 	const width, height = 1600, 900
 	f := kernels.Picture{Width: width, Height: height, Format: driver.Gray8, Data: [][]byte{make([]byte, width*height)}}
