@@ -128,7 +128,7 @@ func TestHostMemoryTurns(t *testing.T) {
 			const calls = 6
 			var mu sync.Mutex
 			var made [2]int // shares of files, and of answers, before anything is marshalled
-			again := 0
+			decoded, again := 0, 0
 			ts.host.Filled = func(k budget.Kind, before, now int64) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -137,6 +137,8 @@ func TestHostMemoryTurns(t *testing.T) {
 					again++
 				case k == budget.Results && now > 0:
 					made[1]++
+				case k == budget.Decoding && before > 0 && now > 0:
+					decoded++ // what was made for that is no more
 				case k == budget.Decoding && before == 0 && now >= 700*700:
 					made[0]++
 				}
@@ -153,7 +155,7 @@ func TestHostMemoryTurns(t *testing.T) {
 			ts.idleHost(t)
 			mu.Lock()
 			defer mu.Unlock()
-			if made[0] != calls*x.files || made[1] < calls || x.large && again < calls {
+			if made[0] != calls*x.files || decoded < calls*x.files || made[1] < calls || x.large && again < calls {
 				t.Errorf("%d files were decoded, %d answers made and %d counted again: of %d calls with %d files each", made[0],
 					made[1], again, calls, x.files)
 			}
