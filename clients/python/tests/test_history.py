@@ -47,7 +47,7 @@ def test_parts(station):
     assert [p.id for p in station.parts(region="all")] == [p.id for p in reversed(failed)]
     assert list(station.parts(verdicts=[polyscan.Verdict.NONE])) == list(station.parts(verdicts=["none"])) == []
     assert len(list(station.parts(names=["cam*"], recipes=["board"], recipe_version=1, since=station.began))) == 12
-    assert not list(station.parts(until=station.began)) and not list(station.parts(names=["other"]))
+    assert not list(station.parts(until=station.began))
     assert [p.part_id for p in station.parts(part_id="B-7")] == ["B-7"] and not list(station.parts(marks=["late"]))
     count = station.count_parts(group="name", step=60)
     assert (count.total.parts, count.total.passed, count.total.failed) == (12, 8, 4)
@@ -60,7 +60,42 @@ def test_parts(station):
     rows = list(csv.DictReader(io.StringIO(b"".join(station.export_parts(verdicts=["fail"])).decode())))
     assert len(rows) == 4
     assert b"".join(station.export_parts(format="parquet", rows="regions")).startswith(b"PAR1")
-    assert [(e.recipe, e.version) for e in station.audit("board")] == [("board", 1)] and not list(station.audit("x"))
+    assert [(e.recipe, e.version) for e in station.audit("board")] == [("board", 1)]
+
+
+def test_unknown(station):
+    """What the history doesn't know is misspelt: nothing found would pass for nothing that failed."""
+    asks = [lambda **where: list(station.parts(**where)), station.count_parts, station.pareto,
+            lambda **where: station.series("all", "mean", **where)]  # fmt: skip
+    for where, want in (
+        ({"names": ["camera-2"]}, "name 'camera-2': no part in the history has it: there is camera-1"),
+        ({"names": ["camera-1", "kamera*"]}, r"name 'kamera\*'"),
+        ({"recipes": ["bord"]}, "recipe 'bord': no part .*: there is board, board@1"),
+        ({"recipes": ["board"], "recipe_version": 7}, "recipe 'board@7'"),
+        ({"region": "nope"}, "region 'nope': none of the newest 12 parts has it: there is all"),
+    ):
+        for ask in asks[: 3 if "region" in where else None]:
+            with pytest.raises(polyscan.NotFound, match=want):
+                ask(**where)
+        if "region" not in where:
+            with pytest.raises(polyscan.NotFound, match=want):
+                list(station.export_parts(**where))
+    with pytest.raises(polyscan.NotFound, match="region 'nope'"):
+        station.series("nope", "mean")
+    with pytest.raises(polyscan.NotFound):
+        list(station.audit("bord"))
+    none = {"names": ["camera-1"], "recipes": ["board"], "recipe_version": 1, "until": station.began}
+    assert [len(ask(**none)) for ask in asks[:1]] == [0] and station.count_parts(**none).total.parts == 0
+    assert station.pareto(region="#0", **none).failures == 0 and not station.series("#0", "mean", **none).points
+
+    async def main():
+        async with polyscan.aio.connect(station.address) as c:
+            with pytest.raises(polyscan.NotFound, match="name 'nope'"):
+                [p async for p in c.parts(names=["nope"])]
+            with pytest.raises(polyscan.NotFound, match="region 'nope'"):
+                await c.series("nope", "mean")
+
+    asyncio.run(main())
 
 
 def test_evidence(station):

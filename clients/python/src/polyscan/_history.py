@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from google.protobuf import timestamp_pb2
 
-from polyscan import _wire
+from polyscan import _errors, _wire
 from polyscan._connection import Call
 from polyscan.v1 import history_pb2, monitor_pb2, region_pb2
 
@@ -64,16 +64,52 @@ def _time(name: str, at: Any) -> timestamp_pb2.Timestamp:
     return out
 
 
+NEWEST = 100  # parts of which one has a region that is known
+
+
+def words(asked: history_pb2.PartFilter, group: str) -> list[str]:
+    """The names or recipes that are asked for."""
+    if group == "name":
+        return list(asked.names)
+    version = f"@{asked.recipe_version}" if asked.recipe_version else ""
+    return [recipe + version for recipe in asked.recipes]
+
+
+def several(asked: history_pb2.PartFilter) -> bool:
+    """Whether those of them that are known would hide that another is not."""
+    return max(len(asked.names), len(asked.recipes)) > 1
+
+
+def check_words(asked: history_pb2.PartFilter, group: str, counted: Sequence[history_pb2.PartCounts]) -> None:
+    known = {g.name for g in counted} | {f"{g.name}@{g.recipe_version}" for g in counted if g.recipe_version}
+    for word in words(asked, group):
+        start = word.removesuffix("*")
+        if word not in known and not (start != word and any(k.startswith(start) for k in known)):
+            raise _errors.NotFound(f"{group} {word!r}: no part in the history has it{_there_is(known)}")
+
+
+def check_region(region: str, parts: Sequence[history_pb2.HistoryPart]) -> None:
+    known = {name for p in parts for r in p.results for name in (r.name, f"#{r.index}")}
+    if parts and region not in known and not any(p.results_omitted for p in parts):
+        there = _there_is({r.name for p in parts for r in p.results})
+        raise _errors.NotFound(f"region {region!r}: none of the newest {len(parts)} parts has it{there}")
+
+
+def _there_is(known: set[str]) -> str:
+    names = sorted(known - {""})
+    return f": there is {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}" if names else ""
+
+
 def history() -> Call[history_pb2.GetHistoryResponse]:
     return Call(SERVICE + "GetHistory", history_pb2.GetHistoryRequest(), history_pb2.GetHistoryResponse, lambda m: m)
 
 
 def parts_page(
-    where: history_pb2.PartFilter, numbers: str | None, oldest_first: bool, token: str
+    where: history_pb2.PartFilter, numbers: str | None, oldest_first: bool, token: str, size: int = 1000
 ) -> Call[history_pb2.ListPartsResponse]:
     request = history_pb2.ListPartsRequest(
         filter=where,
-        page_size=1000,
+        page_size=size,
         page_token=token,
         numbers=_wire.enum_value(monitor_pb2.RegionNumbers, "REGION_NUMBERS_", numbers, "numbers"),
         oldest_first=oldest_first,

@@ -623,28 +623,70 @@ class Methods(Base):
     ) -> Iterator[history_pb2.HistoryPart]:
         """Parts that were inspected, the newest first. numbers (failed or all) says whose numbers come with them.
 
-        where chooses parts: since and until are datetimes (without a zone: local time), names (which may end in "*"),
+        Names, recipes and a region that the history doesn't know are an error. where chooses parts: since and until are datetimes (without a zone: local time), names (which may end in "*"),
         recipes, verdicts ("pass", "fail", "none") and marks ("late", "incomplete", "error", "evidence") are lists,
         region is the name of one that failed, recipe_version, part_id, and stream is (server_id, stream_id) or
         (server_id, stream_id, result_number).
         """
         chosen = _history.part_filter(where)
-        return self._pages(
+        return self._known_parts(chosen, self._pages(
             lambda token: _history.parts_page(chosen, numbers, oldest_first, token), lambda page: page.parts, timeout
-        )
+        ), timeout)  # fmt: skip
+
+    def _known_parts(
+        self, asked: history_pb2.PartFilter, parts: Iterator[history_pb2.HistoryPart], timeout: float | None
+    ) -> Iterator[history_pb2.HistoryPart]:
+        if _history.several(asked):
+            self._check_known(asked, "", timeout)
+        some = False
+        for part in parts:
+            some = True
+            yield part
+        if not some:
+            self._check_known(asked, asked.region, timeout)
+
+    def _ask_history(
+        self, call: _connection.Call[T], asked: history_pb2.PartFilter, region: str, some: Callable[[T], Any],
+        timeout: float | None,
+    ) -> T:
+        if _history.several(asked):
+            self._check_known(asked, "", timeout)
+        answer = self._call(call, timeout)
+        if not some(answer):
+            self._check_known(asked, region, timeout)
+        return answer
+
+    def _check_known(self, asked: history_pb2.PartFilter, region: str, timeout: float | None) -> None:
+        """Refuse names and recipes that no part of the history has, and a region that the newest of their parts don't
+        have: where nothing is found, or several are asked for, whoever asked may have misspelt them."""
+        for group in ("name", "recipe"):
+            if _history.words(asked, group):
+                counted = self._call(_history.count(history_pb2.PartFilter(), group, None), timeout)
+                _history.check_words(asked, group, counted.groups)
+        if region:
+            among = history_pb2.PartFilter(
+                names=asked.names, recipes=asked.recipes, recipe_version=asked.recipe_version
+            )
+            page = self._call(_history.parts_page(among, "all", False, "", _history.NEWEST), timeout)
+            _history.check_region(region, page.parts)
 
     def count_parts(
         self, *, group: str | None = None, step: float | None = None, timeout: float | None = None, **where: Any
     ) -> history_pb2.CountPartsResponse:
         """Count parts by their verdicts: all, by group ("name" or "recipe"), and by steps of so many seconds, which are
         whole minutes. where is that of parts."""
-        return self._call(_history.count(_history.part_filter(where), group, step), timeout)
+        chosen = _history.part_filter(where)
+        call = _history.count(chosen, group, step)
+        return self._ask_history(call, chosen, chosen.region, lambda m: m.total.parts, timeout)
 
     def pareto(
         self, *, limit: int = 0, timeout: float | None = None, **where: Any
     ) -> history_pb2.GetParetoResponse:
         """How often each region failed, the most frequent first, limit of them (20). where is that of parts."""
-        return self._call(_history.pareto(_history.part_filter(where), limit), timeout)
+        chosen = _history.part_filter(where)
+        return self._ask_history(
+            _history.pareto(chosen, limit), chosen, chosen.region, lambda m: m.failures, timeout
+        )
 
     def series(
         self,
@@ -661,15 +703,18 @@ class Methods(Base):
         """A quantity, such as "mean", of the region of a name over time, the newest limit values (500), with control
         limits and capability: chart is "individuals" or "xbar-r" with a subgroup of so many values (5), spec the lower
         and upper limit of the specification. where is that of parts."""
-        call = _history.series(_history.part_filter(where), of, quantity, limit, chart, subgroup, spec)
-        return self._call(call, timeout)
+        chosen = _history.part_filter(where)
+        call = _history.series(chosen, of, quantity, limit, chart, subgroup, spec)
+        return self._ask_history(call, chosen, of, lambda m: m.points, timeout)
 
     def export_parts(
         self, *, format: str = "csv", rows: str = "parts", timeout: float | None = None, **where: Any
     ) -> Iterator[bytes]:
         """A file of parts in pieces, the oldest part first: format is "csv" or "parquet", and a row is one of the parts
         or of the regions. where is that of parts."""
-        request = _history.export(_history.part_filter(where), format, rows)
+        chosen = _history.part_filter(where)
+        request = _history.export(chosen, format, rows)
+        self._check_known(chosen, "", timeout)
         response = history_pb2.ExportPartsResponse
         for piece in self._answers(_history.SERVICE + "ExportParts", request, response, timeout):
             yield piece.data
@@ -691,7 +736,12 @@ class Methods(Base):
 
     def audit(self, recipe: str = "", *, timeout: float | None = None) -> Iterator[history_pb2.AuditEntry]:
         """Who changed recipes, or the one of a name, the newest change first."""
-        return self._pages(lambda t: _history.audit_page(recipe, t), lambda page: page.entries, timeout)
+        some = False
+        for entry in self._pages(lambda t: _history.audit_page(recipe, t), lambda page: page.entries, timeout):
+            some = True
+            yield entry
+        if recipe and not some:
+            self.get_recipe(recipe, timeout=timeout)  # which is an error where there is none
 
     def device(self, *, timeout: float | None = None) -> device_pb2.GetDeviceResponse:
         """What the server runs on, its version, its limits, its memory and its scheduler."""
