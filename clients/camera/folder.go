@@ -33,23 +33,25 @@ type folder struct {
 	first []string // files that have come before the stream began, the last of which says what pictures are
 }
 
-// errOverflow is of a watcher that was too slow for the kernel's queue: files were missed.
+// errOverflow is of a watcher that was too slow for the kernel's queue: files that came and went may be missed.
 var errOverflow = errors.New("more files came than the kernel keeps in mind")
 
 func (f *folder) open(ctx context.Context) (_ about, err error) {
-	if f.watch, err = watchFolder(f.path); err != nil {
+	if f.watch, err = watchFolder(f.path, nil); err != nil {
 		return about{}, err
 	}
+	f.presence.found() // though its first picture may not be
+	f.connected(true)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.watch.close())
+			err = errors.Join(err, f.close())
 		}
 	}()
 	if f.geo = f.want; f.geo.Width == 0 {
 		f.notify("the first picture in %s is waited for", f.path)
 	}
 	for f.geo.Width == 0 {
-		name, err := f.file(ctx)
+		name, err := f.file(ctx, func(string) {}) // no part has begun
 		if err != nil {
 			return about{}, err
 		}
@@ -63,15 +65,43 @@ func (f *folder) open(ctx context.Context) (_ about, err error) {
 		f.geo.Format), geo: f.geo}, nil
 }
 
-func (f *folder) close() error { return f.watch.close() }
+func (f *folder) close() error {
+	f.connected(false)
+	return f.watch.close()
+}
 
-// file waits for the next picture.
-func (f *folder) file(ctx context.Context) (string, error) {
+// file waits for the next picture, and for the folder where it has gone, or the disk below it: pictures that are in it
+// then, and weren't before, are next. jump is told of either.
+func (f *folder) file(ctx context.Context, jump func(why string)) (string, error) {
 	for {
 		name, err := f.watch.next(ctx)
 		switch {
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case errors.Is(err, errOverflow):
+			f.notify("%s: %v: some may be missed", f.path, err)
+			jump(err.Error())
 		case err != nil:
-			return "", err
+			if err = errors.Join(err, f.close()); f.longest == 0 {
+				return "", err
+			}
+			f.presence.lost(time.Now(), err)
+			f.notify("%v", err)
+			jump(err.Error())
+			if err := f.retry(ctx, func() error {
+				again, err := watchFolder(f.path, f.watch)
+				if err == nil {
+					f.watch = again
+				}
+				return err
+			}); err != nil {
+				return "", err
+			}
+			if ctx.Err() != nil {
+				return "", context.Cause(ctx)
+			}
+			f.notify("%s is there again", f.path)
+			f.connected(true)
 		case strings.HasPrefix(name, "."): // of programs that rename what they have written
 		case !isPicture(name) && cli.PictureKind(filepath.Join(f.path, name)) == "": // a picture is a part, read or not
 			f.notify("%s is no picture (.png, .jpg): it is left alone", name)
@@ -84,42 +114,16 @@ func (f *folder) file(ctx context.Context) (string, error) {
 	}
 }
 
-func (f *folder) keep(ctx context.Context, to *sink) error {
-	f.connected(true)
+func (f *folder) keep(ctx context.Context, to *sink) (err error) {
+	defer func() { err = errors.Join(err, f.close()) }()
 	for {
 		var name string
-		var err error
 		if len(f.first) > 0 {
 			name, f.first = f.first[0], f.first[1:]
-		} else {
-			name, err = f.file(ctx)
-		}
-		switch {
-		case ctx.Err() != nil:
-			f.connected(false)
-			return f.watch.close()
-		case errors.Is(err, errOverflow):
-			f.notify("%s: %v: some were missed", f.path, err)
-			f.jump(to, err.Error())
-			continue
-		case err != nil: // the folder has gone, or the disk below it
-			f.connected(false)
-			err = errors.Join(err, f.watch.close())
-			if f.longest == 0 {
-				return err
-			}
-			f.presence.lost(time.Now(), err)
-			f.notify("%v", err)
-			f.jump(to, err.Error())
-			if err := f.retry(ctx, func() (err error) {
-				f.watch, err = watchFolder(f.path)
-				return err
-			}); err != nil || ctx.Err() != nil {
-				return err
-			}
-			f.notify("%s is there again", f.path)
-			f.connected(true)
-			continue
+		} else if name, err = f.file(ctx, func(why string) { f.jump(to, why) }); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
 		}
 		// Its name is kept with the part.
 		err = f.block(ctx, to, []gvsp.Datum{{Name: "file", Value: name}}, func(pixels []byte) (int, string) {

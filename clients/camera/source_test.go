@@ -254,6 +254,68 @@ func TestFolderComesBack(t *testing.T) {
 	}
 }
 
+// What is in the place of a folder that has gone is read as it is, once each: another folder with pictures in it, before
+// the first picture, too, the old one that comes back with one more, and what a link or a mount leads to now.
+func TestFolderMadeAnew(t *testing.T) {
+	s := startInspector(t, false)
+	top := t.TempDir()
+	in := func(names ...string) string { return filepath.Join(append([]string{top}, names...)...) }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"IN", "anew", "third"} {
+		check(os.Mkdir(in(dir), 0o700))
+	}
+	writePNG(t, in("IN", "before.png"), picture(0))
+	writePNG(t, in("anew", "a.png"), picture(0))
+	writePNG(t, in("anew", "b.png"), picture(4))
+	writePNG(t, in("third", "e.png"), picture(4))
+	check(os.Symlink(in("IN"), in("link")))
+	r := start(t, "stream", in("link"), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	check(os.Rename(in("IN"), in("away")))
+	check(os.Rename(in("anew"), in("IN")))
+	r.out.await(t, "what the new folder has", func(s string) bool { return lines(s) == 2 })
+	check(os.Rename(in("IN"), in("anew")))
+	check(os.Rename(in("away"), in("IN")))
+	writePNG(t, in("IN", "c.png"), picture(0))
+	r.out.await(t, "what the old one has", func(s string) bool { return lines(s) == 3 })
+
+	slow, err := os.Create(in("third", "d.png")) // somebody goes on writing to it
+	check(err)
+	check(os.Symlink(in("third"), in("link2")))
+	check(os.Rename(in("link2"), in("link")))
+	good, err := os.ReadFile(in("anew", "a.png"))
+	check(err)
+	for len(good) > 0 {
+		n := min(len(good), 40)
+		_, err := slow.Write(good[:n])
+		check(err)
+		good = good[n:]
+		time.Sleep(20 * time.Millisecond)
+	}
+	check(slow.Close())
+	r.out.await(t, "what the link leads to", func(s string) bool { return lines(s) == 5 })
+	r.cancel()
+	if code := r.wait(); code != exitFail {
+		t.Errorf("%d: %s", code, r.err)
+	}
+	var got []string
+	for i, x := range r.rows(t) {
+		if x.Number != uint64(i) {
+			t.Errorf("row %d: %+v", i, x)
+		}
+		got = append(got, x.Data["file"]+" "+x.Verdict)
+	}
+	slices.Sort(got[min(3, len(got)):])
+	if want := []string{"a.png PASS", "b.png FAIL", "c.png PASS", "d.png PASS", "e.png FAIL"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q\n%s", got, want, r.err)
+	}
+}
+
 // Pixels come from a pipe until it ends; what ends within a block is incomplete, and a named pipe's next writer begins
 // another block.
 func TestPipe(t *testing.T) {
