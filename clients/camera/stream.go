@@ -44,7 +44,7 @@ type streamCmd struct {
 	// End after this time from the start on, parts or none; 0: never.
 	Duration time.Duration `placeholder:"TIME" group:"parts" zero:""`
 	// Latency above which a part is late, and has not passed: by this program's clock from its last packet on, or by the
-	// server's. Without it the server marks results after 5ms as late, which are counted alone.
+	// server's. Without it results after 5ms, by either clock, are marked as late, and counted alone.
 	Budget *time.Duration `placeholder:"TIME" group:"parts"`
 
 	// Name of the stream, as watchers and metrics of the server have it, and before the numbers of its parts (default:

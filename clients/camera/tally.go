@@ -84,6 +84,9 @@ type row struct {
 	Why  string            `json:"why,omitempty"`
 }
 
+// lateTime is the latency above which a part is marked as late where no --budget was given, as the server has it.
+const lateTime = 5 * time.Millisecond
+
 // add takes an outcome. It returns false when enough have come.
 func (t *tally) add(o outcome) bool {
 	t.mu.Lock()
@@ -91,9 +94,11 @@ func (t *tally) add(o outcome) bool {
 		t.mu.Unlock()
 		return false
 	}
-	late := o.result.GetLate()
-	if b := t.s.Budget; b != nil && (late || o.latency > *b) {
-		late = true
+	late := o.result.GetLate() || o.latency > lateTime
+	if b := t.s.Budget; b != nil {
+		late = o.result.GetLate() || o.latency > *b
+	}
+	if b := t.s.Budget; b != nil && late {
 		took := max(o.latency, o.result.GetTimes().GetLatency().AsDuration())
 		why := fmt.Sprintf("late: it took %v, --budget allows %v", took.Round(time.Microsecond), *b)
 		if o.reason != "" {
@@ -141,6 +146,9 @@ func (t *tally) add(o outcome) bool {
 	if r.MissingLines > 0 {
 		why = strings.TrimSuffix(fmt.Sprintf("%d of %d lines did not come: %s", r.MissingLines, t.s.lay.partLines, why),
 			": ")
+	}
+	if late && t.s.Budget == nil {
+		why = strings.TrimPrefix(fmt.Sprintf("%s; late: longer than %v", why, lateTime), "; ")
 	}
 	ms := "-"
 	if o.latency > 0 {
