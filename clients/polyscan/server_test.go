@@ -489,14 +489,22 @@ func TestStreamBadFrames(t *testing.T) {
 	if got := refuse("3 of 5 frames", append(args, "-q")...); strings.Contains(got, "REFUSED") {
 		t.Errorf("-q prints\n%s", got)
 	}
-	// Raw frames: only .raw and .bin, of the right size.
+	// Raw frames: only .raw and .bin, of the right size. Other files may be frames, too.
+	if _, stderr, code := polyscan(t, "stream", dir, "--raw", "4x3:gray8", "-r", frames+"conveyor/regions.json"); code != exitUsage ||
+		!strings.Contains(stderr, "a1.png: a picture (PNG) that would not be read: frames end in .raw, .bin here") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	dir = t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "folder.raw"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, n := range map[string]int{"1.raw": 12, "2.bin": 12, "3.raw": 11} {
 		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, n), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	regions := write(t, "r.json", `[{"name":"a","rings":[[[0,0],[4,0],[4,3]]]}]`)
-	skipped = "6 files or folders skipped, such as a1.png: frames end in .raw, .bin"
+	skipped = "1 file or folder skipped, such as folder.raw: frames end in .raw, .bin"
 	got = refuse("1 of 3 frames", "stream", dir, "--raw", "4x3:gray8", "-r", regions)
 	if !strings.HasPrefix(got, "REFUSED 3.raw: 11 bytes, but --raw 4x3:gray8 takes 12\n3 frames in ") ||
 		!strings.Contains(got, "2 no limits, 1 refused") {

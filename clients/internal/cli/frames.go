@@ -24,7 +24,8 @@ var besideFrames = []string{".json", ".csv", ".svg", ".yaml", ".yml", ".txt", ".
 // Frames finds the files of a folder that end in one of the kinds, in capitals or not, in the order of their names. It
 // hands what else is there to warn, in one line; hidden files, and what lies beside frames, are left out without.
 // Pipes, sockets and devices of such names are errors, and so are names that are no UTF-8, frames in folders below it
-// and, among pictures, those of other names: parts that nobody would look at.
+// and those of other names, parts that nobody would look at: among pictures other pictures, and among raw frames all
+// other files, since none tells what it is.
 func Frames(dir string, kinds []string, warn func(text string)) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -45,8 +46,8 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 			names = append(names, name)
 		case strings.HasPrefix(name, "."):
 		case !f.IsDir():
-			if is := PictureKind(filepath.Join(dir, name)); is != "" && kinds[0] == Pictures[0] {
-				return nil, fmt.Errorf("%s: a picture (%s) that would not be read: frames end in %s here; convert it, rename it, "+
+			if is := mayBeFrame(filepath.Join(dir, name), kinds); is != "" {
+				return nil, fmt.Errorf("%s: a %s that would not be read: frames end in %s here; convert it, rename it, "+
 					"or move it away", Printable(filepath.Join(dir, name)), is, strings.Join(kinds, ", "))
 			}
 			if st, err := os.Stat(filepath.Join(dir, name)); err != nil || !st.IsDir() {
@@ -78,8 +79,21 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 	return names, nil
 }
 
-// frameBelow is a file in a folder, or in those below it that are not hidden, that is a frame or another picture; ""
-// where there is none, or none that may be read.
+// mayBeFrame says what a file of another name is that may be meant as a frame; "" where it isn't.
+func mayBeFrame(name string, kinds []string) string {
+	if is := PictureKind(name); is != "" {
+		return "picture (" + is + ")"
+	}
+	st, err := os.Stat(name)
+	if kinds[0] == Pictures[0] || slices.Contains(besideFrames, strings.ToLower(filepath.Ext(name))) || err != nil ||
+		!st.Mode().IsRegular() {
+		return ""
+	}
+	return "file"
+}
+
+// frameBelow is a file in a folder, or in those below it that are not hidden, that is a frame or may be meant as one;
+// "" where there is none, or none that may be read.
 func frameBelow(dir string, kinds []string) (frame string) {
 	root := dir + string(filepath.Separator) // a link to a folder is followed
 	_ = filepath.WalkDir(root, func(path string, f fs.DirEntry, err error) error {
@@ -90,7 +104,7 @@ func frameBelow(dir string, kinds []string) (frame string) {
 		case hidden && f.IsDir():
 			return fs.SkipDir
 		case hidden, f.IsDir():
-		case slices.Contains(kinds, strings.ToLower(filepath.Ext(path))), kinds[0] == Pictures[0] && PictureKind(path) != "":
+		case slices.Contains(kinds, strings.ToLower(filepath.Ext(path))), mayBeFrame(path, kinds) != "":
 			frame = filepath.Clean(path)
 			return fs.SkipAll
 		}

@@ -33,8 +33,26 @@ func TestFrames(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], ": 3 files or folders skipped, such as d.webp: frames end in .png,") {
 		t.Errorf("%q", said)
 	}
-	if _, err := Frames(dir, []string{".raw"}, warn); err == nil || !strings.Contains(err.Error(), "no frames (.raw)") {
+	if _, err := Frames(t.TempDir(), []string{".raw"}, warn); err == nil || !strings.Contains(err.Error(), "no frames (.raw)") {
 		t.Errorf("%v", err)
+	}
+	// Raw frames may have any name but those of what lies beside frames.
+	for _, name := range []string{"b.dat", "c.RAW16", "d.png", "notes.txt/e.dat", "below/x.raw", "g.json", ".h.dat"} {
+		raw := t.TempDir()
+		file := filepath.Join(raw, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{filepath.Join(raw, "a.bin"), file} {
+			if err := os.WriteFile(name, []byte{1, 2}, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		names, err := Frames(raw, []string{".raw", ".bin"}, warn)
+		if taken := name == "g.json" || name == ".h.dat"; taken != (err == nil && len(names) == 1) ||
+			!taken && !strings.HasPrefix(err.Error(), file+": a ") {
+			t.Errorf("%s: %q, %v", name, names, err)
+		}
 	}
 	var file bytes.Buffer
 	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
@@ -101,10 +119,6 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	refused(filepath.Join(below, "b"), Pictures)
-	if err := os.WriteFile(filepath.Join(dir, "a.raw"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	refused(filepath.Join(below, "x.raw"), []string{".raw"})
 	if err := os.RemoveAll(below); err != nil {
 		t.Fatal(err)
 	}
