@@ -192,7 +192,8 @@ func TestShapes(t *testing.T) {
 	if want["rim"] == 0 || want["rest"] == 0 || want["rim"]+want["rest"] != want["U1"] || want["dot"] != 276 {
 		t.Errorf("%d + %d of %d, and a dot of %d", want["rim"], want["rest"], want["U1"], want["dot"])
 	}
-	succeed(t, append([]string{"regions", frames + "board.regions.json", "-o", kept}, shapes...)...)
+	succeed(t, append([]string{"regions", frames + "board.regions.json", "-o", kept, "--limit", "rest: mean < 250", "--limit",
+		"dot: mean < 250", "--limit", "rim: mean < 250"}, shapes...)...)
 	succeed(t, "regions", kept, "--pixels", "-o", flat)
 	for _, file := range []string{kept, flat} {
 		if got := counts("-r", file, "--strict"); !maps.Equal(got, want) {

@@ -159,6 +159,9 @@ func (c *recipePutCmd) Run(e *env) error {
 	if err := rs.checkKeys(); err != nil {
 		return err
 	}
+	if err := rs.checkLimits(e); err != nil {
+		return err
+	}
 	const noVerdict = "no region has limits: the recipe gives no verdict"
 	if c.Strict && !rs.hasLimits() {
 		return rs.warn(e, noVerdict)

@@ -89,7 +89,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.Frame == "" && c.Resident == "" {
 		return usage("FRAME or --frame NAME is missing")
 	}
-	t, err := c.target(e, c.Recipe, c.Frame)
+	t, err := c.judged(e, c.Recipe, c.Frame)
 	if err != nil {
 		return err
 	}

@@ -145,10 +145,11 @@ func (c *regionsCmd) Run(e *env) error {
 
 // regions is a regions file after reading.
 type regions struct {
-	name   string
-	file   *regionfile.File
-	fill   string
-	strict bool // warnings are errors
+	name    string
+	file    *regionfile.File
+	fill    string
+	strict  bool // warnings are errors
+	limited bool // the file has limits of its own
 
 	reductions *polyscanv1.Reductions // that the file asks for; nil where it asks for none
 
@@ -261,7 +262,16 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 	if err := r.addShapes(o.Shape); err != nil {
 		return nil, err
 	}
+	r.limited = r.hasLimits()
 	return r, r.addLimits(o.Limit)
+}
+
+// checkLimits warns of regions of the file that nobody judges beside others that it has limits for.
+func (r *regions) checkLimits(e *env) error {
+	if text := cli.Limitless(r.file.Regions, len(r.file.Regions)-r.shapes); text != "" && r.limited {
+		return r.warn(e, "%s", text)
+	}
+	return nil
 }
 
 // checkEffect refuses flags that change nothing of a file of its format.
@@ -716,6 +726,15 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 		t.regions = r
 	}
 	return t, nil
+}
+
+// judged is target for verdicts: it warns of regions that have none.
+func (o *regionFlags) judged(e *env, recipe, frameName string) (*target, error) {
+	t, err := o.target(e, recipe, frameName)
+	if err == nil && t.regions != nil {
+		err = t.regions.checkLimits(e)
+	}
+	return t, err
 }
 
 // flatFieldField is the flat field of a file.

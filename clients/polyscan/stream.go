@@ -149,7 +149,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 			return usage("--part-ids: %v", err)
 		}
 	}
-	t, err := c.target(e, c.Recipe, c.Dir)
+	t, err := c.judged(e, c.Recipe, c.Dir)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if len(files) > 0 {
 		first = files[0].file
 	}
-	t, err := c.target(e, c.Recipe, first)
+	t, err := c.judged(e, c.Recipe, first)
 	if err != nil {
 		return err
 	}

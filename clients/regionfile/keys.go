@@ -76,6 +76,7 @@ var otherNames = map[string]string{
 	"requirement": "limits", "requirements": "limits", "criterion": "limits", "criteria": "limits", "spec": "limits",
 	"specs": "limits", "specification": "limits", "specifications": "limits", "tolerance": "limits",
 	"tolerances": "limits", "rule": "limits", "rules": "limits", "condition": "limits", "conditions": "limits",
+	"check": "limits", "checks": "limits", "assert": "limits", "asserts": "limits", "lsl": "limits", "usl": "limits",
 	"constraint": "limits", "constraints": "limits", "threshold": "limits", "thresholds": "limits",
 }
 
@@ -166,6 +167,8 @@ func (o *object) meaning(key string) meaning {
 	case o == &freeObject:
 		near := spelling.Nearest(key, o.read)
 		return meaning{near: near, hint: meant(near)}
+	case o == &regionObject && likeLimit(key):
+		return meaning{near: limitsKey, hint: `limits are texts under "limits", such as ["max < 100"]`}
 	case o == &scaleObject && strings.HasPrefix(strings.ToLower(key), "unit"):
 		return meaning{key, "a scale is in millimetres, by its mm_per_pixel", true}
 	}
@@ -175,6 +178,23 @@ func (o *object) meaning(key string) meaning {
 	}
 	return meaning{near: near, hint: meant(near)}
 }
+
+// likeLimit says that a key of a region is a quantity, an end of a range, or both ("max", "max_value", "mean_upper"), as
+// limits of other programs are. width, height and area may be notes of how large the region is.
+func likeLimit(key string) bool {
+	key = strings.ToLower(key)
+	if slices.Contains([]string{"width", "height", "area", "value", "limit"}, key) {
+		return false
+	}
+	words := strings.FieldsFunc(key, func(r rune) bool { return r == '_' || r == '-' || r == ' ' })
+	return len(words) > 0 && !slices.ContainsFunc(words, func(word string) bool {
+		_, err := polygon.ParseQuantity(word)
+		return err != nil && !slices.Contains(rangeWords, word)
+	})
+}
+
+// rangeWords are what ends of ranges are called.
+var rangeWords = []string{"lower", "upper", "low", "high", "least", "most", "minimum", "maximum", "limit", "value", "range"}
 
 func meant(near string) string { return fmt.Sprintf("did you mean %s?", quote(near)) }
 

@@ -37,6 +37,13 @@ func TestStrangeKeys(t *testing.T) {
 		{"of inspectors", `[` + region(`1"Requirements":{"mean":[90,140]}`) + `,` + region(`2"spec":"S-17"`) + `]`,
 			[]string{`regions[0] "a1": the key "Requirements" is ignored; did you mean "limits"?`,
 				`regions[1] "a2": the key "spec" is ignored; did you mean "limits"?`}},
+		{"of programs", `[` + region(`1"max":{"<":100},"area":7`) + `,` + region(`2"max_value":1`) + `,` + region(`3"lower":1,"upper":2`) +
+			`,` + region(`4"checks":[{"quantity":"max","op":"<","value":100}]`) + `]`,
+			[]string{`regions[0] "a1": the key "max" is ignored; limits are texts under "limits", such as ["max < 100"]`,
+				`regions[1] "a2": the key "max_value" is ignored; limits are texts under "limits", such as ["max < 100"]`,
+				`regions[2] "a3": the key "lower" is ignored; limits are texts under "limits", such as ["max < 100"]`,
+				`regions[2] "a3": the key "upper" is ignored; limits are texts under "limits", such as ["max < 100"]`,
+				`regions[3] "a4": the key "checks" is ignored; did you mean "limits"?`}},
 		{"nested", `[` + region(`1"children":[{"name":"b","rings":`+triangle+`}],"note":"\"limits\": \"rings\":"`) + `]`,
 			[]string{`regions[0] "a1": the key "children" is ignored, and so are the regions in it`}},
 		{"Latin 1", "[\n" + region("1\"note\":\"\xe4\"") + `]`,

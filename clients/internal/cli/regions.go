@@ -4,6 +4,8 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/polyscan/polyscan/clients"
@@ -27,6 +29,12 @@ func LoadInspection(path string, strict bool, warn func(string)) (*polyscanv1.In
 	}
 	if err := CheckRead(file); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if text := Limitless(file.Regions, len(file.Regions)); text != "" {
+		if strict {
+			return nil, fmt.Errorf("%s: %s (--strict)", path, text)
+		}
+		warn(path + ": " + text)
 	}
 	r, err := reductions.Parse(file.Reductions)
 	if err != nil {
@@ -57,6 +65,51 @@ func CheckRead(file *regionfile.File) error {
 	}
 	return nil
 }
+
+// Limitless says which regions nobody judges though others have limits: those that have none and that no limit, shape or
+// reference of another region speaks of, of the first ones, so many. It is empty where there are none.
+func Limitless(regions []regionfile.Region, count int) string {
+	named, groups, limits := map[string]bool{}, map[string]*regexp.Regexp{}, false
+	for _, g := range regions {
+		limits = limits || len(g.Limits) > 0
+		if g.Reference != nil {
+			named[g.Reference.Region] = true
+		}
+		for _, text := range append(slices.Clip(g.Limits), g.Shape) {
+			for _, quoted := range quotedName.FindAllStringSubmatch(text, -1) {
+				name := quoted[1]
+				if named[name] = true; strings.Contains(name, "*") && groups[name] == nil {
+					groups[name] = regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(name), `\*`, ".*") + "$")
+				}
+			}
+		}
+	}
+	first, n := "", 0
+	for _, g := range regions[:count] {
+		if len(g.Limits) > 0 || named[g.Name] {
+			continue
+		}
+		spoken := false
+		for _, group := range groups {
+			spoken = spoken || group.MatchString(g.Name)
+		}
+		if !spoken {
+			if n++; n == 1 {
+				first = g.Name
+			}
+		}
+	}
+	switch {
+	case !limits || n == 0:
+		return ""
+	case n == 1:
+		return fmt.Sprintf("region %q has no limits, and others have: nothing that it shows can fail a part", first)
+	}
+	return fmt.Sprintf("%d regions, such as %q, have no limits, and others have: nothing that they show can fail a part", n, first)
+}
+
+// quotedName is a name in a limit or a shape.
+var quotedName = regexp.MustCompile(`"([^"]*)"`)
 
 // Refused is why the server refused a session, in the words of its user: of the file of regions, or of the flag --limit
 // that stands for one, and not of a field of a request.

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/polyscan/polyscan/clients"
@@ -27,6 +30,33 @@ func TestRefusedKeys(t *testing.T) {
 			{Field: c.field, Description: c.says}}}
 		if text := Refused(e, c.source, []*polyscanv1.Region{{Name: "pad"}}); text != c.want {
 			t.Errorf("%s, want %s", text, c.want)
+		}
+	}
+}
+
+// TestLimitless: a region that lost its limits is told from those that others' limits, shapes or references speak of.
+func TestLimitless(t *testing.T) {
+	for _, c := range []struct{ regions, want string }{
+		{`{"name":"b"}`, `region "b" has no limits, and others have: `},
+		{`{"name":"b","limits":null},{"name":"c","limits":[]}`, `2 regions, such as "b", have no limits`},
+		{`{"name":"b","limits":["min > 3"]}`, ""},
+		{`{"name":"b"},{"name":"c","limits":["mean - \"b\".mean < 3"]}`, ""},
+		{`{"name":"b 1"},{"name":"c","limits":["all of \"b*\".mean < 3"]}`, ""},
+		{`{"name":"b 1"},{"name":"c","limits":["all of \"b*2\".mean < 3"]}`, `region "b 1"`},
+		{`{"name":"b"},{"name":"c","limits":["ks < 0.3"],"reference":{"region":"b"}}`, ""},
+	} {
+		file := filepath.Join(t.TempDir(), "r.json")
+		text := strings.ReplaceAll(`[{"name":"a","limits":["mean < 90"]},`+c.regions+`]`, `{"name"`, `{"rings":[[[0,0],[9,0],[9,9]]],"name"`)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		_, err := LoadInspection(file, false, func(text string) { said += text })
+		if err != nil || (c.want == "") != (said == "") || !strings.Contains(said, c.want) {
+			t.Errorf("%s: %q, %v, want %q", c.regions, said, err, c.want)
+		}
+		if _, err := LoadInspection(file, true, nil); (err != nil) != (c.want != "") {
+			t.Errorf("%s: --strict: %v", c.regions, err)
 		}
 	}
 }
