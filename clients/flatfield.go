@@ -17,7 +17,7 @@ type FlatOptions struct {
 	// Columns has all rows share one row of the field, as the columns of a line-scan camera do: it is learned from all
 	// rows of the frames.
 	Columns bool
-	// Level is what the even scene comes to. 0 keeps the mean of each channel.
+	// Level is what the even scene comes to, 1 to the largest sample. 0 keeps the mean of each channel.
 	Level float64
 }
 
@@ -53,8 +53,8 @@ func LearnFlatField(bright, dark iter.Seq2[*polyscanv1.Frame, error], o FlatOpti
 		}
 	}
 	most := uint64(1)<<b.bits - 1
-	if !(o.Level >= 0 && o.Level <= float64(most)) {
-		return nil, fmt.Errorf("flat field: level %v: must be 0 to %d", o.Level, most)
+	if o.Level != 0 && !(o.Level >= 1 && o.Level <= float64(most)) {
+		return nil, fmt.Errorf("flat field: level %v: must be 1 to %d, or left out for the mean", o.Level, most)
 	}
 	// What bright is above dark, times the number of bright samples.
 	n := len(b.sums)
@@ -207,9 +207,14 @@ func (s *flatSums) add(f *polyscanv1.Frame) error {
 	}
 	if a := s.like; a.GetWidth() != l.GetWidth() || a.GetHeight() != l.GetHeight() ||
 		a.GetPixelFormat() != l.GetPixelFormat() || a.GetSignificantBits() != l.GetSignificantBits() {
-		return fmt.Errorf("%dx%d of %v with %d bits: the first one has %dx%d of %v with %d", l.GetWidth(), l.GetHeight(),
-			l.GetPixelFormat(), l.GetSignificantBits(), a.GetWidth(), a.GetHeight(), a.GetPixelFormat(),
-			a.GetSignificantBits())
+		layout := func(l *polyscanv1.FrameLayout) string {
+			text := fmt.Sprintf("%dx%d of %v", l.GetWidth(), l.GetHeight(), l.GetPixelFormat())
+			if n := l.GetSignificantBits(); n > 0 {
+				text += fmt.Sprintf(" with %d bits", n)
+			}
+			return text
+		}
+		return fmt.Errorf("%s: the first one has %s", layout(l), layout(a))
 	}
 	if s.layout == nil {
 		if err := s.begin(l); err != nil {
@@ -261,14 +266,20 @@ func (s *flatSums) add(f *polyscanv1.Frame) error {
 	return nil
 }
 
-// noisy refuses frames whose noise would be in the gains. total is what all samples of a channel are above the dark, as
+// noisy refuses frames whose noise would be in the gains, and those so dark that the rounding of samples would. total is what all samples of a channel are above the dark, as
 // often as they are summed, and count how many there are. Noise is what frames differ by from those before; one frame
 // tells none.
 func (s *flatSums) noisy(total []uint64, count uint64) error {
 	mean := 0.0
 	for c, t := range total {
 		if c < 3 {
-			mean += float64(t) / float64(count) / float64(s.count) / float64(min(len(total), 3))
+			level := float64(t) / float64(count) / float64(s.count)
+			if rounding := 1 / math.Sqrt(12); level > 0 && rounding > mostNoise*level {
+				return fmt.Errorf("flat field: bright frames are %.1f above dark ones in channel %d, where samples are rounded by "+
+					"%.1f %%: at most %.0f %% may be, so give more light or expose longer, to %.0f or more", level, c,
+					100*rounding/level, 100*mostNoise, math.Ceil(rounding/mostNoise))
+			}
+			mean += level / float64(min(len(total), 3))
 		}
 	}
 	if s.frames < 2 || mean == 0 {

@@ -22,9 +22,15 @@ type FlatField struct {
 	gain int    // where gains begin
 }
 
+// leastReach is by what a field may divide the range at most.
+const leastReach = 4
+
 // NewFlatField checks a field whose dark values are samples as frames have them, and whose gains are a little-endian
 // uint16 for each of these, all without gaps. Errors have paths such as "gain": a gain of 0 makes any picture fit, and
 // is refused, as is a field of alpha that isn't 0 and 1.
+//
+// A field that brings no sample of a channel to a quarter of the range is refused: it would blind the camera, and limits
+// such as "max < 200" would pass whatever it shows.
 func NewFlatField(width, height int, f PixelFormat, fraction int, dark, gain []byte) (*FlatField, error) {
 	if err := CheckSize(width, height); err != nil {
 		return nil, err
@@ -52,7 +58,14 @@ func NewFlatField(width, height int, f PixelFormat, fraction int, dark, gain []b
 		alpha = int(f.Order[f.Channels-1])
 	}
 	zeros, first, mixed := 0, 0, 0
+	most, reach := f.Levels()-1, make([]int, f.Channels) // the greatest samples that come of it, by the place in a pixel
 	for i := range samples {
+		level := int(dark[i*size])
+		if size == 2 {
+			level = int(binary.LittleEndian.Uint16(dark[2*i:]))
+		}
+		c := i % int(f.Channels)
+		reach[c] = max(reach[c], max(most-level, 0)*int(binary.LittleEndian.Uint16(gain[2*i:]))>>fraction)
 		switch g := binary.LittleEndian.Uint16(gain[2*i:]); {
 		case g == 0:
 			if zeros++; zeros == 1 {
@@ -65,6 +78,13 @@ func NewFlatField(width, height int, f PixelFormat, fraction int, dark, gain []b
 	if zeros > 0 {
 		bad.Add(Path{"gain"}, fmt.Sprintf("%d samples of 0, the first at (%d, %d)", zeros, first%n/int(f.Channels),
 			first/n), "must be 1 to 65535")
+	}
+	for c, v := range reach {
+		if zeros == 0 && c != alpha && v < most/leastReach {
+			bad.Add(Path{"gain"}, fmt.Sprintf("at most %d in channel %d", v, c), "must bring the brightest samples to %d or "+
+				"more, a quarter of their range: limits on what is bright could not fail", most/leastReach)
+			break
+		}
 	}
 	if mixed > 0 {
 		bad.Add(Path{"gain"}, fmt.Sprintf("%d pixels", mixed), "change alpha: its dark must be 0 and its gain 1")

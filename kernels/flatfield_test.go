@@ -20,6 +20,9 @@ func flatOf(t testing.TB, f *devicetest.Field) *kernels.FlatField {
 		if f.Format.HasAlpha() && i%int(f.Format.Channels) == int(f.Format.Order[f.Format.Channels-1]) {
 			f.Dark[i], f.Gain[i] = 0, 1<<f.Fraction
 		}
+		if i < int(f.Format.Channels) { // one pixel that isn't blinded: no field may bring all of a channel to 0
+			f.Dark[i], f.Gain[i] = 0, 1<<f.Fraction
+		}
 		if dark = append(dark, byte(f.Dark[i])); f.Format.SampleBytes == 2 {
 			dark = append(dark, byte(f.Dark[i]>>8))
 		}
@@ -113,6 +116,11 @@ func TestFlatFieldRefuses(t *testing.T) {
 		{4, 3, 14, kernels.Gray8, dark, append(slicesOf(gain, 10), 0, 0, 0, 64),
 			"gain = 1 samples of 0, the first at (2, 2)"},
 		{1, 3, 13, kernels.RGBA8, dark, gain, "gain = 3 pixels: change alpha"},
+		{4, 3, 15, kernels.Gray8, dark, bytes.Repeat([]byte{1, 0}, 12), "gain = at most 0 in channel 0: must bring"},
+		{4, 3, 14, kernels.Gray8, bytes.Repeat([]byte{255}, 12), gain, "gain = at most 0 in channel 0: must bring"},
+		{4, 3, 14, kernels.Gray8, bytes.Repeat([]byte{193}, 12), gain, "gain = at most 62 in channel 0: must bring"},
+		{4, 3, 14, kernels.Gray8, bytes.Repeat([]byte{192}, 12), gain, ""},
+		{1, 3, 14, kernels.RGBA8, bytes.Repeat([]byte{0, 0, 255, 0}, 3), gain, "gain = at most 0 in channel 2: must bring"},
 	} {
 		f, err := kernels.NewFlatField(c.width, c.height, c.f, c.fraction, c.dark, c.gain)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"image"
 	"iter"
@@ -29,7 +30,7 @@ type flatCmd struct {
 	// Learn one row for all rows: the columns of a line-scan camera, whose sessions take no other.
 	Columns bool `group:"frame"`
 	// What the even scene becomes, 1 to the largest sample. The default keeps the mean of each channel.
-	Level float64 `placeholder:"N" group:"frame"`
+	Level *float64 `placeholder:"N" group:"frame"`
 	frameFlags
 
 	// The flat field to write, a .flat file for --flat; - is standard output.
@@ -70,22 +71,19 @@ func (c *flatCmd) Run(e *env) error {
 	if err := checkOnce(all, nil); err != nil {
 		return err
 	}
-	f, err := clients.LearnFlatField(c.frames(e, bright), c.frames(e, dark),
-		clients.FlatOptions{Columns: c.Columns, Level: c.Level})
+	o := clients.FlatOptions{Columns: c.Columns}
+	if c.Level != nil {
+		if o.Level = *c.Level; o.Level == 0 { // which would be the default
+			return usage("--level 0: must be 1 to the largest sample")
+		}
+	}
+	f, err := clients.LearnFlatField(c.frames(e, bright), c.frames(e, dark), o)
 	if err != nil {
 		return usage("%s", formatWords.Replace(strings.ReplaceAll(err.Error(), "PIXEL_FORMAT_", "")))
 	}
-	l := f.GetLayout()
-	format := driverFormat(l.GetPixelFormat())
-	if n := l.GetSignificantBits(); n > 0 && format.SampleBytes == 2 {
-		format = kernels.Gray16(int(n))
+	if f.Sha256, err = hashOf(f); err != nil { // which the server checks
+		return usage("flat field: %v", err)
 	}
-	field, err := kernels.NewFlatField(int(l.GetWidth()), int(l.GetHeight()), format, int(f.GetFractionBits()),
-		f.GetDark(), f.GetGain())
-	if err != nil {
-		return err
-	}
-	f.Sha256 = hex.EncodeToString(field.Sum[:]) // which the server checks
 	data, err := proto.Marshal(f)
 	if err != nil {
 		return err
@@ -102,6 +100,21 @@ func (c *flatCmd) Run(e *env) error {
 		plural(len(bright), "bright frame", "bright frames"), plural(len(dark), "dark one", "dark ones"),
 		float64(least)/one, float64(most)/one)
 	return err
+}
+
+// hashOf is the hash of a field, which is checked.
+func hashOf(f *polyscanv1.FlatField) (string, error) {
+	l := f.GetLayout()
+	format := driverFormat(l.GetPixelFormat())
+	if n := l.GetSignificantBits(); n > 0 && format.SampleBytes == 2 {
+		format = kernels.Gray16(int(n))
+	}
+	field, err := kernels.NewFlatField(int(l.GetWidth()), int(l.GetHeight()), format, int(f.GetFractionBits()),
+		f.GetDark(), f.GetGain())
+	if err != nil {
+		return "", errors.New(strings.TrimPrefix(err.Error(), "kernels: "))
+	}
+	return hex.EncodeToString(field.Sum[:]), nil
 }
 
 // frames reads files, one after the other.
@@ -199,6 +212,16 @@ func (o *flatFlags) field(e *env, r *regions) (*polyscanv1.FlatField, error) {
 	m := &polyscanv1.FlatField{}
 	if err := proto.Unmarshal(data, m); err != nil || len(m.GetDark()) == 0 || m.GetSha256() == "" {
 		return nil, bad(inputName(o.Flat), "--flat: this is no flat field that polyscan flat wrote")
+	}
+	if proto.Size(m) != len(data) { // of two files in one the second would count
+		return nil, bad(inputName(o.Flat), "--flat: this is more than one flat field, or damaged")
+	}
+	switch sum, err := hashOf(m); {
+	case err != nil:
+		return nil, bad(inputName(o.Flat), "--flat: the file is damaged: %v", err)
+	case sum != m.GetSha256():
+		return nil, bad(inputName(o.Flat), "--flat: the file is damaged: its hash %s is not that of the field, %s",
+			m.GetSha256(), sum)
 	}
 	return m, nil
 }

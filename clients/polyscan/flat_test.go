@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,9 +70,21 @@ func TestFlat(t *testing.T) {
 	if err := os.WriteFile(in("flipped.flat"), damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	damaged[len(damaged)/2] ^= 1
+	if err := os.WriteFile(in("two.flat"), append(slices.Clip(damaged), damaged...), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ says, args string }{
 		{"is not that of the field", "reduce " + shaded + " -r " + regions + " --flat " + in("flipped.flat")},
-		{"must be 0 to 255", "flat " + shaded + " --level 256 -o " + in("h.flat")},
+		{in("flipped.flat") + ": --flat: the file is damaged: its hash ", "reduce " + shaded + " -r " + regions + " --flat " +
+			in("flipped.flat")},
+		{in("two.flat") + ": --flat: this is more than one flat field", "reduce " + shaded + " -r " + regions + " --flat " +
+			in("two.flat")},
+		{"level 0.3: must be 1 to 255", "flat " + data + "flat/white.png --level 0.3 -o " + in("h.flat")},
+		{"--level 0: must be 1 to the largest sample", "flat " + data + "flat/white.png --level 0 -o " + in("h.flat")},
+		{"to 63 or more, a quarter of their range", "flat " + data + "flat/white.png --level 2 -o " + in("h.flat")},
+		{"above dark ones in channel 0, where samples are rounded by", "flat " + data + "flat/dark.png -o " + in("h.flat")},
+		{"must be 1 to 255", "flat " + shaded + " --level 256 -o " + in("h.flat")},
 		{"no flat field that polyscan flat wrote", "reduce " + shaded + " -r " + regions + " --flat " + shaded},
 		{"--flat 1024x512 of gray8: must be of gray16le", "reduce " + data + "metal16.png -r " + data +
 			"metal16.regions.json --flat " + in("f.flat")},

@@ -118,7 +118,7 @@ func list(e *env, files []labelled, names []string, label polyscanv1.FrameLabel,
 }
 
 // checkOnce refuses a file or frame that is given twice, such as alone and in its folder, or as good and bad: it would
-// count as two parts.
+// count twice.
 func checkOnce(files []labelled, resident []string) error {
 	first := map[string]string{}
 	for _, l := range files {
@@ -130,14 +130,14 @@ func checkOnce(files []labelled, resident []string) error {
 			}
 		}
 		if other, again := first[at]; again {
-			return usage("%s and %s are one file, and would count as two parts", cli.Printable(other),
+			return usage("%s and %s are one file, and would count twice", cli.Printable(other),
 				cli.Printable(l.file))
 		}
 		first[at] = l.file
 	}
 	for i, name := range resident {
 		if slices.Contains(resident[:i], name) {
-			return usage("--frame %s is given twice, and would count as two parts", cli.Printable(name))
+			return usage("--frame %s is given twice, and would count so", cli.Printable(name))
 		}
 	}
 	return nil

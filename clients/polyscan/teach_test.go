@@ -167,9 +167,9 @@ func TestCountedOnce(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"teach", good, good}, "good/frame_000.png are one file, and would count as two parts"},
+		{[]string{"teach", good, good}, "good/frame_000.png are one file, and would count twice"},
 		{[]string{"teach", good, "--bad", good}, "good/frame_000.png are one file"},
-		{[]string{"teach", good, "--bad", link}, "frame_000.png and " + link + " are one file, and would count as two parts"},
+		{[]string{"teach", good, "--bad", link}, "frame_000.png and " + link + " are one file, and would count twice"},
 		{[]string{"try", "--good", good, "--bad", bad, one}, "good/frame_000.png are one file"},
 		{[]string{"try", good + "/../good/frame_000.png", "--good", one}, "are one file"},
 		{[]string{"try", "-", "--good", "-"}, "- and - are one file"},

@@ -45,7 +45,7 @@ func (s *store) FlatField(m *pb.FlatField, path string) (*kernels.FlatField, err
 		return kept.FlatField, nil
 	}
 	return nil, apierr.Refuse(path+".sha256", strconv.Quote(m.GetSha256()),
-		"is that of no field that a stored recipe has: bring the field itself")
+		"is that of no field that a stored recipe has: put a recipe with the field, or bring it with the call (--flat)")
 }
 
 // newField is the size of a version's field where no other version has it, and its message; s.writing is held, or
