@@ -141,10 +141,11 @@ func TestLearnFlatFieldRefuses(t *testing.T) {
 		{sent(raw, even(100)), nil, clients.FlatOptions{Level: 256}, "level 256: must be 1 to 255"},
 		{sent(raw, even(100)), nil, clients.FlatOptions{Level: math.NaN()}, "level NaN: must be 1 to 255"},
 		{sent(raw, even(100)), nil, clients.FlatOptions{Level: 0.3}, "level 0.3: must be 1 to 255"},
-		{sent(raw, even(31)), sent(raw, even(3)), clients.FlatOptions{}, "bright frames are 28.0 above dark ones in channel 0, where " +
-			"samples are rounded by 1.0 %: at most 1 % may be, so give more light or expose longer, to 29 or more"},
+		{sent(raw, even(31)), sent(raw, even(3)), clients.FlatOptions{}, "bright frames are 28.0 above dark ones in " +
+			"channel 0, where samples are rounded by 1.0 %: at most 1 % may be, so give more light or expose longer, to 29 or more"},
 		{sent(raw, even(32)), sent(raw, even(3)), clients.FlatOptions{}, ""},
-		{sent(raw, even(100)), sent(other, even(1)[:29*40]), clients.FlatOptions{}, "dark frame 1: 40x29 of PIXEL_FORMAT_GRAY8: the first one has 40x30 of PIXEL_FORMAT_GRAY8"},
+		{sent(raw, even(100)), sent(other, even(1)[:29*40]), clients.FlatOptions{},
+			"dark frame 1: 40x29 of PIXEL_FORMAT_GRAY8: the first one has 40x30 of PIXEL_FORMAT_GRAY8"},
 		{sent(raw, even(100)[:7]), nil, clients.FlatOptions{}, "7 bytes of pixels: the layout takes 1200"},
 		{sent(wide, bytes.Repeat([]byte{0, 4}, 1200)), nil, clients.FlatOptions{},
 			"a sample of 1024 at row 0 is above 1023, the most that 10 bits hold"},

@@ -490,7 +490,8 @@ func TestStreamBadFrames(t *testing.T) {
 		t.Errorf("-q prints\n%s", got)
 	}
 	// Raw frames: only .raw and .bin, of the right size. Other files may be frames, too.
-	if _, stderr, code := polyscan(t, "stream", dir, "--raw", "4x3:gray8", "-r", frames+"conveyor/regions.json"); code != exitUsage ||
+	if _, stderr, code := polyscan(t, "stream", dir, "--raw", "4x3:gray8", "-r",
+		frames+"conveyor/regions.json"); code != exitUsage ||
 		!strings.Contains(stderr, "a1.png: a picture (PNG) that would not be read: frames end in .raw, .bin here") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}

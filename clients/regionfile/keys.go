@@ -194,7 +194,8 @@ func likeLimit(key string) bool {
 }
 
 // rangeWords are what ends of ranges are called.
-var rangeWords = []string{"lower", "upper", "low", "high", "least", "most", "minimum", "maximum", "limit", "value", "range"}
+var rangeWords = []string{"lower", "upper", "low", "high", "least", "most", "minimum", "maximum", "limit", "value",
+	"range"}
 
 func meant(near string) string { return fmt.Sprintf("did you mean %s?", quote(near)) }
 

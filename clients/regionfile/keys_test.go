@@ -37,8 +37,8 @@ func TestStrangeKeys(t *testing.T) {
 		{"of inspectors", `[` + region(`1"Requirements":{"mean":[90,140]}`) + `,` + region(`2"spec":"S-17"`) + `]`,
 			[]string{`regions[0] "a1": the key "Requirements" is ignored; did you mean "limits"?`,
 				`regions[1] "a2": the key "spec" is ignored; did you mean "limits"?`}},
-		{"of programs", `[` + region(`1"max":{"<":100},"area":7`) + `,` + region(`2"max_value":1`) + `,` + region(`3"lower":1,"upper":2`) +
-			`,` + region(`4"checks":[{"quantity":"max","op":"<","value":100}]`) + `]`,
+		{"of programs", `[` + region(`1"max":{"<":100},"area":7`) + `,` + region(`2"max_value":1`) + `,` +
+			region(`3"lower":1,"upper":2`) + `,` + region(`4"checks":[{"quantity":"max","op":"<","value":100}]`) + `]`,
 			[]string{`regions[0] "a1": the key "max" is ignored; limits are texts under "limits", such as ["max < 100"]`,
 				`regions[1] "a2": the key "max_value" is ignored; limits are texts under "limits", such as ["max < 100"]`,
 				`regions[2] "a3": the key "lower" is ignored; limits are texts under "limits", such as ["max < 100"]`,

@@ -33,7 +33,8 @@ func TestFrames(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], ": 3 files or folders skipped, such as d.webp: frames end in .png,") {
 		t.Errorf("%q", said)
 	}
-	if _, err := Frames(t.TempDir(), []string{".raw"}, warn); err == nil || !strings.Contains(err.Error(), "no frames (.raw)") {
+	if _, err := Frames(t.TempDir(), []string{".raw"}, warn); err == nil ||
+		!strings.Contains(err.Error(), "no frames (.raw)") {
 		t.Errorf("%v", err)
 	}
 	// Raw frames may have any name but those of what lies beside frames.

@@ -105,7 +105,8 @@ func Limitless(regions []regionfile.Region, count int) string {
 	case n == 1:
 		return fmt.Sprintf("region %q has no limits, and others have: nothing that it shows can fail a part", first)
 	}
-	return fmt.Sprintf("%d regions, such as %q, have no limits, and others have: nothing that they show can fail a part", n, first)
+	return fmt.Sprintf("%d regions, such as %q, have no limits, and others have: nothing that they show can fail a part", n,
+		first)
 }
 
 // quotedName is a name in a limit or a shape.

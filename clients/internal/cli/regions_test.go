@@ -46,7 +46,8 @@ func TestLimitless(t *testing.T) {
 		{`{"name":"b"},{"name":"c","limits":["ks < 0.3"],"reference":{"region":"b"}}`, ""},
 	} {
 		file := filepath.Join(t.TempDir(), "r.json")
-		text := strings.ReplaceAll(`[{"name":"a","limits":["mean < 90"]},`+c.regions+`]`, `{"name"`, `{"rings":[[[0,0],[9,0],[9,9]]],"name"`)
+		text := strings.ReplaceAll(`[{"name":"a","limits":["mean < 90"]},`+c.regions+`]`, `{"name"`,
+			`{"rings":[[[0,0],[9,0],[9,9]]],"name"`)
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
