@@ -64,13 +64,20 @@ func (e editor) frame(file string) {
 	e.await(fmt.Sprintf(`document.querySelector(".framecard .help").textContent.includes(%q)`, filepath.Base(file)))
 }
 
-// at is where a pixel of the frame is in the window.
+// at is where a pixel of the frame is in the window, once the page rests: it draws a frame that it shows a moment later.
 func (e editor) at(x, y float64) (float64, float64) {
 	e.t.Helper()
-	p := eval[[2]float64](e.tab, fmt.Sprintf(`(() => {
-		const s = document.querySelector(".editor svg"), r = s.getBoundingClientRect(), v = s.viewBox.baseVal;
-		return [r.left + (%v - v.x) * r.width / v.width, r.top + (%v - v.y) * r.height / v.height];
-	})()`, x, y))
+	p := eval[[2]float64](e.tab, fmt.Sprintf(`new Promise(done => {
+		const s = document.querySelector(".editor svg");
+		let was = "";
+		const look = () => {
+			const r = s.getBoundingClientRect(), v = s.viewBox.baseVal;
+			const is = [r.left + (%v - v.x) * r.width / v.width, r.top + (%v - v.y) * r.height / v.height];
+			if (String(is) === was) return done(is);
+			was = String(is);
+			requestAnimationFrame(() => requestAnimationFrame(look));
+		};
+		look(); })`, x, y))
 	return p[0], p[1]
 }
 
@@ -109,10 +116,11 @@ func (e editor) follows(x0, y0, x1, y1 float64) (took []float64) {
 	const steps = 9
 	for i := 1; i <= steps; i++ {
 		k := float64(i) / steps
-		e.do(`performance.clearMarks()`)
+		e.do(`performance.clearMarks(), window.movedAt = Infinity`)
 		e.run(mouse(chromedp.MouseMoved, ax+k*(bx-ax), ay+k*(by-ay)))
-		e.await(`performance.getEntriesByName("numbers").length > 0`)
-		took = append(took, eval[float64](e.tab, `performance.getEntriesByName("numbers").at(-1).startTime - movedAt`))
+		numbers := `performance.getEntriesByName("numbers").find(m => m.startTime > movedAt)`
+		e.await(numbers)
+		took = append(took, eval[float64](e.tab, numbers+`.startTime - movedAt`))
 	}
 	e.run(mouse(chromedp.MouseReleased, bx, by))
 	slices.Sort(took)
