@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -94,6 +95,11 @@ func Run(
 	hideIdle(parser.Model.Node)
 	if prepare != nil {
 		prepare(parser)
+	}
+	for _, a := range args {
+		if !utf8.ValidString(a) { // kong would make another text of it: the name of another file
+			return run(nil, fmt.Errorf("%q: it is no UTF-8: rename what it names", a))
+		}
 	}
 	k, err := parser.Parse(args)
 	if err != nil {

@@ -52,6 +52,20 @@ func TestRun(t *testing.T) {
 }
 
 // A panic that isn't kong's leaving goes on.
+// Arguments are taken as they are, or not at all.
+func TestRunEncoding(t *testing.T) {
+	for arg, want := range map[string]string{
+		"b\xff.png": `"b\xff.png": it is no UTF-8`, "--level=\xff": `"--level=\xff": it is no UTF-8`,
+	} {
+		Run(&grammar{}, []string{"sing", arg}, io.Discard, io.Discard, nil, func(_ *kong.Context, err error) int {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%q: %v", arg, err)
+			}
+			return 0
+		})
+	}
+}
+
 func TestRunPanics(t *testing.T) {
 	defer func() {
 		if r := recover(); r != "torn" {
