@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/polyscan/polyscan/clients"
@@ -178,6 +179,14 @@ func (c *streamCmd) Run(e *env) (err error) {
 	}
 	// Not a file that is whole or not at all, as others are: rows are there as soon as their frame is answered, and
 	// stay whatever happens then.
+	// So it is held for this program alone, before anything in it goes.
+	if st, err := os.Stat(c.CSV); err != nil || st.Mode().IsRegular() {
+		lock := flock.New(c.CSV, flock.SetPermissions(0o666))
+		if ok, err := lock.TryLock(); err == nil && !ok { // where there are no locks, or no file, creating it tells
+			return bad(c.CSV, "another program writes to it")
+		}
+		defer lock.Close()
+	}
 	f, err := os.Create(c.CSV)
 	if err != nil {
 		return bad(c.CSV, "%v", reason(err))

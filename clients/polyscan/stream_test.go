@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/polyscan/polyscan/server"
 )
 
@@ -256,5 +258,31 @@ func TestPartIDs(t *testing.T) {
 	_, stderr, code := polyscan(t, "stream", dir, "-r", frames+"metal.regions.json", "--part-ids")
 	if code != exitUsage || !strings.Contains(stderr, `--part-ids: a.PNG and a.png are both part "a"`) {
 		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+// A file that another stream writes its rows to stays as it is.
+func TestStreamCSVInUse(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rows.csv")
+	if err := os.WriteFile(file, []byte("rows of another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := flock.New(file)
+	if ok, err := other.TryLock(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	args := []string{"stream", frames + "conveyor", "-r", frames + "conveyor/regions.json", "--csv", file}
+	_, stderr, code := polyscan(t, args...)
+	if code != exitUsage || !strings.Contains(stderr, "rows.csv: another program writes to it") {
+		t.Errorf("%d: %s", code, stderr)
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "rows of another" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := polyscan(t, args...); code != exitOK {
+		t.Errorf("%d: %s", code, stderr)
 	}
 }
