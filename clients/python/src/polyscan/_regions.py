@@ -468,6 +468,15 @@ def golden_frames(golden: Any) -> dict[str, str]:
     return {_wire.text(name, "golden"): _frames.resident_name(frame, "golden") for name, frame in of.items()}
 
 
+def _several(given: str | Iterable[str], what: str) -> list[str]:
+    """One text, or several."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, (Mapping, bytes)) or not isinstance(given, IterableABC):
+        raise TypeError(f"{what} of type {type(given).__name__}: want a text, or a list of some")
+    return list(given)
+
+
 def reductions(
     statistics: str | Iterable[str] | None,
     percentiles: Sequence[float] | None,
@@ -479,15 +488,15 @@ def reductions(
 ) -> region_pb2.Reductions | None:
     """What to compute; None for the recipe's, or the server's default."""
     names: list[str]
-    correlations = [correlation(c) for c in ([correlate] if isinstance(correlate, str) else correlate)]
+    correlations = [correlation(c) for c in _several(correlate, "correlate")]
     if statistics is None:
         if percentiles is None and not histogram and not texture and not correlations and colors is None:
             return None
         names = list(_DEFAULT)
-    elif isinstance(statistics, str):
-        names = list(_wire.names(region_pb2.Statistic, "STATISTIC_")) if statistics == "all" else [statistics]
+    elif isinstance(statistics, str) and statistics == "all":
+        names = list(_wire.names(region_pb2.Statistic, "STATISTIC_"))
     else:
-        names = list(statistics)
+        names = _several(statistics, "statistics")
         if not names and percentiles is None and not histogram and not texture and not correlations and colors is None:
             raise ValueError("statistics: none is given")
     out = region_pb2.Reductions()

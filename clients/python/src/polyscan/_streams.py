@@ -183,8 +183,7 @@ def exchange(
     client: Client, kind: Kind[T], frames: Iterable[_frames.Encoded], window: int, timeout: float | None
 ) -> Iterator[Answer[T]]:
     """Send frames and yield their answers."""
-    if window < 1:
-        raise ValueError(f"window {window}: must be 1 or more")
+    check_window(window)
     timeout = client._seconds(timeout)
     room = threading.Semaphore(window)
     pending: collections.deque[tuple[_frames.Encoded, float]] = collections.deque()
@@ -237,6 +236,11 @@ def exchange(
         room.release()
         bidi.close()
         pumping.join(5)
+
+
+def check_window(window: int) -> None:
+    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+        raise ValueError(f"window {window!r}: want a whole number, 1 or more")
 
 
 def patience(timeout: float | None, pending: Sequence[tuple[Any, float]], sending: bool, answered: int) -> float:

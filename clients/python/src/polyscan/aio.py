@@ -207,8 +207,7 @@ class Client(Methods):
         timeout: float | None,
     ) -> AsyncIterator[_streams.Answer[T]]:
         encoded = _encoded(frames, lambda f: _streams.encoded(lambda f: self._encode(f, format, bits), f))
-        if window < 1:
-            raise ValueError(f"window {window}: must be 1 or more")
+        _streams.check_window(window)
         timeout = self._seconds(timeout)
         room = asyncio.Semaphore(window)
         pending: collections.deque[tuple[_frames.Encoded, float]] = collections.deque()
