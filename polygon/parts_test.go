@@ -360,7 +360,7 @@ func TestFailedOfNone(t *testing.T) {
 	} {
 		_, err := NewSet([]Region{{Name: "a", Rings: []Ring{rectangle(0, 0, 4, 4)}, Limits: c.limits}}, Bounds{})
 		if c.taken != (err == nil) || err != nil &&
-			!strings.Contains(err.Error(), "count of failed counts nothing: the regions have no other limit that can fail") {
+			!strings.Contains(err.Error(), "count of failed counts nothing: the regions have no limit that can fail, ") {
 			t.Errorf("%q: %v", c.limits, err)
 		}
 	}

@@ -513,7 +513,7 @@ func (s *Set) operandRanges(l *Limit, o *operand, members []scope, format string
 		switch o.over.what {
 		case 'f':
 			if !s.failsParts() {
-				return nil, is.spelled + " counts nothing: the regions have no other limit that can fail"
+				return nil, is.spelled + " counts nothing: the regions have no limit that can fail, those over parts left aside"
 			}
 			return []interval{{lo: 0, hi: float64(o.over.parts)}}, ""
 		case 's', 'd':

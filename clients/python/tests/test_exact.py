@@ -295,7 +295,7 @@ def test_scale_of_files(client, tmp_path):
 
 def test_over_parts(client):
     """Limits over the last parts of a stream, and of how many parts their values are."""
-    limits = ["mean over the last 3 parts of mean <= 20", "count of failed of the last 9 parts == 0"]
+    limits = ["mean over the last 3 parts of mean <= 20", "count of failed of the last 9 parts == 0", "mean <= 200"]
     regions = client.regions({"a": [(0, 0), (4, 0), (4, 4), (0, 4)]}).with_limits(limits)
     frames = [np.full((4, 4), v, np.uint8) for v in (10, 20, 60, 40)]
     for form in (None, ["name", "limits"]):
