@@ -346,23 +346,24 @@ func TestRecipeConflict(t *testing.T) {
 	s := serve(t, "")
 	mine := filepath.Join(t.TempDir(), "mine.json")
 	region := `[{"name":"pad","rings":[[[10,10],[40,10],[40,40],[10,40]]],"limits":["mean < %d"]}]`
-	put := func(n int) {
+	put := func(n int, more ...string) {
 		t.Helper()
 		if err := os.WriteFile(mine, fmt.Appendf(nil, region, n), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		s.polyscan(t, "recipe", "put", "pads", "-r", mine, "--addr", s.grpc)
+		s.polyscan(t, append([]string{"recipe", "put", "pads", "-r", mine, "--addr", s.grpc}, more...)...)
 	}
 	put(200)
 	e := s.editor(t, "?recipe=pads")
 	e.frame(testdata("board.png"))
 	e.await(`document.querySelectorAll(".limitrow").length === 1`)
-	put(150)
+	put(150, "--blobs", ">= 90", "--texture", "1,0")
 	e.fill(".limitrow input", "mean < 99")
 	e.press("Save")
 	e.await(`!document.querySelector(".conflict").hidden`)
 	text := eval[string](e.tab, `document.querySelector(".conflict").textContent`)
-	for _, words := range []string{"version 2", "mean < 200", "mean < 99", "mean < 150"} {
+	for _, words := range []string{"version 2", "mean < 200", "mean < 99", "mean < 150", ">= 90",
+		"What is asked for beside blobs is another"} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q lacks %q", text, words)
 		}

@@ -1,6 +1,6 @@
 // Recipe: regions and limits drawn on a frame, taught, tried and saved.
 
-import { clone, create, type MessageInitShape } from "@bufbuild/protobuf";
+import { clone, create, toJsonString, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { client, errorText, may } from "../api";
@@ -845,8 +845,18 @@ class Editor {
       const known = name === this.base.name;
       const before = known ? this.base.shapes : [];
       const said = (b: Blobs | undefined): string[] => (b ? [blobsText(b)] : []);
-      const list = (title: string, shapes: Shape[], blobs: Blobs | undefined): HTMLElement => {
+      const rest = (r: Partial<Pick<Recipe, "reductions" | "frames" | "flatField">>): string[] => {
+        const reductions = r.reductions && clone(ReductionsSchema, r.reductions);
+        delete reductions?.blobs;
+        const asked = reductions ? toJsonString(ReductionsSchema, reductions) : "{}";
+        return [asked, JSON.stringify(Object.entries(r.frames ?? {}).sort()), r.flatField?.sha256 ?? ""];
+      };
+      const list = (title: string, shapes: Shape[], blobs: Blobs | undefined, of: typeof this.base | Recipe): HTMLElement => {
         const d = differences(before, shapes);
+        const were = rest(known ? this.base : {});
+        rest(of).forEach((v, i) => {
+          if (v !== were[i]) d.push({ name: t.rest[i]!, kind: "other", before: [], after: [] });
+        });
         const [old, now] = [known ? said(this.base.blobs) : [], said(blobs)];
         if (old.join() !== now.join()) d.push({ name: t.blobs.title, kind: "limits", before: old, after: now });
         return h("div", null, h("h3", null, title), d.length === 0 ? h("p", { class: "empty" }, t.same) : h("ul", { class: "diff" }, d.map((x) =>
@@ -856,7 +866,7 @@ class Editor {
       const over = h("button", { onclick: () => void this.save(theirs.version) }, t.saveOver);
       set(this.conflict,
         h("p", { class: "alarm", role: "alert" }, t.conflict(theirs.version)),
-        h("div", { class: "both" }, list(t.yours, mine, this.model.blobs), list(t.theirs, fromRegions(theirs.regionSet?.regions ?? []), fromSpec(theirs.reductions?.blobs))),
+        h("div", { class: "both" }, list(t.yours, mine, this.model.blobs, this.base), list(t.theirs, fromRegions(theirs.regionSet?.regions ?? []), fromSpec(theirs.reductions?.blobs), theirs)),
         h("div", { class: "add" }, h("button", { onclick: () => void this.open(name, 0n) }, t.takeTheirs), over));
       if (name !== this.base.name) this.base = { ...this.base, name, version: 0n, shapes: [] };
       over.focus();

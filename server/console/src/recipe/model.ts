@@ -335,7 +335,7 @@ export function fromRegions(regions: Region[]): Shape[] {
 /** Difference is what makes another version of a recipe of one. */
 export interface Difference {
   name: string;
-  kind: "added" | "removed" | "moved" | "limits";
+  kind: "added" | "removed" | "moved" | "limits" | "other";
   before: string[];
   after: string[];
 }
