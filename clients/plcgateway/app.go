@@ -51,9 +51,13 @@ Examples:
 const (
 	exitOK       = 0
 	exitFail     = 1 // it could not start now, or a simulated PLC did not get what it has to
-	exitUsage    = 2 // wrong arguments or configuration, and wrong the next time, too
+	exitUsage    = 2 // wrong arguments or configuration, and wrong the next time, too; or output that got lost
+	exitAway     = 3 // a simulated PLC did not reach the gateway
 	exitCanceled = 130
 )
+
+// awayError is that of a gateway that isn't there.
+type awayError struct{ error }
 
 // inputError is an error of the arguments or of a file.
 type inputError struct{ text string }
@@ -94,6 +98,12 @@ func (e *env) run(k *kong.Context) int {
 		return exitUsage
 	}
 	e.report(cli.OneLine(err.Error()))
+	switch {
+	case errors.As(err, new(awayError)):
+		return exitAway
+	case errors.As(err, new(*command.OutputError)):
+		return exitUsage
+	}
 	return exitFail
 }
 

@@ -231,8 +231,10 @@ func TestMapCommand(t *testing.T) {
 		{[]string{"map", "--format", "st"}, exitOK, "END_VAR\n"},
 		{[]string{"map", "--station", "x"}, exitUsage, "--station has no effect without --config"},
 		{[]string{"map", "--config", "deploy/plcgateway.yaml", "--station", "x"}, exitUsage, "has none of that name"},
-		{[]string{"simulate", "--count", "0"}, exitUsage, "must be above 0"},
-		{[]string{"simulate", "--addr", "127.0.0.1:1"}, exitFail, "127.0.0.1:1"},
+		{[]string{"simulate", "--count", "0"}, exitUsage, "plcgateway: --count 0: must be 1 or more\n"},
+		{[]string{"simulate", "--poll", "0s"}, exitUsage, "plcgateway: --poll 0s: must be above 0\n"},
+		{[]string{"simulate", "--parts", strings.Repeat("a", 32)}, exitUsage, `a9" has 33 bytes: must be at most 32`},
+		{[]string{"simulate", "--addr", "127.0.0.1:1"}, exitAway, "127.0.0.1:1"},
 		{nil, exitUsage, "--config"},
 		{[]string{"--help"}, exitOK, "simulate"},
 	} {
@@ -240,6 +242,26 @@ func TestMapCommand(t *testing.T) {
 			!strings.Contains(out+errs, c.want) {
 			t.Errorf("%v: code %d: %s%s", c.args, code, out, errs)
 		}
+	}
+}
+
+// Output that got lost ends a command as it does in the other programs.
+func TestMapLost(t *testing.T) {
+	full, w := io.Pipe()
+	full.Close()
+	var errs strings.Builder
+	if code := run(t.Context(), []string{"map"}, nil, w, &errs); code != exitUsage ||
+		!strings.Contains(errs.String(), "standard output: ") {
+		t.Errorf("code %d: %s", code, &errs)
+	}
+}
+
+// Of no server there is one mistake to tell.
+func TestNoServers(t *testing.T) {
+	file := writeFile(t, "servers: {}\nmodbus: {listen: ':0'}\n"+oneStation+"    modbus: {unit: 1}\n")
+	_, errs, code := plcgateway(t, t.Context(), "--config", file)
+	if code != exitUsage || !strings.Contains(errs, "servers: there is none") || strings.Contains(errs, "several") {
+		t.Errorf("code %d: %s", code, errs)
 	}
 }
 

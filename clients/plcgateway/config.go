@@ -306,6 +306,7 @@ func (s *stationConfig) check(c *config, i int, k *checker) {
 		bad("name", "name %q: want 1 to 63 letters, digits and . _ -, a letter or digit first", s.Name)
 	}
 	switch {
+	case s.Server == "" && len(c.Servers) == 0: // which is told by itself
 	case s.Server == "":
 		bad("server", "server is missing, and there are several")
 	case c.Servers[s.Server] == nil:

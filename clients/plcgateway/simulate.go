@@ -87,8 +87,21 @@ func (c *simulateCmd) Run(e *env) (err error) {
 	if c.Count != nil {
 		count = *c.Count
 	}
-	if count < 1 || c.Every <= 0 || c.Poll <= 0 || c.FirstID == 0 || c.Patience <= 0 {
-		return usage("--count, --every, --poll, --first-id and --patience must be above 0")
+	switch {
+	case count < 1:
+		return usage("--count %d: must be 1 or more", count)
+	case c.FirstID < 1:
+		return usage("--first-id %d: must be 1 or more", c.FirstID)
+	}
+	for flag, d := range map[string]time.Duration{"--every": c.Every, "--poll": c.Poll, "--patience": c.Patience} {
+		if d <= 0 {
+			return usage("%s %v: must be above 0", flag, d)
+		}
+	}
+	if c.Parts != "" && c.Parts != barrier {
+		if err := checkPart(fmt.Sprintf("%s%d", c.Parts, count-1)); err != nil {
+			return err
+		}
 	}
 	client, err := other.NewClient(&other.ClientConfiguration{URL: "tcp://" + c.Addr, Timeout: c.Patience})
 	if err != nil {
@@ -98,7 +111,7 @@ func (c *simulateCmd) Run(e *env) (err error) {
 		return usage("--unit %d: %v", c.Unit, err)
 	}
 	if err := client.Open(); err != nil {
-		return fmt.Errorf("%w; is the gateway running there?", err)
+		return awayError{fmt.Errorf("%w; is the gateway running there?", err)}
 	}
 	defer client.Close() // an error here is that of a link which is not there
 	p := &plc{cmd: c, client: client, stdin: e.stdin, out: e.stdout, count: count, begin: time.Now()}
@@ -114,6 +127,17 @@ func (c *simulateCmd) Run(e *env) (err error) {
 
 // barrier is what --parts is where standard input names the parts.
 const barrier = "-"
+
+// partBytes is how long a part's id may be: its registers hold no more.
+const partBytes = 32
+
+// checkPart refuses the id of a part that the registers would cut.
+func checkPart(name string) error {
+	if len(name) > partBytes {
+		return usage("--parts: id %q has %d bytes: must be at most %d", name, len(name), partBytes)
+	}
+	return nil
+}
 
 // passing is a part that passes the barrier.
 type passing struct {
@@ -172,6 +196,9 @@ func (p *plc) run(ctx context.Context) error {
 			break
 		}
 		if err == nil {
+			if err := checkPart(part.name); err != nil {
+				return err
+			}
 			due = part.at.Add(p.cmd.Every)
 			if named == nil && p.cmd.Parts != "" {
 				part.name = fmt.Sprintf("%s%d", p.cmd.Parts, n)
@@ -304,7 +331,7 @@ func (p *plc) part(ctx context.Context, id uint32, part passing) (verdict string
 		return missed, nil
 	}
 	p.put(p.image[hrID:], id)
-	for k := range 16 {
+	for k := range partBytes / 2 {
 		p.image[hrPart+k] = 0
 		for b := range 2 {
 			if 2*k+b < len(part.name) {
