@@ -50,11 +50,11 @@ Examples:
 // Exit codes.
 const (
 	exitOK       = 0
-	exitFail     = 1 // a part failed, or lacks lines; a host's setting costs packets
-	exitUsage    = 2 // wrong arguments or bad input
-	exitVoid     = 3 // no part came, or some got no verdict
-	exitLost     = 4 // the camera or the server, or the way to one
-	exitCanceled = 130
+	exitFail     = 1   // a part failed, or lacks lines; a host's setting costs packets
+	exitUsage    = 2   // wrong arguments or bad input
+	exitVoid     = 3   // no part came, or some got no verdict
+	exitLost     = 4   // the camera or the server, or the way to one
+	exitCanceled = 130 // a signal before the stream began; later it ends the stream as --duration does
 )
 
 // Errors of a command that has said all.

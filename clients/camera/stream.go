@@ -388,11 +388,7 @@ func (c *streamCmd) refused(err error, in *polyscanv1.Inspection) error {
 	if x == nil || x.Code != codes.InvalidArgument && x.Code != codes.NotFound {
 		return err
 	}
-	text := cli.Refused(x, cmp.Or(c.Regions, "--limit"), in.GetRegionSet().GetRegions())
-	if x.Code == codes.InvalidArgument {
-		return usage("%s", text)
-	}
-	return errors.New(text)
+	return usage("%s", cli.Refused(x, cmp.Or(c.Regions, "--limit"), in.GetRegionSet().GetRegions()))
 }
 
 // sourceBytes is how long the server lets what a source or a frame is be.
