@@ -166,6 +166,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"--line-rate", "0"}, exitUsage, "--line-rate 0: must be above 0"},
 		{[]string{"--width=-1"}, exitUsage, "--width -1: must be 1 to 65536"},
 		{[]string{"--width", "65536", "--part-lines", "65536"}, exitUsage, "a part takes more than 128 MiB"},
+		{[]string{"--rss-pid=-1"}, exitUsage, "--rss-pid -1: must be more than 0"},
+		{[]string{"--metrics-url", "*"}, exitUsage, `--metrics-url "*": want a URL such as http://localhost:7466/metrics`},
 		{[]string{"--cameras", "0"}, exitUsage, "--cameras 0: must be 1 to 1024"},
 		{[]string{"--defects", "2"}, exitUsage, "--defects 2: must be 0 to 1"},
 		{[]string{"--budget", "0s"}, exitUsage, "--budget 0s: must be above 0"},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,6 +233,13 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 	}
 	if ext := filepath.Ext(c.JSON); c.JSON != "" && c.JSON != "-" && !strings.EqualFold(ext, ".json") {
 		return usage("--json %s: want a name that ends in .json", c.JSON)
+	}
+	if c.RSSPid < 0 {
+		return usage("--rss-pid %d: must be more than 0", c.RSSPid)
+	}
+	if u, err := url.Parse(c.MetricsURL); c.MetricsURL != "" &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return usage("--metrics-url %q: want a URL such as http://localhost:7466/metrics", c.MetricsURL)
 	}
 	if err := c.checkOutputs(sf.Regions); err != nil {
 		return err

@@ -96,6 +96,9 @@ func (f *filterFlags) filter() (m *polyscanv1.PartFilter, err error) {
 	if m.To, err = timeFlag("--to", f.To, now); err != nil {
 		return nil, err
 	}
+	if m.From != nil && m.To != nil && m.To.AsTime().Before(m.From.AsTime()) {
+		return nil, usage("--to %s: must not be before --from %s", f.To, f.From)
+	}
 	for _, r := range f.Recipe {
 		ref, err := clients.ParseRecipeRef(r)
 		if err != nil {
@@ -650,8 +653,17 @@ func (c *historyExportCmd) Run(e *env) error {
 		req.Rows = polyscanv1.ExportRows_EXPORT_ROWS_REGIONS
 	}
 	return askHistory(e, &c.serverFlags, func(conn *connection) error {
-		if err := c.checkKnown(conn, "", ""); err != nil {
+		some, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Filter: filter})
+		if err != nil {
 			return err
+		}
+		if region := c.Region; some.GetTotal().GetParts() == 0 || len(c.Name) > 1 || len(c.Recipe) > 1 {
+			if some.GetTotal().GetParts() > 0 {
+				region = ""
+			}
+			if err := c.checkKnown(conn, "--failed-region", region); err != nil {
+				return err
+			}
 		}
 		write := func(w io.Writer) error {
 			_, err := conn.ExportParts(conn.ctx, req, w)
@@ -713,6 +725,9 @@ type historyAuditCmd struct {
 }
 
 func (c *historyAuditCmd) Run(e *env) error {
+	if c.Limit < 0 {
+		return usage("--limit %d: must not be negative", c.Limit)
+	}
 	return askHistory(e, &c.serverFlags, func(conn *connection) error {
 		n := 0
 		for a, err := range conn.Audit(conn.ctx, c.Recipe) {

@@ -141,11 +141,14 @@ func TestHistory(t *testing.T) {
 		`REGION #99: no region of the newest 13 parts is called so`:        {"series", "#99", "mean", "--addr", addr},
 		`--name y: no part in the history has it`: {"export", filepath.Join(dir, "y.csv"), "--name", "y",
 			"--addr", addr},
-		"polyscan: there is no part 999":           {"picture", "999", filepath.Join(dir, "y.png"), "--addr", addr},
-		"polyscan: QUANTITY \"meen\": must be":     {"series", "bracket hole 3", "meen", "--addr", addr},
-		"polyscan: --to ":                          {"list", "--from", "1h", "--to", "2h", "--addr", addr},
-		"want a file name that ends in .csv":       {"export", "x.txt", "--addr", addr},
-		"a version can be asked for of one recipe": {"list", "--recipe", "a@1", "--recipe", "b", "--addr", addr},
+		"polyscan: there is no part 999":       {"picture", "999", filepath.Join(dir, "y.png"), "--addr", addr},
+		"polyscan: QUANTITY \"meen\": must be": {"series", "bracket hole 3", "meen", "--addr", addr},
+		"--failed-region nope: no region of the newest 13 parts is called so": {"export", filepath.Join(dir, "z.csv"),
+			"--failed-region", "nope", "--addr", addr},
+		"--limit -1: must not be negative":                {"audit", "--limit=-1", "--addr", addr},
+		"polyscan: --to 2h: must not be before --from 1h": {"list", "--from", "1h", "--to", "2h", "--addr", addr},
+		"want a file name that ends in .csv":              {"export", "x.txt", "--addr", addr},
+		"a version can be asked for of one recipe":        {"list", "--recipe", "a@1", "--recipe", "b", "--addr", addr},
 	} {
 		var out, stderr bytes.Buffer
 		code := run(t.Context(), append([]string{"history"}, args...), strings.NewReader(""), &out, &stderr)

@@ -112,7 +112,7 @@ func (c *lowpolyCmd) check() error {
 		value, from, to int
 	}{
 		{"points", c.Points, 4, lowpoly.MaxPoints},
-		{"floor", c.Floor, 0, lowpoly.MaxFloor},
+		{"floor", c.Floor, 1, lowpoly.MaxFloor},
 		{"spacing", c.Spacing, -1, lowpoly.MaxSpacing},
 		{"border", c.Border, 0, kernels.MaxSide},
 		{"cell", c.Cell, -1, kernels.MaxSide},

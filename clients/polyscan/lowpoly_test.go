@@ -141,6 +141,7 @@ func TestLowpolyRefuses(t *testing.T) {
 		{[]string{board, "-o", out, "--points", "3"}, exitUsage, "--points 3: must be 4 to"},
 		{[]string{board, "-o", out, "--spacing", "256"}, exitUsage, "--spacing 256: must be -1 to 255"},
 		{[]string{board, "-o", out, "--floor=-1"}, exitUsage, "--floor -1"},
+		{[]string{board, "-o", out, "--floor=0"}, exitUsage, "--floor 0: must be 1 to 65536"},
 		{[]string{board, "-o", out, "--border=-1"}, exitUsage, "--border -1"},
 		{[]string{board, "-o", out, "--cell=-2"}, exitUsage, "--cell -2"},
 		{[]string{board, "-o", out, "--stage", "none"}, exitUsage, "--stage"},

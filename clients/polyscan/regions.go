@@ -259,6 +259,11 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 			}
 		}
 	}
+	if s := file.Scale; s != nil && o.Scale == "" {
+		if why := wrongScale(s); why != "" {
+			return nil, bad(name, "scale: %s", why)
+		}
+	}
 	if err := r.addShapes(o.Shape); err != nil {
 		return nil, err
 	}
@@ -407,7 +412,21 @@ func parseScale(text string) (*regionfile.Scale, error) {
 			return nil, usage("--scale %q: want a place in pixels behind @, such as 0.05@12,40", text)
 		}
 	}
+	if why := wrongScale(s); why != "" {
+		return nil, usage("--scale %s", why)
+	}
 	return s, nil
+}
+
+// wrongScale says what the server would refuse of a scale.
+func wrongScale(s *regionfile.Scale) string {
+	of := &polygon.Scale{X: s.MMPerPixel[0], Y: s.MMPerPixel[1], Origin: polygon.Point{X: s.Origin[0], Y: s.Origin[1]}}
+	triangle := []polygon.Region{{Rings: []polygon.Ring{{{}, {X: 1}, {Y: 1}}}}}
+	_, err := polygon.NewSetInPieces(triangle, of, polygon.Bounds{}, nil)
+	if wrong, ok := errors.AsType[*kernels.InvalidError](err); ok {
+		return wrong.Violations[0].Value + ": " + wrong.Violations[0].Reason
+	}
+	return ""
 }
 
 // formatScale writes what parseScale reads.

@@ -66,15 +66,19 @@ func TestScale(t *testing.T) {
 		}
 	}
 	for flag, want := range map[string]string{
-		"0":        `--scale "0": want millimetres per pixel, such as 0.05 or 0.05,0.04@12,40`,
-		"a":        "want millimetres per pixel",
-		"1,2,3":    "want millimetres per pixel",
-		"0.1@3":    "want a place in pixels behind @",
-		"0.1@3,x":  "want a place in pixels behind @",
-		"1e300":    "must be 1e-09 to 1e+09 mm per pixel",
-		"0.1@1e9,": "want a place in pixels behind @",
+		"0":           `--scale "0": want millimetres per pixel, such as 0.05 or 0.05,0.04@12,40`,
+		"a":           "want millimetres per pixel",
+		"1,2,3":       "want millimetres per pixel",
+		"0.1@3":       "want a place in pixels behind @",
+		"0.1@3,x":     "want a place in pixels behind @",
+		"1e300":       "must be 1e-09 to 1e+09 mm per pixel",
+		"1e-10":       "--scale 1e-10: must be 1e-09 to 1e+09 mm per pixel",
+		"0.1@nan,0":   "want a place in pixels behind @",
+		"0.1@1e300,0": "--scale 1e+300: must be less than",
+		"0.1@1e9,":    "want a place in pixels behind @",
 	} {
 		refused(want, "reduce", raw, "--raw", "8x4:gray8", "-r", regions, "--scale", flag)
+		refused(want, "regions", regions, "--scale", flag)
 	}
 	refused("the regions have no scale, and mm needs one", "reduce", raw, "--raw", "8x4:gray8", "-r", regions)
 	refused("a recipe has the scale that it was put with", "reduce", raw, "--raw", "8x4:gray8", "--recipe", "plate",
