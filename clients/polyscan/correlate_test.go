@@ -97,7 +97,7 @@ func TestCorrelationRecipes(t *testing.T) {
 	}
 	if _, stderr, code := polyscan(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes",
 		folder); code != exitUsage ||
-		!strings.Contains(stderr, `--golden "golden": is no resident frame`) {
+		!strings.Contains(stderr, `the recipe compares with the frame "golden": "SOMEFRAME" is no resident frame`) {
 		t.Errorf("without the recipe's frame: exit %d: %s", code, stderr)
 	}
 	out = succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder, "--golden", frames+

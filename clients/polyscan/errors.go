@@ -143,6 +143,9 @@ func (e *serverError) golden(v clients.FieldViolation) string {
 	case value == name && strings.HasPrefix(why, "is no resident frame"): // it is what the limit says
 		return "--golden: a limit or a correlation compares with " + name + ", and there is no frame of that name"
 	}
+	if e.regions == nil && strings.HasPrefix(why, "is no resident frame") { // those of --golden were put just now
+		return "the recipe compares with the frame " + name + ": " + value + " " + why + "; bring it with --golden"
+	}
 	if e.regions != nil {
 		if key, err := strconv.Unquote(name); err == nil && e.regions.file.Frames[key] != "" {
 			return e.regions.name + ": frames: " + name + ": " + why

@@ -452,6 +452,9 @@ func reasonOf(v *events.Verdict, rows []polygon.RegionResult) string {
 	switch {
 	case v.Error != nil:
 		reason = v.Error.GetMessage()
+		for _, field := range []string{"open.", "inspection.", "region_set."} { // who reads it knows no request
+			reason = strings.TrimPrefix(reason, field)
+		}
 	case v.Verdict == pb.Verdict_VERDICT_FAIL:
 		for i := range rows {
 			r := &rows[i]
