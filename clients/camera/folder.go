@@ -58,7 +58,7 @@ func (f *folder) open(ctx context.Context) (_ about, err error) {
 		f.first = append(f.first, name)
 		if f.geo, err = pictureLayout(filepath.Join(f.path, name)); err != nil {
 			f.geo = gvsp.Geometry{}
-			f.notify("%s: %v", name, err)
+			f.notify("%s: %v", name, reason(err))
 		}
 	}
 	return about{name: f.name, title: fmt.Sprintf("%s: pictures of %d x %d %v", f.path, f.geo.Width, f.geo.Height,
@@ -128,7 +128,7 @@ func (f *folder) keep(ctx context.Context, to *sink) (err error) {
 		// Its name is kept with the part.
 		err = f.block(ctx, to, []gvsp.Datum{{Name: "file", Value: name}}, func(pixels []byte) (int, string) {
 			if err := f.decode(filepath.Join(f.path, name), pixels); err != nil {
-				return 0, fmt.Sprintf("%s: %v", name, err)
+				return 0, fmt.Sprintf("%s: %v", name, reason(err))
 			}
 			return f.geo.Height, ""
 		})

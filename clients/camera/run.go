@@ -43,7 +43,7 @@ const maxCameras = 256
 func loadLine(name string) ([]*streamCmd, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, usage("%s: %v", name, reason(err))
 	}
 	all, err := parseLine(name, text)
 	if err != nil && !errors.As(err, new(*inputError)) {

@@ -56,13 +56,13 @@ type simulateCmd struct {
 	NoResend bool `group:"camera"`
 
 	// Share of the packets that are lost, 0 to 1; of those that are sent again, too.
-	Loss float64 `group:"fault" zero:""`
+	Loss float64 `placeholder:"SHARE" group:"fault" zero:""`
 	// Share of the packets that come behind the next one.
-	Reorder float64 `group:"fault" zero:""`
+	Reorder float64 `placeholder:"SHARE" group:"fault" zero:""`
 	// Share of the packets that come twice.
-	Duplicate float64 `group:"fault" zero:""`
+	Duplicate float64 `placeholder:"SHARE" group:"fault" zero:""`
 	// How much later than its time a block may begin.
-	Jitter time.Duration `group:"fault" zero:""`
+	Jitter time.Duration `placeholder:"TIME" group:"fault" zero:""`
 	// Seed of what happens to which packet.
 	Seed uint64 `default:"1" group:"fault"`
 }

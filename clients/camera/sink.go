@@ -73,6 +73,7 @@ type sink struct {
 	name    string
 	report  func(outcome)
 	notify  func(format string, args ...any)
+	words   func(error) string      // of an error of the server, without gRPC's own
 	cancel  context.CancelCauseFunc // of the stream, for an error that stays
 	longest time.Duration           // between attempts to reach the server; 0: none
 	idle    chan struct{}           // wakes who waits for room
@@ -106,7 +107,7 @@ type queued struct {
 // newSink makes one whose first part has a number.
 func newSink(lay layout, name string, first uint64) *sink {
 	return &sink{lay: lay, name: name, changed: make(chan struct{}, 1), idle: make(chan struct{}, 1), base: first,
-		next: first}
+		next: first, words: error.Error}
 }
 
 // expired is a context that has ended: with it Buffer returns what is there.
@@ -404,7 +405,7 @@ func (s *sink) run(ctx context.Context, scan *clients.Scan) error {
 		}
 		why := "the server ended the session"
 		if err != nil {
-			why = fmt.Sprintf("the server was lost: %v", err)
+			why = "the server was lost: " + s.words(err)
 		}
 		s.missing(before, why)
 		if e := clients.AsError(err); e != nil && final(e.Code) {
@@ -444,7 +445,7 @@ func (s *sink) reopen(ctx context.Context) (*clients.Scan, error) {
 		ended := s.ended
 		s.mu.Unlock()
 		if e != nil && final(e.Code) || ended || ctx.Err() != nil {
-			s.flush(fmt.Sprintf("the server was lost: %v", err))
+			s.flush("the server was lost: " + s.words(err))
 			return nil, err
 		}
 		select {

@@ -80,7 +80,7 @@ func (s *stream) source() (source, error) {
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, usage("%s: %v", name, reason(err))
 	}
 	switch mode := info.Mode(); {
 	case mode.IsDir():
@@ -106,6 +106,14 @@ func (s *stream) source() (source, error) {
 		return &ffmpeg{feed: f, input: "file:" + name, args: []string{"-protocol_whitelist", "file"}}, nil
 	}
 	return nil, usage("%s: want a folder, a pipe, a video device or a file", name)
+}
+
+// reason is an error of a file without its name and what was tried.
+func reason(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }
 
 // parseLayout reads what pixels are, such as 640x480:Mono8; of nothing, it is nothing.

@@ -472,9 +472,10 @@ func TestFFmpegEnds(t *testing.T) {
 		{"talk", probed, "i=0; while [ $i -lt 90 ]; do echo line $i >&2; i=$((i+1)); done; head -c 19200 " + frames,
 			exitOK, []string{"ffmpeg: line 19\n", "ffmpeg: 70 more lines"}},
 		{"damage", probed, "head -c 19200 " + frames + "; sleep 0.2; " +
-			"echo '[mjpeg @ 0x1] [error] overread 8' >&2; sleep 0.2; head -c 19200 " + frames, exitLost, []string{"belt-0                PASS",
-			"120 of 120 lines did not come: ffmpeg: [mjpeg @ 0x1] [error] overread 8",
-			"belt.mkv: damaged: ffmpeg: [mjpeg @ 0x1] [error] overread 8"}},
+			"echo '[mjpeg @ 0x1] [error] overread 8' >&2; sleep 0.2; head -c 19200 " + frames,
+			exitLost, []string{"belt-0                PASS",
+				"120 of 120 lines did not come: ffmpeg: [mjpeg @ 0x1] [error] overread 8",
+				"belt.mkv: damaged: ffmpeg: [mjpeg @ 0x1] [error] overread 8"}},
 		{"damage at the end", probed, "head -c 19200 " + frames + "; echo '[error] x: File ended prematurely' >&2",
 			exitLost, []string{"belt.mkv: damaged: ffmpeg: [error] x: File ended prematurely"}},
 		{"old", strings.Replace(probed, `"streams"`, `"program_version":{"version":"4.4.2-0ubuntu"},"streams"`, 1),

@@ -290,7 +290,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	to := newSink(lay, name, s.next)
-	to.longest = c.Reconnect
+	to.longest, to.words = c.Reconnect, c.words
 	shared := false
 	to.open = func(ctx context.Context) (scan *clients.Scan, err error) {
 		scan, shared, err = openScan(ctx, client, open, c.Transport)
@@ -308,7 +308,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 		}
 		if over {
 			if !told {
-				s.notify("%s", cmp.Or(c.Connection(c.Addr).Explain(x), err.Error()))
+				s.notify("%s", c.words(err))
 			}
 			wait, told = min(2*wait, c.Reconnect), true
 		}
@@ -380,6 +380,14 @@ func (s *stream) run(ctx context.Context) (err error) {
 		return cause
 	}
 	return nil
+}
+
+// words are those of the command line for an error of the server, or of the way to it.
+func (c *streamCmd) words(err error) string {
+	if x := clients.AsError(err); x != nil {
+		return cmp.Or(c.Connection(c.Addr).Explain(x), err.Error())
+	}
+	return err.Error()
 }
 
 // refused is an error of the server in the words of the command line, if it is one of what was asked for.

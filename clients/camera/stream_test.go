@@ -365,7 +365,8 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{[]string{"stream", addr, "--addr", s.addr, "-r", file}, exitLost, "another program controls it"},
-		{[]string{"stream", silent.LocalAddr().String(), "--addr", s.addr, "-r", file}, exitLost, "doesn't answer"},
+		{[]string{"stream", silent.LocalAddr().String(), "--addr", s.addr, "-r", file}, exitLost,
+			fmt.Sprintf("camera: camera at %v: the camera doesn't answer\n", silent.LocalAddr())},
 		{[]string{"stream", free, "--addr", s.addr}, exitUsage,
 			"one of --regions FILE, --recipe NAME and --limit LIMIT"},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "meen in [1, 2]"}, exitUsage,
@@ -386,6 +387,10 @@ func TestRefused(t *testing.T) {
 		{[]string{"stream", free, "-r", file, "--addr", "127.0.0.1:1"}, exitLost, "refused"},
 		{[]string{"set", free, "Width=161"}, exitUsage, "must be 1 to 160"},
 		{[]string{"set", free, "PixelFormat=RGB8"}, exitUsage, "only be read"},
+		{[]string{"set", free, "Width"}, exitUsage, "feature Width: it is no command: its kind is Integer"},
+		{[]string{"stream", "./nope.mkv", "--addr", s.addr, "-r", file}, exitUsage,
+			"camera: ./nope.mkv: no such file or directory\n"},
+		{[]string{"simulate", "--help"}, exitOK, "--loss=SHARE"},
 		{[]string{"features", free, "Nothing"}, exitUsage, "no feature of that name"},
 		{[]string{"simulate", "--listen", "::1"}, exitUsage, "IPv4"},
 		{[]string{"simulate", filepath.Join(t.TempDir())}, exitUsage, "no frames (.png"},
@@ -401,10 +406,27 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(strings.Join(x.args[max(0, len(x.args)-2):], " "), func(t *testing.T) {
 			r := start(t, x.args...)
-			if code := r.wait(); code != x.code || !strings.Contains(r.err.String(), x.want) {
-				t.Errorf("%d: %s\nwant %d: %s", code, r.err, x.code, x.want)
+			if code := r.wait(); code != x.code || !strings.Contains(r.err.String()+r.out.String(), x.want) {
+				t.Errorf("%d: %s%s\nwant %d: %s", code, r.err, r.out, x.code, x.want)
 			}
 		})
+	}
+}
+
+// What parts are missing for is told in the words of the command line: a lost connection, without gRPC's wrapping.
+func TestWords(t *testing.T) {
+	s := startInspector(t, false)
+	s.stop()
+	client, err := clients.Dial(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.GetDevice(t.Context())
+	got := (&streamCmd{Addr: s.addr}).words(err)
+	want := fmt.Sprintf("%s: no connection: dial tcp %[1]s: connect: connection refused; is the server running there?", s.addr)
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 

@@ -200,7 +200,7 @@ func (a *access) numberOf(n *node) (v number, err error) {
 		}
 		return a.formula(n, n.value("FormulaFrom"), "TO", to)
 	}
-	return v, fmt.Errorf("%q is a %s, which has no number", n.name, n.kind)
+	return v, fmt.Errorf("%q, of kind %s, has no number", n.name, n.kind)
 }
 
 // indexed is the value of a node that has one for each value of another.
@@ -693,7 +693,7 @@ func (c *Camera) Execute(ctx context.Context, name string) error {
 	case n == nil:
 		return wrap(name, ErrNoFeature)
 	case n.kind != "Command":
-		return wrap(name, fmt.Errorf("it is a %s, not a command", n.kind))
+		return wrap(name, fmt.Errorf("it is no command: its kind is %s", n.kind))
 	}
 	v, err := a.either(n, "CommandValue", intOf(1))
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -106,7 +107,13 @@ func (d *Device) request(ctx context.Context, command Command, data []byte) ([]b
 		}
 		last = err
 	}
-	return nil, fmt.Errorf("gvcp: %v: %w (%w)", d.addr, ErrSilent, last)
+	if timeout := net.Error(nil); errors.As(last, &timeout) && timeout.Timeout() {
+		return nil, ErrSilent
+	}
+	if system := syscall.Errno(0); errors.As(last, &system) { // without the names of sockets
+		last = system
+	}
+	return nil, fmt.Errorf("%w: %w", ErrSilent, last)
 }
 
 func (d *Device) await(ctx context.Context, ack Command) ([]byte, error) {
@@ -153,6 +160,14 @@ func (d *Device) await(ctx context.Context, ack Command) ([]byte, error) {
 	}
 }
 
+// about says what was asked for when the camera refused it. Where it doesn't answer that says nothing.
+func about(err error, format string, args ...any) error {
+	if errors.Is(err, ErrSilent) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
 // ReadReg reads a register.
 func (d *Device) ReadReg(ctx context.Context, addr uint32) (uint32, error) {
 	d.mu.Lock()
@@ -162,7 +177,7 @@ func (d *Device) ReadReg(ctx context.Context, addr uint32) (uint32, error) {
 		err = fmt.Errorf("gvcp: answer of %d bytes", len(b))
 	}
 	if err != nil {
-		return 0, fmt.Errorf("register %#x: %w", addr, err)
+		return 0, about(err, "register %#x", addr)
 	}
 	return binary.BigEndian.Uint32(b), nil
 }
@@ -174,7 +189,7 @@ func (d *Device) WriteReg(ctx context.Context, addr, value uint32) error {
 	b := binary.BigEndian.AppendUint32(nil, addr)
 	_, err := d.request(ctx, WriteRegCmd, binary.BigEndian.AppendUint32(b, value))
 	if err != nil {
-		return fmt.Errorf("register %#x: %w", addr, err)
+		return about(err, "register %#x", addr)
 	}
 	return nil
 }
@@ -196,7 +211,7 @@ func (d *Device) ReadMem(ctx context.Context, addr uint32, n int) ([]byte, error
 			err = fmt.Errorf("gvcp: answer of %d bytes, expected %d", len(answer), 4+count)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("memory at %#x: %w", at, err)
+			return nil, about(err, "memory at %#x", at)
 		}
 		out = append(out, answer[4:4+count]...)
 	}
@@ -214,7 +229,7 @@ func (d *Device) WriteMem(ctx context.Context, addr uint32, data []byte) error {
 		n := min(len(data), MaxData)
 		b := append(binary.BigEndian.AppendUint32(nil, addr), data[:n]...)
 		if _, err := d.request(ctx, WriteMemCmd, b); err != nil {
-			return fmt.Errorf("memory at %#x: %w", addr, err)
+			return about(err, "memory at %#x", addr)
 		}
 		data = data[n:]
 		addr += uint32(n)
