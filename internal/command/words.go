@@ -18,6 +18,9 @@ var kongWords = []struct {
 	pattern *regexp.Regexp
 	words   string
 }{
+	{regexp.MustCompile(`expected \S+ value but got "(-[^"]*[ <>()*;&|][^"]*)" \((?:short|long) flag\); ` +
+		`perhaps try (--?[^= ]+)=.*$`),
+		`"$1" looks like a flag: write $2='$1'`}, // or shells would take it apart
 	{regexp.MustCompile(`expected \S+ value but got "(-[^"]*)" \((?:short|long) flag\); perhaps try (--?[^= ]+)=.*$`),
 		`"$1" looks like a flag: write $2=$1`},
 	{regexp.MustCompile(`expected \S+ value but got "EOL" .*$`), `its value is missing`},

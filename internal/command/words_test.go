@@ -39,6 +39,7 @@ func TestWords(t *testing.T) {
 		{[]string{"f", "--by=x"}, `--by must be one of "name","recipe" but got "x"`},
 		{[]string{"f", "--share=x"}, `--share: "x" is no number in plain digits`},
 		{[]string{"f", "--wait=x"}, `--wait: "x" is no time: want one such as 30s or 1m30s`},
+		{[]string{"f", "--name", "-1 to 1 sd"}, `--name: "-1 to 1 sd" looks like a flag: write --name='-1 to 1 sd'`},
 		{[]string{"f", "--name", "-x"}, `--name: "-x" looks like a flag: write --name=-x`},
 		{[]string{"f", "--name"}, `--name: its value is missing`},
 		{nil, `<file> is missing`},
