@@ -214,7 +214,7 @@ type between struct {
 type place struct{ region, slot int }
 
 // resolve finds the regions that limits between regions speak of. It returns an error of pace alone.
-func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer) error {
+func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer, idle *[]idleLimit) error {
 	if !slices.ContainsFunc(s.distinct, func(l *Limit) bool { return l.expression != nil }) {
 		return nil
 	}
@@ -294,7 +294,7 @@ func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer) error {
 					return err
 				}
 				if why := s.toothlessBetween(&b, l, anyFrame(), anyFormat); why != "" {
-					bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
+					*idle = append(*idle, idleLimit{i, k, l, why})
 				}
 			}
 			s.between = append(s.between, b)

@@ -453,6 +453,35 @@ func toothless(t *testing.T, r Region, f driver.PixelFormat, expr string) string
 
 // TestLimitsThatCannotFail: a limit that holds whatever the picture shows is an error, as early as it can be told: for
 // any frame when the set is made, else for the frame's format. Its neighbour that can fail is none.
+// A limit that several regions have is meant for those where it can fail.
+func TestLimitsOfManyRegions(t *testing.T) {
+	square := func(name string, side float64, limits ...string) Region {
+		return Region{Name: name, Rings: []Ring{rectangle(0, 0, side, side)}, Limits: limits}
+	}
+	dev := openCPU(t, kernels.Config{})
+	for _, limit := range []string{"count of pixels above 250 <= 40", "entropy < 6", "sum < 20000", `sum - "a".sum <= 20000`} {
+		set, err := NewSet([]Region{square("a", 6, limit), square("b", 30, limit)}, Bounds{})
+		if err != nil {
+			t.Errorf("%s: %v", limit, err)
+			continue
+		}
+		if _, err := Reduce(t.Context(), dev, set, noise(32, 32, driver.Gray8), Reductions{}, 0); err != nil {
+			t.Errorf("%s: %v", limit, err)
+		}
+	}
+	const limit = "count of pixels above 250 <= 40"
+	_, err := NewSet([]Region{square("a", 6, limit, "max < 9"), square("b", 5, limit), square("c", 30, "max < 9")}, Bounds{})
+	if err == nil || !strings.Contains(err.Error(), "can't fail") || !strings.Contains(err.Error(), "(and 1 more)") {
+		t.Errorf("%v, want an error of a and b", err)
+	}
+	// Frames of 8 bits have nothing above 300, in whatever region.
+	set := mustSet(t, square("a", 6, "max <= 300"), square("b", 30, "max <= 300"))
+	_, err = Reduce(t.Context(), dev, set, noise(32, 32, driver.Gray8), Reductions{}, 0)
+	if err == nil || !strings.Contains(err.Error(), "can't fail") || !strings.Contains(err.Error(), "(and 1 more)") {
+		t.Errorf("%v, want an error of both", err)
+	}
+}
+
 func TestLimitsThatCannotFail(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	const any = true

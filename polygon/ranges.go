@@ -317,6 +317,7 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 		return
 	}
 	before := len(bad.Violations)
+	var idle []idleLimit
 	pixel := of
 	pixel.pixels, pixel.area, pixel.x0, pixel.y0, pixel.x1, pixel.y1 = 1, 0, 0, 0, 1, 1
 	pixel.tiltX, pixel.tiltY = 0, 0
@@ -331,7 +332,7 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 			here := s.scopeOf(i, of)
 			for k, l := range s.Limits(i) {
 				if why := l.toothless(&here, format); why != "" {
-					bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
+					idle = append(idle, idleLimit{i, k, l, why})
 				}
 			}
 		}
@@ -344,12 +345,40 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 			b := &s.between[n]
 			l := s.Limits(b.region)[b.limit]
 			if why := s.toothlessBetween(b, l, of, format); why != "" {
-				bad.Add(path{"regions", b.region, "limits", b.limit}, quoted(l.expr), "%s", why)
+				idle = append(idle, idleLimit{b.region, b.limit, l, why})
 			}
 		}
 	}
+	s.tellIdle(bad, idle)
 	if len(bad.Violations) == before {
 		passed.Store(&of)
+	}
+}
+
+// idleLimit is a limit that can't fail in a region.
+type idleLimit struct {
+	region, limit int
+	of            *Limit
+	why           string
+}
+
+// tellIdle says so of limits that can fail in no region: one that several regions have is meant for those where it can,
+// such as a limit for all of a board's regions, the smallest among them.
+func (s *Set) tellIdle(bad *kernels.InvalidError, all []idleLimit) {
+	if len(all) == 0 {
+		return
+	}
+	can := map[*Limit]int{} // in how many regions it can
+	for _, l := range s.limits {
+		can[l]++
+	}
+	for _, d := range all {
+		can[d.of]--
+	}
+	for _, d := range all {
+		if can[d.of] == 0 {
+			bad.Add(path{"regions", d.region, "limits", d.limit}, quoted(d.of.expr), "%s", d.why)
+		}
 	}
 }
 

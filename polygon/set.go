@@ -162,6 +162,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 	s.addScale(bad, scale)
 	shapes := slices.ContainsFunc(regions, func(r Region) bool { return r.Shape != "" })
 	known := map[string]*Limit{} // thousands of regions tend to share their limits
+	var idle []idleLimit
 	pace := pacer{pause: pause, left: setPiece}
 	for i := range regions {
 		r := &regions[i]
@@ -190,7 +191,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		}
 		if !shapes {
 			s.rows = s.rows.union(s.boxes[i])
-			if err := s.addLimits(bad, i, r, known, b.Memory, &pace); err != nil {
+			if err := s.addLimits(bad, i, r, known, b.Memory, &pace, &idle); err != nil {
 				return nil, err
 			}
 		}
@@ -203,7 +204,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		}
 		for i := range regions {
 			s.rows = s.rows.union(s.boxes[i])
-			if err := s.addLimits(bad, i, &regions[i], known, b.Memory, &pace); err != nil {
+			if err := s.addLimits(bad, i, &regions[i], known, b.Memory, &pace, &idle); err != nil {
 				return nil, err
 			}
 		}
@@ -218,10 +219,11 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 				}
 			}
 		}
-		if err := s.resolve(bad, &pace); err != nil {
+		if err := s.resolve(bad, &pace, &idle); err != nil {
 			return nil, err
 		}
 	}
+	s.tellIdle(bad, idle)
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}
@@ -366,7 +368,7 @@ func (a twiceArea) pixels() float64 {
 
 // addLimits returns an error of memory or of pace alone.
 func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[string]*Limit,
-	memory func(bytes int64) error, pace *pacer) error {
+	memory func(bytes int64) error, pace *pacer, idle *[]idleLimit) error {
 	exprs := r.Limits
 	if len(exprs) > MaxLimits {
 		bad.Add(path{"regions", i, "limits"}, len(exprs), "are too many: the limit is %d",
@@ -424,7 +426,7 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 	for k, expr := range exprs {
 		if l := known[expr]; l != nil {
 			if why := l.toothless(&of, anyFormat); why != "" {
-				bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
+				*idle = append(*idle, idleLimit{i, k, l, why})
 			}
 		}
 	}
