@@ -231,6 +231,33 @@ func (s *Set) addBlobLimits(bad *kernels.InvalidError, why string) {
 	}
 }
 
+// CheckAsked refuses reductions by which limits would be about something else than by own, which are those of the recipe
+// that the regions come from: textures of other levels, colours by another matrix, or other blobs.
+func (s *Set) CheckAsked(asked, own *Reductions) error {
+	bad := newInvalid()
+	at := path{"reductions"}
+	if a, o := asked.pairLevels(), own.pairLevels(); len(s.offsets) > 0 && a != o {
+		bad.Add(at.Join("cooccurrence", "levels"), a, "must be %d: the recipe's limits are about textures of as many", o)
+	}
+	matrix := s.channels[MatrixX] || s.channels[MatrixY] || s.channels[MatrixZ]
+	if matrix && asked.Colors.Matrix != own.Colors.Matrix {
+		bad.Add(at.Join("color_matrix"), fmt.Sprint(asked.Colors.Matrix), "must be that of the recipe, which its limits are "+
+			"about: %v", own.Colors.Matrix)
+	}
+	blobs := slices.ContainsFunc(s.distinct, func(l *Limit) bool { return l.quantity == quantityBlobs })
+	if a, o := asked.Blobs, own.Blobs; blobs && a != nil && o != nil && !a.same(o) {
+		bad.Add(at.Join("blobs"), "other blobs", "must be those of the recipe, which its limits are about")
+	}
+	return bad.Err()
+}
+
+// same says that both find the same blobs.
+func (s *BlobSpec) same(o *BlobSpec) bool {
+	strong := s.Strong == o.Strong || s.Strong != nil && o.Strong != nil && *s.Strong == *o.Strong
+	return strong && s.Channel == o.Channel && s.Threshold == o.Threshold && s.Range == o.Range &&
+		s.FourConnected == o.FourConnected && s.MinArea == o.MinArea && slices.Equal(s.Steps, o.Steps)
+}
+
 // tooMany says why a limit on blobs can't hold, or nothing.
 func (r *RegionBlobs) tooMany() string {
 	if r == nil || r.All {

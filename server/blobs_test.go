@@ -112,7 +112,17 @@ func TestBlobsOfRecipes(t *testing.T) {
 	if _, err = c.Reduce(t.Context(), in, frame); err == nil || !strings.Contains(err.Error(), "limits[0]") {
 		t.Errorf("a request without blobs: %v", err)
 	}
+	// Nor may it have others than the recipe, in its name; how many come back is its own.
+	in.Reductions = &pb.Reductions{Blobs: proto.Clone(recipe.Reductions.Blobs).(*pb.BlobSpec)}
+	in.Reductions.Blobs.MaxBlobs, in.Reductions.Blobs.Contours = 1, false
+	if _, err = c.Reduce(t.Context(), in, frame); err != nil {
+		t.Error(err)
+	}
+	in.Reductions.Blobs.Lower = proto.Float64(101)
+	_, err = c.Reduce(t.Context(), in, frame)
+	wantRefused(t, err, "inspection.reductions.blobs", "must be those of the recipe")
 	// Bad ones are named.
+	in = inspecting(rect("a", 1, 1, 30, 20))
 	for field, spec := range map[string]*pb.BlobSpec{
 		"reductions.blobs.lower": {},
 		"reductions.blobs.steps[0].width": {Lower: proto.Float64(3),

@@ -38,11 +38,12 @@ func TestTexturesOfRecipes(t *testing.T) {
 		t.Errorf("the limit says %v, the contrast is %v", limit, textures[0].GetContrast())
 	}
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_COUNT}}
-	if res, err = c.Reduce(t.Context(), in, rawFrame(40, 30, gray8, pixels)); err != nil {
-		t.Fatal(err)
-	}
-	if l := res.Regions[0].Limits[0]; l.Verdict != pb.Verdict_VERDICT_FAIL || l.GetValue() < 1 {
-		t.Errorf("at 64 levels the limit says %v", l)
+	_, err = c.Reduce(t.Context(), in, rawFrame(40, 30, gray8, pixels))
+	wantRefused(t, err, "inspection.reductions.cooccurrence.levels", "must be 2: the recipe's limits")
+	in.Reductions.Cooccurrence = &pb.CooccurrenceSpec{Levels: 2}
+	res, err = c.Reduce(t.Context(), in, rawFrame(40, 30, gray8, pixels))
+	if err != nil || res.Regions[0].Limits[0].GetValue() != limit.GetValue() {
+		t.Errorf("at as many levels: %v, %v", res, err)
 	}
 	tried, err := c.Try(t.Context(), &pb.TryOpen{Regions: &pb.TryOpen_Recipe{Recipe: &pb.RecipeRef{Name: "weave"}}},
 		func(yield func(clients.Labeled, error) bool) {

@@ -119,6 +119,8 @@ func (c *blobsCmd) Run(e *env) (err error) {
 				return usage("--recipe %s: it finds no blobs: say --find SPEC", cli.Printable(c.Recipe))
 			}
 			r.Blobs.Contours = r.Blobs.Contours || c.Overlay != ""
+		} else { // which the recipe's limits are about
+			r.Cooccurrence, r.ColorMatrix = stored.GetReductions().GetCooccurrence(), stored.GetReductions().GetColorMatrix()
 		}
 	}
 	start := time.Now()

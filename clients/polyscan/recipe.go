@@ -153,6 +153,9 @@ func (c *recipePutCmd) Run(e *env) error {
 		if r.Reductions, err = c.reductionFlags.message(nil); err != nil {
 			return err
 		}
+		if err := rs.checkLevels(r.Reductions); err != nil {
+			return err
+		}
 	} else {
 		r.Reductions, rs.asked = rs.reductions, true
 	}

@@ -3,6 +3,7 @@ package main
 // REGIONS files and recipes: what to look at in a frame.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -832,7 +833,30 @@ func (t *target) reductions(o *reductionFlags, fallback *polyscanv1.Reductions) 
 		t.regions.asked = true
 		return t.regions.reductions, nil
 	}
-	return o.message(fallback)
+	r, err := o.message(fallback)
+	if err == nil && t.recipe == nil {
+		err = t.regions.checkLevels(r)
+	}
+	return r, err
+}
+
+// ofTextures matches limits on textures, whose offsets are numbers.
+var ofTextures = regexp.MustCompile(`(?i)\b(contrast|homogeneity|energy|correlation|entropy)\s*\(\s*[-+]?\d`)
+
+// checkLevels refuses reductions that flags put in the place of the file's where limits on textures would be about other
+// levels.
+func (r *regions) checkLevels(asked *polyscanv1.Reductions) error {
+	levels := func(m *polyscanv1.Reductions) uint32 {
+		return cmp.Or(m.GetCooccurrence().GetLevels(), polygon.DefaultLevels)
+	}
+	own, now := levels(r.reductions), levels(asked)
+	if r.reductions.GetCooccurrence() == nil || own == now || !slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool {
+		return slices.ContainsFunc(g.Limits, ofTextures.MatchString)
+	}) {
+		return nil
+	}
+	return bad(r.name, "its limits are about textures of %d levels, and flags ask for %d: ask for the same by --texture "+
+		"and --texture-levels, or leave the flags about numbers out", own, now)
 }
 
 // inspection is the target as the server takes it.

@@ -75,6 +75,33 @@ func TestTextures(t *testing.T) {
 	if report.Regions[0].Channels[0].Textures != nil {
 		t.Error("textures that nobody asked for")
 	}
+	// Flags about numbers must not move a file's limits to other levels.
+	file := write(t, "levels.json", `{"reductions": ["mean", "texture(1,0; 16 levels)"], "regions": [{"name": "a",
+		"rings": [[[100, 100], [300, 100], [300, 300], [100, 300]]], "limits": ["contrast(1,0) > 0.1"]}]}`)
+	image := "../../testdata/metal.png"
+	for _, more := range [][]string{{"--stats", "mean"}, {"--percentiles", "5, 50"}, {"--texture", "1,0"}} {
+		_, stderr, code := polyscan(t, append([]string{"reduce", image, "-r", file, "--fail-on-reject"}, more...)...)
+		if code != exitUsage || !strings.Contains(stderr, "textures of 16 levels") {
+			t.Errorf("%v: exit %d, %s", more, code, stderr)
+		}
+	}
+	same := []string{"reduce", image, "-r", file, "--fail-on-reject", "--texture", "1,0", "--texture-levels", "16"}
+	if _, stderr, code := polyscan(t, same...); code != exitReject {
+		t.Errorf("at as many levels: exit %d, %s", code, stderr)
+	}
+	recipes := filepath.Join(t.TempDir(), "recipes")
+	succeed(t, "recipe", "put", "levels", "-r", file, "--recipes", recipes)
+	if _, stderr, code := polyscan(t, "recipe", "put", "mean", "-r", file, "--stats", "mean", "--recipes", recipes); code != exitUsage {
+		t.Errorf("recipe put: exit %d, %s", code, stderr)
+	}
+	of := []string{"--recipe", "levels", "--recipes", recipes, "--fail-on-reject"}
+	if _, stderr, code := polyscan(t, append([]string{"reduce", image, "--stats", "mean"}, of...)...); code != exitUsage ||
+		!strings.Contains(stderr, "must be 16") {
+		t.Errorf("a recipe: exit %d, %s", code, stderr)
+	}
+	if _, stderr, code := polyscan(t, append([]string{"blobs", image, "--find", "<= 60"}, of...)...); code != exitReject {
+		t.Errorf("blobs of a recipe: exit %d, %s", code, stderr)
+	}
 	picture := filepath.Join(t.TempDir(), "pairs.png")
 	succeed(t, append(args, "--texture", "1,0", "--plot", picture)...)
 }

@@ -846,6 +846,21 @@ def test_reductions_of_files(client, tmp_path):
         client.teach([frame], path, quantities=["mean"])
 
 
+def test_levels_of_textures(client, tmp_path, rng):
+    """What is asked for moves limits on textures to no other levels than those of the file or recipe."""
+    frame = rng.integers(0, 256, (64, 64), np.uint8)
+    path = tmp_path / "levels.json"
+    path.write_text(region_file(',"reductions":["texture(1,0; 16 levels)"]', limits='"contrast(1,0) > 1"'))
+    client.put_recipe("levels", path)
+    for source in (path, client.get_recipe("levels")):
+        assert client.reduce(frame, source).passed
+        assert client.reduce(frame, source, texture=polyscan.Texture([(1, 0)], 16)).passed
+        with pytest.raises(polyscan.RegionFileError, match="textures of 16 levels, and 64"):
+            client.reduce(frame, source, statistics="mean")
+    with pytest.raises(polyscan.InvalidArgument, match="must be 16"):
+        client.reduce(frame, recipe="levels", statistics="mean")
+
+
 def test_frames_of_files(client, tmp_path, rng):
     """The frames that a file names are those that its limits compare with, in place of resident ones of that name."""
     frame = rng.integers(0, 256, (64, 64), np.uint8)

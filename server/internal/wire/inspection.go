@@ -55,6 +55,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	reductions := in.GetReductions()
 	flat := in.GetFlatField()
 	var kept map[string]string
+	var own *pb.Reductions // of the recipe
 	var drawnOn *pb.FrameSize
 	switch r := in.GetRegions().(type) {
 	case *pb.Inspection_RegionSet:
@@ -80,6 +81,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 			reductions = recipe.GetReductions()
 			out.Paths.StoredReductions = true
 		}
+		own = recipe.GetReductions()
 	default:
 		return nil, apierr.Refuse(path+".regions", nil, "one of region_set and recipe must be given")
 	}
@@ -93,6 +95,12 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		}
 	}
 	out.Reductions = ReductionsOf(reductions)
+	if out.Recipe != "" && in.GetReductions() != nil {
+		stored := ReductionsOf(own)
+		if err := out.Set.CheckAsked(&out.Reductions, &stored); err != nil {
+			return nil, out.Paths.Translate(err)
+		}
+	}
 	out.Reductions.Output = outputOf(in.GetResult())
 	out.Frames = FramesOf(out.Set, out.Reductions, in.GetFrames(), kept)
 	if err := CheckFrames(in.GetFrames(), out.Frames, path+".frames"); err != nil {

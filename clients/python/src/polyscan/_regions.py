@@ -654,6 +654,14 @@ def asked(
                 raise RegionFileError(f"{regions._source}: {e}") from None
         named = file.get("frames", {})
         before = texts + [limit for r in file["regions"] for limit in r.get("limits", [])]
+    own = _levels(file)
+    now_levels = (given.cooccurrence.levels if given else 0) or _LEVELS
+    limits = [limit for r in regions.message.regions for limit in r.limits]
+    if own and own != now_levels and any(_OF_TEXTURES.search(limit) for limit in limits):
+        raise RegionFileError(
+            f"{regions._source}: its limits are about textures of {own} levels, and {now_levels} are asked for: ask for "
+            "the same by texture, or leave out what is asked for"
+        )
     # The server refuses a frame that nothing speaks of, which is none that only replaced limits or reductions spoke of.
     now = [limit for r in regions.message.regions for limit in r.limits]
     now += [f'"{c.frame}"' for c in given.correlations] if given else []
@@ -661,6 +669,20 @@ def asked(
         if any(f'"{name}"' in text for text in now) or not any(f'"{name}"' in text for text in before):
             frames.setdefault(name, frame)
     return given, frames
+
+
+# What limits on textures look like, whose offsets are numbers, and the levels of those that nobody asks for.
+_OF_TEXTURES = re.compile(r"\b(contrast|homogeneity|energy|correlation|entropy)\s*\(\s*[-+]?\d", re.IGNORECASE)
+_LEVELS = 64
+
+
+def _levels(file: Any) -> int:
+    """The levels of the textures that a file or recipe asks for; 0 where it asks for none, or says what nobody reads."""
+    try:
+        asked = file.reductions if isinstance(file, recipe_pb2.Recipe) else spelled(file.get("reductions", []))
+    except ValueError:
+        return 0
+    return (asked.cooccurrence.levels or _LEVELS) if asked is not None and asked.HasField("cooccurrence") else 0
 
 
 def of_recipe(recipe: recipe_pb2.Recipe) -> Regions:
