@@ -176,6 +176,7 @@ func TestUnlikeDrawn(t *testing.T) {
 		{`<circle clip-path="url(#c)" r="3"/>`, "line 1: <circle>"},
 		{`<circle mask="url(#c)" r="3"/>`, "line 1: <circle>"},
 		{`<circle mask="none" r="3"/>`, ""},
+		{`<use id="u" href="#a"/>`, `line 1: <use id="u">`},
 	} {
 		f, err := Parse("", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><rect width="9" height="9"/>`+c.inside+`</svg>`), Options{})
 		if err != nil || strings.Join(f.Lost, ", ") != c.want || len(f.Warnings) != len(f.Lost) {

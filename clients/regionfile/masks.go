@@ -229,6 +229,10 @@ func (b *builder) maskImage(data []byte) *Error {
 	case bytes.HasPrefix(data[end:], []byte(pngSignature)):
 		return fail(ErrInvalid, "another PNG picture begins at byte %d, behind the end of the first", end)
 	}
+	if x, y, found := seenThrough(img); found {
+		return fail(ErrInvalid, "pixel (%d, %d) has a label, and is transparent: it would be taken as if it were not; save "+
+			"the mask without transparency", x, y)
+	}
 	b.file.Format = FormatMask
 	b.file.ImageWidth, b.file.ImageHeight = cfg.Width, cfg.Height
 	index := map[uint32]int{}
@@ -268,6 +272,26 @@ func (b *builder) maskImage(data []byte) *Error {
 		}
 	}
 	return nil
+}
+
+// seenThrough finds the first pixel that has a label and isn't opaque. Those of palettes may be anything.
+func seenThrough(img image.Image) (x, y int, found bool) {
+	var pix []byte
+	size := 4 // bytes of a pixel
+	switch m := img.(type) {
+	case *image.NRGBA:
+		pix = m.Pix
+	case *image.NRGBA64:
+		pix, size = m.Pix, 8
+	}
+	for i := 0; i < len(pix); i += size {
+		color, alpha := pix[i:i+size*3/4], pix[i+size*3/4:i+size]
+		if alpha[0] != 0xff && slices.ContainsFunc(color, func(v byte) bool { return v != 0 }) {
+			w := img.Bounds().Dx()
+			return i / size % w, i / size / w, true
+		}
+	}
+	return 0, 0, false
 }
 
 // Photographs, which people pass by mistake, are images of more than photographLabels labels that have more than a run

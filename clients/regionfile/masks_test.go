@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,6 +120,15 @@ func TestMaskImages(t *testing.T) {
 		deep.SetGray16(i%4, i/4, color.Gray16{Y: 256 * uint16(v)})
 		palette.Pix[i] = v
 		rgb.SetNRGBA(i%4, i/4, color.NRGBA{R: v, A: 255})
+	}
+	clear := image.NewNRGBA(gray.Rect) // all of it, but for a pixel that is a label
+	clear.SetNRGBA(2, 1, color.NRGBA{R: 7, A: 255})
+	if f := mustParse(t, string(encoded(t, clear)), Options{}); len(f.Regions) != 1 {
+		t.Errorf("%+v", f)
+	}
+	clear.SetNRGBA(3, 1, color.NRGBA{R: 255, G: 255, B: 255})
+	if _, err := Parse("", encoded(t, clear), Options{}); err == nil || !strings.Contains(err.Error(), "pixel (3, 1)") {
+		t.Errorf("a transparent label: %v", err)
 	}
 	one := image.NewGray(gray.Rect)
 	copy(one.Pix, []byte{0, 255, 255, 0, 0, 0, 0, 255})

@@ -243,7 +243,10 @@ func (r *svgReader) startElement(t xml.StartElement) *Error {
 	case "use", "line", "text", "foreignObject", "image":
 		a, e := r.presentation(t)
 		// An image is the frame that was drawn over: nobody misses it.
-		if e == nil && name != "image" && !r.top().hidden && a.property("display") != "none" {
+		switch seen := e == nil && name != "image" && !r.top().hidden && a.property("display") != "none"; {
+		case seen && name == "use": // which is drawn as a shape, such as a clone that Inkscape makes
+			r.unlike(fmt.Sprintf("line %d: %s", r.line, a.place()), "skipped, only shapes give regions: unlink the clone")
+		case seen:
 			r.warn("line %d: %s: skipped, only shapes give regions", r.line, a.place())
 		}
 	case "defs", "symbol", "clipPath", "mask", "marker", "pattern", "linearGradient", "radialGradient", "meshgradient",

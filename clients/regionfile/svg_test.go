@@ -279,7 +279,7 @@ func TestNotDrawn(t *testing.T) {
 
 func TestSVGWarnings(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
-		{`<use id="u" href="#a"/>`, `line 1: <use id="u">: skipped, only shapes give regions`},
+		{`<use id="u" href="#a"/>`, `line 1: <use id="u">: skipped, only shapes give regions: unlink the clone`},
 		{`<text>hi</text>`, `line 1: <text>: skipped, only shapes give regions`},
 		{`<line x2="5"/>`, `line 1: <line>: skipped, only shapes give regions`},
 		{`<flowRoot>` + unitSquare + `</flowRoot>`,
