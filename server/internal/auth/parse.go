@@ -95,6 +95,12 @@ func parse(data []byte) (*content, error) {
 
 func (c *content) line(n int, fields []string) (key hash, l login, err error) {
 	bad := func(format string, args ...any) (hash, login, error) {
+		for i, a := range args { // nobody reads more of a value
+			const most = 100
+			if s := fmt.Sprint(a); len(s) > most {
+				args[i] = s[:most] + "…"
+			}
+		}
 		return hash{}, login{}, &lineError{n, fmt.Sprintf(format, args...)}
 	}
 	l.line = n

@@ -99,6 +99,7 @@ func TestParseErrors(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("alpha\nbeta name=b role=run sessions=1 streams=3\ncertificate=c leases=2 lease-bytes=1GiB frames=7")
 	f.Add("a\r\n#\n  b  role=admin")
+	f.Add("a name=" + strings.Repeat("\xff", 3000))
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := parse([]byte(text))
 		if err != nil {
