@@ -214,7 +214,7 @@ func TestTeachRefuses(t *testing.T) {
 			with(func(o *pb.TeachOpen) { o.Quantities = []string{"meen"} }), two},
 		{"a condition", "open.quantities[0]", "end of the quantity",
 			with(func(o *pb.TeachOpen) { o.Quantities = []string{"mean < 3"} }), two},
-		{"of the region", "open.quantities[1]", "same on all frames",
+		{"of the region", "open.quantities[1]", "limits are not learned of it",
 			with(func(o *pb.TeachOpen) { o.Quantities = []string{"mean", "area"} }), two},
 		{"twice", "open.quantities[1]", "already",
 			with(func(o *pb.TeachOpen) { o.Quantities = []string{"mean", "Mean"} }), two},

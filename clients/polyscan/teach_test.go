@@ -128,7 +128,7 @@ func TestTeachUsage(t *testing.T) {
 		"from 0 to 1000 %":                       {"teach", good, "-r", regions, "--margin", "1%+2000%"},
 		`found "meen"`:                           {"teach", good, "-r", regions, "--quantity", "meen"},
 		regions + ": no region has limits":       {"try", good, "-r", regions},
-		"is the same on all frames":              {"teach", good, "-r", regions, "--quantity", "area"},
+		"limits are not learned of it":           {"teach", good, "-r", regions, "--quantity", "area"},
 		"frames are kept by a server":            {"teach", "--frame", "x", "-r", regions},
 		"too few":                                {"teach", good + "/frame_000.png", "-r", regions},
 		"a server keeps the history":             {"try", "--kept", "x", "-r", regions},

@@ -62,7 +62,7 @@ func number(ctx *kong.DecodeContext, target reflect.Value) error {
 	if err := ctx.Scan.PopValueInto("float", &text); err != nil {
 		return err
 	}
-	v, err := digits.Float(text)
+	v, err := digits.Float(strings.TrimSpace(text)) // of a list, such as 5, 95
 	target.SetFloat(v)
 	return err
 }

@@ -83,7 +83,7 @@ func (t *teach) open(ctx context.Context, req request) (err error) {
 			}
 			bad.Add(field, fmt.Sprintf("%q", name), reason)
 		case q.OfRegion():
-			bad.Add(field, fmt.Sprintf("%q", name), "is the same on all frames: nothing can be learned of it")
+			bad.Add(field, fmt.Sprintf("%q", name), "is of the region or of its blobs: limits are not learned of it")
 		case q.Channel() == polygon.Hue:
 			bad.Add(field, fmt.Sprintf("%q", name), "is of an angle, which limits are not learned of")
 		case slices.ContainsFunc(t.asked, func(o polygon.Quantity) bool { return o.Covers(q) || q.Covers(o) }):
