@@ -49,7 +49,11 @@ func TestRecipeBlobs(t *testing.T) {
 	e.describe("To", "60")
 	e.await(`document.querySelector(".blobform .help").textContent === "<= 60"`)
 	e.describe("Least area (px)", "12")
+	e.until("numbers of blobs, which move what is below them", func() bool {
+		return strings.HasPrefix(e.number("blobs"), "10 of")
+	})
 	e.press("Add a step")
+	e.await(`document.querySelectorAll(".blobform .steps select").length === 2`)
 	e.do(`(() => { const s = document.querySelectorAll(".blobform .steps select"); s[0].value = "4";
 		s[0].dispatchEvent(new Event("change", {bubbles: true})); })()`)
 	e.do(`(() => { const s = document.querySelectorAll(".blobform .steps select"); s[1].value = "1";
