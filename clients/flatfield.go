@@ -266,9 +266,9 @@ func (s *flatSums) add(f *polyscanv1.Frame) error {
 	return nil
 }
 
-// noisy refuses frames whose noise would be in the gains, and those so dark that the rounding of samples would. total is
-// what all samples of a channel are above the dark, as often as they are summed, and count how many there are. Noise is
-// what frames differ by from those before; one frame tells none.
+// noisy refuses frames whose noise would be in the gains, and those so dark that the rounding of samples would. total
+// is what all samples of a channel are above the dark, as often as they are summed, and count how many there are. Noise
+// is what frames differ by from those before; one frame tells none.
 func (s *flatSums) noisy(total []uint64, count uint64) error {
 	mean := 0.0
 	for c, t := range total {

@@ -29,8 +29,8 @@ const leastReach = 4
 // uint16 for each of these, all without gaps. Errors have paths such as "gain": a gain of 0 makes any picture fit, and
 // is refused, as is a field of alpha that isn't 0 and 1.
 //
-// A field that brings no sample of a channel to a quarter of the range is refused: it would blind the camera, and limits
-// such as "max < 200" would pass whatever it shows.
+// A field that brings no sample of a channel to a quarter of the range is refused: it would blind the camera, and
+// limits such as "max < 200" would pass whatever it shows.
 func NewFlatField(width, height int, f PixelFormat, fraction int, dark, gain []byte) (*FlatField, error) {
 	if err := CheckSize(width, height); err != nil {
 		return nil, err

@@ -96,8 +96,8 @@ func WithOwner(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, scheduleKey{}, s)
 }
 
-// WithMade returns a context under which made is told of host memory for results, when it is made: jobs wait before they
-// make any, and what they may make at most is known before what they do.
+// WithMade returns a context under which made is told of host memory for results, when it is made: jobs wait before
+// they make any, and what they may make at most is known before what they do.
 func WithMade(ctx context.Context, made func(bytes int64)) context.Context {
 	s := scheduleOf(ctx)
 	s.made = made

@@ -231,8 +231,8 @@ func (s *Set) addBlobLimits(bad *kernels.InvalidError, why string) {
 	}
 }
 
-// CheckAsked refuses reductions by which limits would be about something else than by own, which are those of the recipe
-// that the regions come from: textures of other levels, colours by another matrix, or other blobs.
+// CheckAsked refuses reductions by which limits would be about something else than by own, which are those of the
+// recipe that the regions come from: textures of other levels, colours by another matrix, or other blobs.
 func (s *Set) CheckAsked(asked, own *Reductions) error {
 	bad := newInvalid()
 	at := path{"reductions"}

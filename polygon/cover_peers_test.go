@@ -90,8 +90,8 @@ func TestCoverageAsExactExtractFindsIt(t *testing.T) {
 		}
 		return r
 	}
-	// Cases of exactextract's own tests first: rectangles on and off the grid, a corner that is cut, a pixel that holds all,
-	// and a hole.
+	// Cases of exactextract's own tests first: rectangles on and off the grid, a corner that is cut, a pixel that holds
+	// all, and a hole.
 	small := [][]Ring{
 		{ring(0.5, 0.5, 2.5, 0.5, 2.5, 2.5, 0.5, 2.5)}, {ring(0, 0, 3, 0, 3, 3, 0, 3)},
 		{ring(0.5, 0.5, 2.5, 0.5, 2.5, 2, 2, 2, 2, 2.5, 0.5, 2.5)}, {ring(1.5, 0.5, 2.5, 1.5, 1.5, 2.5, 0.5, 1.5)},

@@ -9,8 +9,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Jobs tell of the host memory that they make for results, once it is there: pictures, the blobs that are looked at, and
-// the pixels that regions cover in part.
+// Jobs tell of the host memory that they make for results, once it is there: pictures, the blobs that are looked at,
+// and the pixels that regions cover in part.
 func TestJobsTellWhatTheyMake(t *testing.T) {
 	dev := openOnce(t)
 	const side = 64

@@ -574,8 +574,8 @@ func (s *Set) operandRanges(l *Limit, o *operand, members []scope, format string
 	return ranges, ""
 }
 
-// failsParts says that a limit can fail the parts that are counted: limits over parts can't, nor does a least coverage of
-// 0, which says that a region may reach outside the frame.
+// failsParts says that a limit can fail the parts that are counted: limits over parts can't, nor does a least coverage
+// of 0, which says that a region may reach outside the frame.
 func (s *Set) failsParts() bool {
 	return slices.ContainsFunc(s.distinct, func(l *Limit) bool {
 		return !l.overParts() && !(l.AllowsOutside() && l.holdsIn(interval{hi: 1}))
@@ -613,8 +613,8 @@ func ranked(ranges []interval, rank int) interval {
 	return interval{lo: ends[0][at], hi: ends[1][at]}
 }
 
-// combined is the range of what a step makes of two numbers, which may be the same. Rounding is monotone, so that bounds
-// are rounded as the numbers are. ok is false where there may be no number: something is divided by 0, or runs over.
+// combined is the range of what a step makes of two numbers, which may be the same. Rounding is monotone, so that
+// bounds are rounded as the numbers are. ok is false where there may be no number: by division by 0, or overflow.
 func combined(s step, same bool, a, b interval) (r interval, ok bool) {
 	if s.do == '/' && b.contains(0) {
 		return r, false

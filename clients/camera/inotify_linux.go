@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher waits for files of a folder that somebody has closed after writing, or renamed or linked into it. It knows what
-// was in the folder before and what it took, so that nothing is missed, or taken twice, when the folder or another one
-// in its place is watched anew.
+// watcher waits for files of a folder that somebody has closed after writing, or renamed or linked into it. It knows
+// what was in the folder before and what it took, so that nothing is missed, or taken twice, when the folder or another
+// one in its place is watched anew.
 type watcher struct {
 	path    string
 	file    *os.File // of inotify; nil once it was closed
@@ -139,8 +139,8 @@ func (w *watcher) close() error {
 	return file.Close()
 }
 
-// next is the name of the next file, without the folder's, or of a folder in it. Files wait in the kernel until they are
-// asked for. The error is errOverflow where it had no room for more; those that are still there come next.
+// next is the name of the next file, without the folder's, or of a folder in it. Files wait in the kernel until they
+// are asked for. The error is errOverflow where it had no room for more; those that are still there come next.
 func (w *watcher) next(ctx context.Context) (string, error) {
 	defer context.AfterFunc(ctx, func() { w.file.SetReadDeadline(time.Unix(1, 0)) })()
 	for {

@@ -254,8 +254,8 @@ func TestFolderComesBack(t *testing.T) {
 	}
 }
 
-// What is in the place of a folder that has gone is read as it is, once each: another folder with pictures in it, before
-// the first picture, too, the old one that comes back with one more, and what a link or a mount leads to now.
+// What is in the place of a folder that has gone is read as it is, once each: another folder with pictures in it,
+// before the first picture, too, the old one that comes back with one more, and what a link or a mount leads to now.
 func TestFolderMadeAnew(t *testing.T) {
 	s := startInspector(t, false)
 	top := t.TempDir()

@@ -843,16 +843,15 @@ func (t *target) reductions(o *reductionFlags, fallback *polyscanv1.Reductions) 
 // ofTextures matches limits on textures, whose offsets are numbers.
 var ofTextures = regexp.MustCompile(`(?i)\b(contrast|homogeneity|energy|correlation|entropy)\s*\(\s*[-+]?\d`)
 
-// checkLevels refuses reductions that flags put in the place of the file's where limits on textures would be about other
-// levels.
+// checkLevels refuses reductions that flags put in the place of the file's where limits on textures would be about
+// other levels.
 func (r *regions) checkLevels(asked *polyscanv1.Reductions) error {
 	levels := func(m *polyscanv1.Reductions) uint32 {
 		return cmp.Or(m.GetCooccurrence().GetLevels(), polygon.DefaultLevels)
 	}
 	own, now := levels(r.reductions), levels(asked)
-	if r.reductions.GetCooccurrence() == nil || own == now || !slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool {
-		return slices.ContainsFunc(g.Limits, ofTextures.MatchString)
-	}) {
+	limited := func(g regionfile.Region) bool { return slices.ContainsFunc(g.Limits, ofTextures.MatchString) }
+	if r.reductions.GetCooccurrence() == nil || own == now || !slices.ContainsFunc(r.file.Regions, limited) {
 		return nil
 	}
 	return bad(r.name, "its limits are about textures of %d levels, and flags ask for %d: ask for the same by --texture "+

@@ -91,7 +91,8 @@ func TestTextures(t *testing.T) {
 	}
 	recipes := filepath.Join(t.TempDir(), "recipes")
 	succeed(t, "recipe", "put", "levels", "-r", file, "--recipes", recipes)
-	if _, stderr, code := polyscan(t, "recipe", "put", "mean", "-r", file, "--stats", "mean", "--recipes", recipes); code != exitUsage {
+	put := []string{"recipe", "put", "mean", "-r", file, "--stats", "mean", "--recipes", recipes}
+	if _, stderr, code := polyscan(t, put...); code != exitUsage {
 		t.Errorf("recipe put: exit %d, %s", code, stderr)
 	}
 	of := []string{"--recipe", "levels", "--recipes", recipes, "--fail-on-reject"}

@@ -179,8 +179,8 @@ func (o *object) meaning(key string) meaning {
 	return meaning{near: near, hint: meant(near)}
 }
 
-// likeLimit says that a key of a region is a quantity, an end of a range, or both ("max", "max_value", "mean_upper"), as
-// limits of other programs are. width, height and area may be notes of how large the region is.
+// likeLimit says that a key of a region is a quantity, an end of a range, or both ("max", "max_value", "mean_upper"),
+// as limits of other programs are. width, height and area may be notes of how large the region is.
 func likeLimit(key string) bool {
 	key = strings.ToLower(key)
 	if slices.Contains([]string{"width", "height", "area", "value", "limit"}, key) {

@@ -14,9 +14,9 @@ import (
 type At func(off int64, n int) []byte
 
 // Check refuses files whose picture isn't what decoders make of it: those that are to be turned or mirrored (EXIF's and
-// TIFF's orientation), with more than one page or frame (TIFF, APNG), with tags that decoders take otherwise than others
-// do (TIFF), and with chunks that matter and that nobody knows (PNG). It knows PNG, JPEG and TIFF by their first bytes
-// and takes all else.
+// TIFF's orientation), with more than one page or frame (TIFF, APNG), with tags that decoders take otherwise than
+// others do (TIFF), and with chunks that matter and that nobody knows (PNG). It knows PNG, JPEG and TIFF by their first
+// bytes and takes all else.
 func Check(at At) error {
 	switch head := string(at(0, 8)); {
 	case head == "\x89PNG\r\n\x1a\n":

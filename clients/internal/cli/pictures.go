@@ -25,7 +25,8 @@ func DecodePicture(file []byte) (image.Image, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if cfg, _, err := image.DecodeConfig(bytes.NewReader(file)); err == nil && int64(cfg.Width)*int64(cfg.Height) > mostPixels {
+	cfg, _, err := image.DecodeConfig(bytes.NewReader(file))
+	if err == nil && int64(cfg.Width)*int64(cfg.Height) > mostPixels {
 		return nil, fmt.Errorf("%d x %d pixels: a frame has at most %d", cfg.Width, cfg.Height, mostPixels)
 	}
 	r := &pieces{Reader: bytes.NewReader(file)}

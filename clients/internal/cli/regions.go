@@ -66,8 +66,8 @@ func CheckRead(file *regionfile.File) error {
 	return nil
 }
 
-// Limitless says which regions nobody judges though others have limits: those that have none and that no limit, shape or
-// reference of another region speaks of, of the first ones, so many. It is empty where there are none.
+// Limitless says which regions nobody judges though others have limits: those that have none and that no limit, shape
+// or reference of another region speaks of, of the first ones, so many. It is empty where there are none.
 func Limitless(regions []regionfile.Region, count int) string {
 	named, groups, limits := map[string]bool{}, map[string]*regexp.Regexp{}, false
 	for _, g := range regions {

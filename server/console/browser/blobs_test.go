@@ -3,8 +3,6 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -33,8 +31,8 @@ func (e editor) found(want string) {
 	}
 }
 
-// Blobs are described in the form, judged by limits, tried before they are saved, and mean the same to the command line,
-// as a recipe and as a file; a file that has some brings them back.
+// Blobs are described in the form, judged by limits, tried before they are saved, and mean the same to the command
+// line, as a recipe and as a file; a file that has some brings them back.
 func TestRecipeBlobs(t *testing.T) {
 	s := serve(t, "")
 	metal := testdata("metal.png")
@@ -81,13 +79,7 @@ func TestRecipeBlobs(t *testing.T) {
 		b := r.Regions[0].Blobs
 		return fmt.Sprintf("%d of %d found", b.Kept, b.Found)
 	}
-	regions := filepath.Join(t.TempDir(), "pits.json")
-	write := func(text []byte) {
-		if err := os.WriteFile(regions, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(e.saved("Export regions", "regions.json"))
+	regions := e.exported("polyscan", "regions.json")
 	want := blobs("-r", regions, "--strict")
 	if strings.HasPrefix(want, "0 ") {
 		t.Fatalf("the command line: %s", want)
@@ -128,7 +120,7 @@ func TestRecipeBlobs(t *testing.T) {
 	if got := e.awaitValue(e.said, text); got != text {
 		t.Errorf("imported: %q", got)
 	}
-	write([]byte(`{"reductions": ["blobs(below 60)"], "regions": [{"name": "a", "rings": [[[0, 0], [9, 0], [9, 9]]]}]}`))
-	e.files("#import", regions)
+	e.files("#import", written(t, "unread.json",
+		`{"reductions": ["blobs(below 60)"], "regions": [{"name": "a", "rings": [[[0, 0], [9, 0], [9, 9]]]}]}`))
 	e.await(`document.querySelector(".message.error")?.textContent.includes("below 60")`)
 }

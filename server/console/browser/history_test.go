@@ -56,8 +56,8 @@ func (b *tab) pair(bad string) {
 	}
 }
 
-// crossAt is where the cross of a value that failed is in the chart, as a share of its width. Rows with more of its colour
-// have a limit.
+// crossAt is where the cross of a value that failed is in the chart, as a share of its width. Rows with more of its
+// colour have a limit.
 func (b *tab) crossAt() float64 {
 	b.t.Helper()
 	return eval[float64](b, `(() => {

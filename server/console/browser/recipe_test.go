@@ -64,7 +64,8 @@ func (e editor) frame(file string) {
 	e.await(fmt.Sprintf(`document.querySelector(".framecard .help").textContent.includes(%q)`, filepath.Base(file)))
 }
 
-// at is where a pixel of the frame is in the window, once the page rests: it draws a frame that it shows a moment later.
+// at is where a pixel of the frame is in the window, once the page rests: it draws a frame that it shows a moment
+// later.
 func (e editor) at(x, y float64) (float64, float64) {
 	e.t.Helper()
 	p := eval[[2]float64](e.tab, fmt.Sprintf(`new Promise(done => {

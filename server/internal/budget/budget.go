@@ -160,9 +160,9 @@ func (h *held) became(bytes, there int64) {
 	h.bytes, h.there = bytes, there
 }
 
-// Share is what a call has taken of a budget before it makes anything: for the worst case, and before it waits for files
-// and for the device. It counts as reserved until the call says that it is there. A nil Share is of a call that takes
-// little, which nobody counts. Its methods may be called at the same time.
+// Share is what a call has taken of a budget before it makes anything: for the worst case, and before it waits for
+// files and for the device. It counts as reserved until the call says that it is there. A nil Share is of a call that
+// takes little, which nobody counts. Its methods may be called at the same time.
 type Share struct {
 	mu       sync.Mutex
 	held     held

@@ -363,8 +363,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// What is given back after a collection is garbage until the next one, and no garbage where none has been since it came:
-// the runtime doesn't call that live.
+// What is given back after a collection is garbage until the next one, and no garbage where none has been since it
+// came: the runtime doesn't call that live.
 func TestGarbage(t *testing.T) {
 	const mb = 1 << 20
 	collections := int64(0)

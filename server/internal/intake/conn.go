@@ -155,8 +155,8 @@ func (g *Guard) guard(conn net.Conn) *Conn {
 	return c
 }
 
-// A connection is read into a small buffer until a read has filled that, and into a large one from then on: clients that
-// make no calls, or small ones, take little. Large reads spare system calls, as BenchmarkReduce shows.
+// A connection is read into a small buffer until a read has filled that, and into a large one from then on: clients
+// that make no calls, or small ones, take little. Large reads spare system calls, as BenchmarkReduce shows.
 const (
 	smallRead = 4 << 10
 	largeRead = 128 << 10
