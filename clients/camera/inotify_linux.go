@@ -142,7 +142,8 @@ func (w *watcher) close() error {
 // next is the name of the next file, without the folder's, or of a folder in it. Files wait in the kernel until they
 // are asked for. The error is errOverflow where it had no room for more; those that are still there come next.
 func (w *watcher) next(ctx context.Context) (string, error) {
-	defer context.AfterFunc(ctx, func() { w.file.SetReadDeadline(time.Unix(1, 0)) })()
+	file := w.file // which may be closed before ctx's end is told
+	defer context.AfterFunc(ctx, func() { file.SetReadDeadline(time.Unix(1, 0)) })()
 	for {
 		for len(w.pending) >= unix.SizeofInotifyEvent {
 			mask := binary.NativeEndian.Uint32(w.pending[4:])
