@@ -187,10 +187,26 @@ func (l *Limit) known(of *scope, convert func(*Scale, quantity, float64) float64
 	return interval{lo: lo, hi: hi}
 }
 
-// toothless says why the limit holds for every value that its quantity can have; as a rule its number was meant for
-// another format or region. It is empty for a limit that can fail. It is empty, too, for a region without pixels, whose
-// limits fail, and for a least coverage: "coverage >= 0" says that a region may reach outside the frame. format is what
-// the reason calls the frames.
+// lacks says that the picture decides whether the quantity has a value at all: the limit fails on samples that are all
+// equal, on black, where no pixel has a hue, or without a frame before.
+func (l *Limit) lacks() bool {
+	switch l.quantity {
+	case quantitySkewness, quantityKurtosis, quantityWeightedX, quantityWeightedY, quantityCorrelation,
+		quantityCoefficient:
+		return true
+	case quantityCovariance:
+		return l.correlation.Kind == Framed && l.correlation.Frame == ""
+	case quantityDistinct, quantityPixels:
+		return false
+	}
+	return l.channel == Hue
+}
+
+// toothless says why the limit holds whatever a picture shows; as a rule its number was meant for another format or
+// region. It is empty for a limit that can fail. It is empty, too, for a region without pixels, whose limits fail, and
+// for a least coverage: "coverage >= 0" says that a region may reach outside the frame. Samples correlated with
+// themselves are always 1 but where they are all equal: no number makes sense of them. format is what the reason calls
+// the frames.
 func (l *Limit) toothless(of *scope, format string) string {
 	switch {
 	case l.millimetres && l.scale == nil || of.pixels == 0 || l.AllowsOutside():
@@ -201,7 +217,10 @@ func (l *Limit) toothless(of *scope, format string) string {
 	if why := l.pointless(of, format); why != "" {
 		return why
 	}
-	if r := l.known(of, (*Scale).convert); l.holdsIn(r) {
+	if r := l.known(of, (*Scale).convert); l.holdsIn(r) && (!l.lacks() || r.lo == r.hi) {
+		if l.lacks() {
+			return fmt.Sprintf("fails equal samples alone: %s is always %v of others", l.spelled, number(r.lo))
+		}
 		if r.contains(l.want.lo) && l.op == opNotEqual {
 			return fmt.Sprintf("can't fail: %s is never %s", l.spelled, number(l.want.lo))
 		}
@@ -414,7 +433,7 @@ func (s *Set) toothlessBetween(b *between, l *Limit, of scope, format string) st
 				}
 			}
 			ranges, why := s.operandRanges(l, o, scopes, format)
-			if why != "" || len(ranges) == 0 {
+			if why != "" || len(ranges) == 0 || o.is.lacks() {
 				return why
 			}
 			if x.all {

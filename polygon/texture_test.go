@@ -376,7 +376,7 @@ func TestBadTextures(t *testing.T) {
 		{"contrast(0,0) < 5", "column 9: the offset (0,0) is a pixel and itself"},
 		{"energy(9999,0) < 5", "column 7: the offset (9999,0) has a coordinate beyond 4096"},
 		{"correlation(1,0 > 5", `column 17: expected ")", found ">"`},
-		{"correlation(1,0) <= 1", "can't fail"},
+		{"homogeneity(1,0) <= 1", "can't fail"},
 	} {
 		_, err := NewSet([]Region{{Rings: ring, Limits: []string{c.limit}}}, Bounds{})
 		if err == nil || !strings.Contains(err.Error(), c.says) {
