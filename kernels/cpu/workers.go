@@ -260,7 +260,9 @@ type crew struct {
 }
 
 // linger is how long a helper without work looks for more. To wake a sleeping thread can take 0.1 ms on a virtual
-// machine, which is as long as many an op; ops mostly come one behind the other.
+// machine, which is as long as many an op; ops mostly come one behind the other. Where the processor is short, other
+// threads get it from helpers that look, but for those of the highest priority: a browser on the same machine, which
+// shows the pictures that a solver makes, has as much to do as the solver.
 const linger = 50 * time.Microsecond
 
 // sharedOp is an op in which several workers take part.
@@ -355,13 +357,19 @@ func (c *crew) help(j *sharedOp) {
 		if t := &j.dev.turns; t.enterHelper(j) {
 			if j.join() {
 				j.do()
+				// There is nothing left to do in it, though others may still be at their last pieces. Whoever came back
+				// to it would be busy with finding that out, again and again.
+				c.open.CompareAndSwap(j, nil)
 			}
 			t.leave(j.stop)
 		}
 		c.lingering.Add(1)
+		level := j.stop.level
 		j = nil
 		for start := time.Now(); j == nil && time.Since(start) < linger; j = c.open.Load() {
-			runtime.Gosched()
+			if runtime.Gosched(); level < highest {
+				yieldProcessor()
+			}
 		}
 		c.lingering.Add(-1)
 		if j == nil {

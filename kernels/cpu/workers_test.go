@@ -265,6 +265,32 @@ func TestOpsTakeTurns(t *testing.T) {
 	eventually(t, "nobody is counted as working", func() bool { return turns.working.Load() == 0 })
 }
 
+// A helper that found nothing left in an op doesn't look into it again while the stream is at its last piece.
+func TestHelpersComeOnce(t *testing.T) {
+	s := newStreams(t, newFixture(t, 2, 1<<20))[0]
+	for range 20 { // in some of which the stream comes first
+		var calls atomic.Int64
+		if err := s.enqueue(task{name: "Test", call: func(stop *stopFlag) error {
+			return s.dev.share("Test", 2, stop, func(*scratch) error {
+				if calls.Add(1) > 1 {
+					return nil
+				}
+				for begun := time.Now(); time.Since(begun) < 20*linger; runtime.Gosched() {
+				}
+				return nil
+			})
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := calls.Load(); n > 2 {
+			t.Fatalf("the op was looked into %d times, by a stream and a helper", n)
+		}
+	}
+}
+
 // An op that pauses can be stopped.
 func TestStopWhilePaused(t *testing.T) {
 	f := newFixture(t, 2, 1<<20)
