@@ -4,6 +4,7 @@ import (
 	"image"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -160,5 +161,40 @@ func TestHiddenLabels(t *testing.T) {
 	_, stderr, code = polyscan(t, "mask", "--size", "9x9", "--recipe", "r", "--recipes", recipes, "-o", png, "--labels")
 	if code != exitOK || stderr != "polyscan: warning: recipe r: "+want+"\n" {
 		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
+// TestNotInPixels: regions that can't be in pixels are warned of, and are an error where they are judged or written.
+func TestNotInPixels(t *testing.T) {
+	geo := func(name, properties string) string {
+		return write(t, name, `{"type":"Feature","properties":{`+properties+`},"geometry":{"type":"Polygon","coordinates":`+
+			`[[[0.1,0.1],[0.9,0.1],[0.9,0.9],[0.1,0.1]]]}}`)
+	}
+	plain, limited := geo("plain.geojson", `"name":"a"`), geo("limited.geojson", `"name":"a","limits":"mean < 300"`)
+	const want = "all its coordinates are from 0 to 1, as shares of an image's sides are, and polyscan needs pixels"
+	board, dir := frames+"board.png", t.TempDir()
+	if _, stderr, code := polyscan(t, "reduce", board, "-r", plain); code != exitOK ||
+		!strings.Contains(stderr, "warning: "+plain+": "+want) {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	for _, args := range [][]string{
+		{"reduce", board, "-r", limited},
+		{"reduce", board, "-r", plain, "--limit", "a: mean < 90"},
+		{"reduce", board, "-r", plain, "--fail-on-reject"},
+		{"stream", frames + "conveyor", "-r", limited},
+		{"blobs", board, "-r", plain, "--find", ">= 9", "--limit", "a: blobs < 3"},
+		{"try", board, "-r", limited},
+		{"teach", board, "-r", plain, "-o", filepath.Join(dir, "taught.json")},
+		{"recipe", "put", "r", "-r", plain, "--recipes", dir},
+		{"regions", plain},
+	} {
+		file := plain
+		if slices.Contains(args, limited) {
+			file = limited
+		}
+		stdout, stderr, code := polyscan(t, args...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "polyscan: "+file+": "+want) {
+			t.Errorf("%q: exit %d, %s\n%s", args, code, stderr, stdout)
+		}
 	}
 }

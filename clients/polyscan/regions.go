@@ -269,7 +269,13 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 		return nil, err
 	}
 	r.limited = r.hasLimits()
-	return r, r.addLimits(o.Limit)
+	if err := r.addLimits(o.Limit); err != nil {
+		return nil, err
+	}
+	if file.NotPixels != "" && r.hasLimits() {
+		return nil, r.checkKeys()
+	}
+	return r, nil
 }
 
 // checkLimits warns of regions of the file that nobody judges beside others that it has limits for.

@@ -206,6 +206,9 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if t.recipe != nil {
 		open.Regions = &polyscanv1.TeachOpen_Recipe{Recipe: t.recipe}
 	} else {
+		if err := t.regions.checkKeys(); err != nil { // what is written has neither the key nor the warning
+			return err
+		}
 		draft, err := c.draft(e, t.regions)
 		if err != nil {
 			return err

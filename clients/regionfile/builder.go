@@ -106,6 +106,7 @@ func (b *builder) finish() (*File, *Error) {
 		}
 		return nil, &Error{Kind: ErrNoRegions, Reason: reason}
 	}
+	b.checkUnit()
 	b.warnOfKeys()
 	b.uniqueNames()
 	if b.warnings > maxWarnings {
@@ -113,6 +114,43 @@ func (b *builder) finish() (*File, *Error) {
 		f.Warnings[maxWarnings-1] = fmt.Sprintf("and %d more warnings", b.warnings-maxWarnings+1)
 	}
 	return f, nil
+}
+
+// checkUnit says where coordinates can't be pixels: those between 0 and 1, as shares of an image's sides are, and those
+// of regions that cover less than a pixel together, as degrees do. The squares around the regions stand for what they
+// cover, so that thin regions are none of these, and masks and shapes have pixels.
+func (b *builder) checkUnit() {
+	f := b.file
+	least, most, covered := math.Inf(1), math.Inf(-1), 0.0
+	for _, g := range f.Regions {
+		if g.Rings == nil {
+			covered = math.Inf(1)
+			break
+		}
+		lo, hi := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
+		for _, ring := range g.Rings {
+			for _, p := range ring {
+				for i, v := range p {
+					lo[i], hi[i] = min(lo[i], v), max(hi[i], v)
+				}
+			}
+		}
+		least, most = min(least, lo[0], lo[1]), max(most, hi[0], hi[1])
+		side := max(hi[0]-lo[0], hi[1]-lo[1])
+		covered += side * side
+	}
+	switch {
+	case f.NotPixels != "", math.IsInf(covered, 1):
+	case least >= 0 && most <= 1:
+		f.NotPixels = "all its coordinates are from 0 to 1, as shares of an image's sides are, and polyscan needs pixels: " +
+			"multiply them by the width and height of the frame"
+	case covered < 1:
+		f.NotPixels = fmt.Sprintf("all its regions together cover less than a pixel, with coordinates from %v to %v, as if "+
+			"they were degrees, and polyscan needs pixels", least, most)
+	}
+	if f.NotPixels != "" {
+		b.warn("%s", f.NotPixels)
+	}
 }
 
 // uniqueNames gives names to the nameless and suffixes to the repeated, as Region.Name documents. The first region

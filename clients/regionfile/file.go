@@ -139,6 +139,10 @@ type File struct {
 	// maxWarnings.
 	Lost []string
 
+	// NotPixels says why the coordinates can't be pixels, where they can't, so that whatever the regions give is about
+	// other places than are meant; there is a warning of it.
+	NotPixels string
+
 	// Reductions that a recipe asks for, as the file writes them; this package doesn't interpret them.
 	Reductions []string
 

@@ -38,10 +38,10 @@ func seeds(f *testing.F) {
 			`<g transform="rotate(9 1 2)skewX(3)"><path d="M0 0C1 2 3 4 5 6s1 2 3-4Q1 1 2 2t5 5A3 2 9 105 5zm1-1h2v.5.5z"/></g>`),
 		svg(``, `<rect x="1" y="2" width="9" height="8" rx="2"/><ellipse cx="5" rx="3" ry="4"/><polyline points="0,0 1 1 2,0"/>`),
 		"<" + strings.Repeat("\xcb", 1650) + "/>",
-		svg(``, "<"+strings.Repeat("a", 5000)+"/>"+unitSquare),
+		svg(``, "<"+strings.Repeat("a", 5000)+"/>"+square),
 		shapes(`{"label":"` + strings.Repeat("\U0010ffff", 70) + `","shape_type":"` + strings.Repeat("\U0010ffff", 70) +
 			`","points":[[5,5],[9,5]]}`),
-		`<!DOCTYPE svg [<!ENTITY a "b">]><svg id="&a;">` + unitSquare + `</svg>`,
+		`<!DOCTYPE svg [<!ENTITY a "b">]><svg id="&a;">` + square + `</svg>`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -13,11 +13,14 @@ package regionfile
 //
 // The closing vertex, equal to the first, is dropped; a ring that isn't closed gets a warning. Further numbers of a
 // position (altitude) are dropped. A region's name is the first of properties.name, properties.label, properties.id and
-// the feature's id that is a non-empty string or a number, and its limits are properties.limits. A "crs" member, or
-// coordinates that look like degrees, get a warning.
+// the feature's id that is a non-empty string or a number, and its limits are properties.limits. A "crs" member that
+// names no system of an image says that the coordinates are not in pixels (File.NotPixels); coordinates that look like
+// degrees get a warning.
 
 import (
+	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +38,6 @@ type geoReader struct {
 	*builder
 	open     int        // rings that weren't closed
 	min, max [2]float64 // bounds of all vertices
-	crs      bool       // a crs member was seen
 }
 
 func (b *builder) geoJSON(c *cursor, kind string) *Error {
@@ -66,20 +68,37 @@ func (b *builder) geoJSON(c *cursor, kind string) *Error {
 		b.warn("%d %s not closed (the last position must equal the first): closed implicitly", g.open,
 			plural(g.open, "ring is", "rings are"))
 	}
-	switch {
-	case g.crs:
-		b.warn("the file has a coordinate reference system (crs): it is ignored, coordinates are taken as pixels")
-	case (g.min[0] < 0 || g.min[1] < 0) && g.min[0] >= -180 && g.max[0] <= 180 && g.min[1] >= -90 && g.max[1] <= 90:
+	if b.file.NotPixels == "" && (g.min[0] < 0 || g.min[1] < 0) && g.min[0] >= -180 && g.max[0] <= 180 &&
+		g.min[1] >= -90 && g.max[1] <= 90 {
 		b.warn("all coordinates lie within ±180 and ±90 and some are negative, as if they were degrees: " +
 			"they are taken as pixels")
 	}
 	return nil
 }
 
+// ofImages matches reference systems in which coordinates may be pixels, and crsName what names one.
+var (
+	ofImages = regexp.MustCompile(`(?i)\b(image(crs)?|pixels?|local(_cs)?|engineering(crs)?)\b`)
+	crsName  = regexp.MustCompile(`"(?:name|code|href)"\s*:\s*"?([^"}]*)`)
+)
+
 func (g *geoReader) noteCRS(m *members) {
-	if c := m.cursor("crs"); c != nil && c.kind() != kindNull {
-		g.crs = true
+	c := m.cursor("crs")
+	if c == nil || c.kind() == kindNull {
+		return
 	}
+	start := c.pos
+	c.skip()
+	text := c.s[start:c.pos]
+	if ofImages.MatchString(text) {
+		return
+	}
+	name := text
+	if all := crsName.FindAllStringSubmatch(text, -1); len(all) > 0 {
+		name = all[len(all)-1][1]
+	}
+	g.file.NotPixels = fmt.Sprintf("its coordinates are of the reference system %s (crs), and polyscan needs pixels: "+
+		"convert them, or take the crs out where they are pixels", quote(strings.Trim(name, `"`)))
 }
 
 func (g *geoReader) collection(m *members) *Error {

@@ -33,7 +33,6 @@ func TestGeoJSON(t *testing.T) {
 			`features[2] "bolts": skipped the Point: it has no area`,
 			`features[3]: skipped: it has no geometry`,
 			`1 ring is not closed (the last position must equal the first): closed implicitly`,
-			`the file has a coordinate reference system (crs): it is ignored, coordinates are taken as pixels`,
 		},
 	}
 	if d := cmp.Diff(want, f); d != "" {

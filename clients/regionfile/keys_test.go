@@ -48,7 +48,7 @@ func TestStrangeKeys(t *testing.T) {
 			[]string{`regions[0] "a1": the key "children" is ignored, and so are the regions in it`}},
 		{"Latin 1", "[\n" + region("1\"note\":\"\xe4\"") + `]`,
 			[]string{"line 2: the text is not UTF-8; what isn't becomes \uFFFD"}},
-		{"COCO", `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"attributes":{"Limits":"mean below 3","x":1}}]}`,
+		{"COCO", `{"annotations":[{"id":1,"segmentation":[[0,0,9,0,9,9]],"attributes":{"Limits":"mean below 3","x":1}}]}`,
 			[]string{`annotations[0] "region#1": attributes: the key "Limits" is ignored; did you mean "limits"?`}},
 		{"GeoJSON", `{"type":"Feature","properties":{"name":"n","limit":"mean below 3"},
 			"geometry":{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]}}`,
@@ -191,7 +191,7 @@ func TestUnlikeDrawn(t *testing.T) {
 
 // TestImageOfOne: the image that somebody asked for is not looked for in silence where a file holds one image.
 func TestImageOfOne(t *testing.T) {
-	labelMe := `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]]}],"imagePath":"..\\line\\board.png"}`
+	labelMe := `{"shapes":[{"label":"U7","points":[[0,0],[9,0],[9,9]]}],"imagePath":"..\\line\\board.png"}`
 	own := `[{"name":"a","rings":` + triangle + `}]`
 	const refusal = `f: the image "plank.png" is not in it: this is a file%s, and only COCO files hold the regions of ` +
 		`several images`

@@ -9,11 +9,11 @@ import (
 // Limits come from LabelMe's flags and COCO's attributes; what is something else there stays that.
 func TestForeignLimits(t *testing.T) {
 	shape := func(flags string) string {
-		return `{"shapes":[{"label":"U7","group_id":1,"points":[[0,0],[1,0],[1,1]],"flags":` + flags + `},
+		return `{"shapes":[{"label":"U7","group_id":1,"points":[[0,0],[9,0],[9,9]],"flags":` + flags + `},
 			{"label":"U7","group_id":1,"points":[[2,0],[3,0],[3,1]],"flags":{"max < 9":true,"min > 1":true}}]}`
 	}
 	annotation := func(attributes string) string {
-		return `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"attributes":` + attributes + `}]}`
+		return `{"annotations":[{"id":1,"segmentation":[[0,0,9,0,9,9]],"attributes":` + attributes + `}]}`
 	}
 	feature := func(properties string) string {
 		return `{"type":"Feature","properties":` + properties + `,"geometry":{"type":"GeometryCollection","geometries":[` +
@@ -78,8 +78,8 @@ func TestForeignLimits(t *testing.T) {
 func TestMisplacedLimits(t *testing.T) {
 	const limits = `"limits":["mean < 3"]`
 	const polygon = `"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]`
-	const shape = `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]]`
-	const annotation = `{"annotations":[{"id":1,"image_id":1,"category_id":1,"segmentation":[[0,0,1,0,1,1]]`
+	const shape = `{"shapes":[{"label":"U7","points":[[0,0],[9,0],[9,9]]`
+	const annotation = `{"annotations":[{"id":1,"image_id":1,"category_id":1,"segmentation":[[0,0,9,0,9,9]]`
 	for _, c := range []struct{ file, where string }{
 		{`{"regions":[{"name":"a","rings":` + triangle + `}],` + limits + `}`, ""},
 		{`[{"name":"a","rings":` + triangle + `,"children":[{"name":"b","rings":` + triangle + `,` + limits + `}]}]`,

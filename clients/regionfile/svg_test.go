@@ -105,15 +105,15 @@ func svg(attributes, body string) string {
 		attributes + `>` + body + `</svg>`
 }
 
-const unitSquare = `<path d="M0 0H1V1H0Z"/>`
+const square = `<path d="M0 0H3V3H0Z"/>`
 
 func TestShapes(t *testing.T) {
-	sq := ring(0, 0, 1, 0, 1, 1, 0, 1)
+	sq, three := ring(0, 0, 1, 0, 1, 1, 0, 1), ring(0, 0, 3, 0, 3, 3, 0, 3)
 	for _, c := range []struct {
 		name, body string
 		want       [][][2]float64
 	}{
-		{"path", unitSquare, rings(sq)},
+		{"path", square, rings(three)},
 		{"open path", `<path d="M0 0H1V1H0"/>`, rings(sq)},
 		{"path closed by hand", `<path d="M0 0H1V1H0L0 0Z"/>`, rings(sq)},
 		{"repeated vertices", `<path d="M0 0L0 0H1L1 0V1V1H0Z"/>`, rings(sq)},
@@ -141,9 +141,9 @@ func TestShapes(t *testing.T) {
 		{"transform on svg", `<svg x="3" transform="scale(2)"><rect width="1" height="1"/></svg>`,
 			rings(ring(6, 0, 8, 0, 8, 2, 6, 2))},
 		{"switch", `<switch><foreignObject><p xmlns="http://www.w3.org/1999/xhtml">x</p></foreignObject><g>` +
-			unitSquare + `</g></switch>`, rings(sq)},
+			square + `</g></switch>`, rings(three)},
 		{"CDATA and comments", `<!-- <rect width="5" height="5"/> --><style><![CDATA[ .a { fill: red } ]]></style>` +
-			unitSquare, rings(sq)},
+			square, rings(three)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := mustParse(t, svg("", c.body), Options{})
@@ -230,7 +230,7 @@ func TestSVGNames(t *testing.T) {
 	}
 	f := mustParse(t, svg("",
 		`<title>doc</title><g><title>group</title></g><defs><rect><title>x</title></rect></defs>`+
-			`<title>later</title><desc>what</desc>`+unitSquare),
+			`<title>later</title><desc>what</desc>`+square),
 		Options{})
 	if f.Name != "doc" || f.Description != "what" || f.Regions[0].Name != "region-0" {
 		t.Errorf("name %q, description %q, region %q", f.Name, f.Description, f.Regions[0].Name)
@@ -239,27 +239,27 @@ func TestSVGNames(t *testing.T) {
 
 func TestNotDrawn(t *testing.T) {
 	for _, body := range []string{
-		`<defs>` + unitSquare + `<g>` + unitSquare + `</g></defs>`,
-		`<symbol id="s">` + unitSquare + `</symbol>`,
-		`<clipPath id="c">` + unitSquare + `</clipPath>`,
-		`<mask>` + unitSquare + `</mask>`,
-		`<marker>` + unitSquare + `</marker>`,
-		`<pattern>` + unitSquare + `</pattern>`,
-		`<g display="none">` + unitSquare + `</g>`,
-		`<g style="display:none">` + unitSquare + `</g>`,
+		`<defs>` + square + `<g>` + square + `</g></defs>`,
+		`<symbol id="s">` + square + `</symbol>`,
+		`<clipPath id="c">` + square + `</clipPath>`,
+		`<mask>` + square + `</mask>`,
+		`<marker>` + square + `</marker>`,
+		`<pattern>` + square + `</pattern>`,
+		`<g display="none">` + square + `</g>`,
+		`<g style="display:none">` + square + `</g>`,
 		`<path d="M0 0H1V1" display="none"/>`,
 		`<path d="q" display="none"/>`,
-		`<svg display="none">` + unitSquare + `</svg>`,
+		`<svg display="none">` + square + `</svg>`,
 		`<path d="M0 0H1V1" visibility="hidden"/>`,
-		`<g visibility="collapse">` + unitSquare + `</g>`,
-		`<x:thing xmlns:x="http://example.org/">` + unitSquare + `</x:thing>`,
-		`<metadata>` + unitSquare + `</metadata>`,
+		`<g visibility="collapse">` + square + `</g>`,
+		`<x:thing xmlns:x="http://example.org/">` + square + `</x:thing>`,
+		`<metadata>` + square + `</metadata>`,
 		`<image width="50%" height="5mm"/>`,
 		`<g display="none"><text>hidden</text><use href="#x"/></g>`,
 		`<text visibility="hidden">x</text>`,
 		`<path d="M5 5"/>`,
 	} {
-		f := mustParse(t, svg("", body+`<rect id="seen" width="1" height="1"/>`), Options{})
+		f := mustParse(t, svg("", body+`<rect id="seen" width="3" height="3"/>`), Options{})
 		// What an editor would show once its layer is switched on is missed by somebody.
 		warnings := 0
 		if strings.Contains(body, "none") || strings.Contains(body, "visibility") && !strings.HasPrefix(body, "<text") ||
@@ -282,7 +282,7 @@ func TestSVGWarnings(t *testing.T) {
 		{`<use id="u" href="#a"/>`, `line 1: <use id="u">: skipped, only shapes give regions: unlink the clone`},
 		{`<text>hi</text>`, `line 1: <text>: skipped, only shapes give regions`},
 		{`<line x2="5"/>`, `line 1: <line>: skipped, only shapes give regions`},
-		{`<flowRoot>` + unitSquare + `</flowRoot>`,
+		{`<flowRoot>` + square + `</flowRoot>`,
 			`line 1: <flowRoot>: skipped, not an element that this program knows`},
 		{`<path id="p" d="M0 0L5 5"/>`, `line 1: <path id="p">: skipped, it has no area`},
 		{`<path/>`, `line 1: <path>: skipped, it has no area`},
@@ -306,7 +306,7 @@ func TestSVGWarnings(t *testing.T) {
 			`line 1: <path>: its clip-path is ignored, the region is the whole shape`},
 		{`<ellipse rx="5" ry="auto"/>`, ``},
 	} {
-		f := mustParse(t, svg("", c.body+unitSquare), Options{})
+		f := mustParse(t, svg("", c.body+square), Options{})
 		want := []string{c.want}
 		if c.want == "" {
 			want = nil
@@ -323,7 +323,7 @@ func TestWholeClip(t *testing.T) {
 		`<rect width="9" height="5" fill="white"/>`: 0, `<rect width="8" height="5" fill="white"/>`: 1,
 		`<rect width="9" height="5" x="1"/>`: 1, `<path d="M0 0H9V5H0Z"/>`: 1,
 	} {
-		body := `<g clip-path="url(#c)">` + unitSquare + `</g><defs><clipPath id="c">` + clip + `</clipPath></defs>`
+		body := `<g clip-path="url(#c)">` + square + `</g><defs><clipPath id="c">` + clip + `</clipPath></defs>`
 		f := mustParse(t, svg(`width="9" height="5" viewBox="0 0 9 5"`, body), Options{})
 		if len(f.Lost) != want || len(f.Warnings) != want {
 			t.Errorf("%s: %q", clip, f.Warnings)
@@ -409,7 +409,7 @@ func TestEncodings(t *testing.T) {
 }
 
 func TestSVGErrors(t *testing.T) {
-	one := func(body string) string { return svg("", "\n"+body+unitSquare) }
+	one := func(body string) string { return svg("", "\n"+body+square) }
 	long := strings.Repeat("a", 3000)
 	testBad(t, []badFile{
 		{"path data", one(`<path id="a" d="M0 0 L 10 10 20 q"/>`), Options{},
@@ -430,7 +430,7 @@ func TestSVGErrors(t *testing.T) {
 		{"points out of range", one(`<polygon points="0,0 1,1 2,-5e6"/>`), Options{},
 			`line 2: <polygon>: points: the point (2, -5e+06) in pixels is out of range, magnitudes must be below 4194304`,
 			ErrInvalid},
-		{"transform", one(`<g id="g" transform="turn(5)">` + unitSquare + `</g>`), Options{},
+		{"transform", one(`<g id="g" transform="turn(5)">` + square + `</g>`), Options{},
 			`line 2: <g id="g">: transform at offset 0: "turn" with 1 number is not a transform`, ErrSyntax},
 		{"transform out of range", one(`<path transform="scale(1e9)" d="M1 1H2V2Z"/>`), Options{},
 			`line 2: <path>: path data at offset 5: the point (1e+09, 1e+09) in pixels is out of range, magnitudes must be below 4194304`,
@@ -465,29 +465,29 @@ func TestSVGErrors(t *testing.T) {
 			`line 2: <g>: transform-origin: "5 5" is not supported, use the transform attribute`, ErrUnsupported},
 		{"style geometry", one(`<rect style="fill:red;width:5px" height="5"/>`), Options{},
 			`line 2: <rect>: width: "5px" in a style is not supported, use the attribute`, ErrUnsupported},
-		{"root in mm", svg(`width="210mm" height="297mm" viewBox="0 0 210 297"`, unitSquare), Options{},
+		{"root in mm", svg(`width="210mm" height="297mm" viewBox="0 0 210 297"`, square), Options{},
 			`line 1: <svg>: width is "210mm", the unit "mm" is not supported, only px; set the drawing's unit to px, ` +
 				`or have its size and viewBox ignored`,
 			ErrUnsupported},
-		{"root in percent", svg(`width="50%"`, unitSquare), Options{},
+		{"root in percent", svg(`width="50%"`, square), Options{},
 			`line 1: <svg>: width is "50%", percentages are not supported, only px; set the drawing's unit to px, or ` +
 				`have its size and viewBox ignored`,
 			ErrUnsupported},
-		{"root without size", svg(`width="0" height="5"`, unitSquare), Options{},
+		{"root without size", svg(`width="0" height="5"`, square), Options{},
 			`line 1: <svg>: width is 0, it must be positive`, ErrInvalid},
-		{"viewBox of three", svg(`viewBox="0 0 5"`, unitSquare), Options{},
+		{"viewBox of three", svg(`viewBox="0 0 5"`, square), Options{},
 			`line 1: <svg>: viewBox at offset 5: expected number, found the end`, ErrSyntax},
-		{"viewBox of five", svg(`viewBox="0 0 5 5 5"`, unitSquare), Options{},
+		{"viewBox of five", svg(`viewBox="0 0 5 5 5"`, square), Options{},
 			`line 1: <svg>: viewBox at offset 8: expected the end, found "5"`, ErrSyntax},
-		{"viewBox empty", svg(`viewBox="0 0 0 5"`, unitSquare), Options{},
+		{"viewBox empty", svg(`viewBox="0 0 0 5"`, square), Options{},
 			`line 1: <svg>: viewBox: its width and height are 0 and 5, they must be positive`, ErrInvalid},
 		{"viewBox tiny", svg(`viewBox="0 0 1e-300 1e-300" width="1e300" height="1"  preserveAspectRatio="none"`,
-			unitSquare), Options{}, `line 1: <svg>: its size or viewBox is out of range`, ErrInvalid},
-		{"aspect ratio", svg(`viewBox="0 0 5 5" preserveAspectRatio="middle"`, unitSquare), Options{},
+			square), Options{}, `line 1: <svg>: its size or viewBox is out of range`, ErrInvalid},
+		{"aspect ratio", svg(`viewBox="0 0 5 5" preserveAspectRatio="middle"`, square), Options{},
 			`line 1: <svg>: preserveAspectRatio is "middle", expected for example "xMidYMid meet"`, ErrInvalid},
-		{"aspect ratio words", svg(`viewBox="0 0 5 5" preserveAspectRatio="xMidYMid fit"`, unitSquare), Options{},
+		{"aspect ratio words", svg(`viewBox="0 0 5 5" preserveAspectRatio="xMidYMid fit"`, square), Options{},
 			`line 1: <svg>: preserveAspectRatio is "xMidYMid fit", expected for example "xMidYMid meet"`, ErrInvalid},
-		{"aspect ratio letters", svg(`viewBox="0 0 5 5" preserveAspectRatio="xMidYmid"`, unitSquare), Options{},
+		{"aspect ratio letters", svg(`viewBox="0 0 5 5" preserveAspectRatio="xMidYmid"`, square), Options{},
 			`line 1: <svg>: preserveAspectRatio is "xMidYmid", expected for example "xMidYMid meet"`, ErrInvalid},
 		{"nested viewBox", one(`<svg viewBox="0 0 5 5"/>`), Options{},
 			`line 2: <svg>: a nested <svg> with a viewBox needs width and height`, ErrUnsupported},
@@ -523,7 +523,7 @@ func TestSVGErrors(t *testing.T) {
 			`line 1: malformed XML: the file ends inside of <` + long[:64] + `…>, it may be truncated`, ErrSyntax},
 		{"long attribute twice", one(`<path ` + long + `="" ` + long + `=""/>`), Options{},
 			`line 2: <path>: malformed XML: the attribute ` + long[:64] + `… occurs twice`, ErrSyntax},
-		{"two roots", "<svg>" + unitSquare + "</svg>\n<svg/>", Options{},
+		{"two roots", "<svg>" + square + "</svg>\n<svg/>", Options{},
 			`line 2: malformed XML: a second root element <svg>`, ErrSyntax},
 		{"encoding", "<?xml version='1.0' encoding='Shift_JIS'?><svg/>", Options{},
 			`line 1: malformed XML: encoding "Shift_JIS": save the file as UTF-8`, ErrSyntax},
@@ -540,7 +540,7 @@ func TestSVGErrors(t *testing.T) {
 		{"no regions", svg("", `<text>x</text><line/>`), Options{},
 			`no regions in this SVG file (line 1: <text>: skipped, only shapes give regions; 1 more like it)`,
 			ErrNoRegions},
-		{"regions", one(unitSquare), Options{MaxRegions: 1},
+		{"regions", one(square), Options{MaxRegions: 1},
 			`line 2: <path>: more than 1 regions in the file, the limit`, ErrLimit},
 		{"vertices", svg("", `<circle r="99"/>`), Options{MaxVertices: 50},
 			`line 1: <circle>: more than 50 vertices in the file, the limit, when curves are flattened to 0.0625 px`,
@@ -557,7 +557,7 @@ func TestSVGVertexLimit(t *testing.T) {
 	if len(f.Regions) != 2 {
 		t.Errorf("%d regions", len(f.Regions))
 	}
-	if _, err := Parse("", []byte(svg("", unitSquare+unitSquare)), Options{MaxVertices: 7}); !errors.Is(err, ErrLimit) {
+	if _, err := Parse("", []byte(svg("", square+square)), Options{MaxVertices: 7}); !errors.Is(err, ErrLimit) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -570,7 +570,7 @@ func TestEntityLimit(t *testing.T) {
 		for i := range n {
 			b.WriteString("<!ENTITY e" + strings.Repeat("x", i) + " 'v'>")
 		}
-		return b.String() + "]><svg>" + unitSquare + "</svg>"
+		return b.String() + "]><svg>" + square + "</svg>"
 	}
 	mustParse(t, doc(64), Options{})
 	_, err := Parse("f", []byte(doc(65)), Options{})

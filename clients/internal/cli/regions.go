@@ -3,6 +3,7 @@ package cli
 // Regions files as the server takes them.
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -52,9 +53,13 @@ func FlatField(file *regionfile.File) *polyscanv1.FlatField {
 	return &polyscanv1.FlatField{Sha256: strings.TrimPrefix(file.FlatField, "sha256:")}
 }
 
-// CheckRead refuses limits, references and the like that nobody would read: of keys that are misspelt or
-// misplaced, and of what was skipped or is not read as it is drawn. There is a warning of each.
+// CheckRead refuses limits, references and the like that nobody would read, or that would be of something else: of keys
+// that are misspelt or misplaced, of what was skipped or is not read as it is drawn, and of regions that are not in
+// pixels. There is a warning of each.
 func CheckRead(file *regionfile.File) error {
+	if file.NotPixels != "" {
+		return errors.New(file.NotPixels)
+	}
 	if len(file.Misspelt) > 0 {
 		return fmt.Errorf("a key is ignored that looks like %q, misspelt or at another place: correct it (the warning above "+
 			"says where)", file.Misspelt[0])

@@ -61,3 +61,25 @@ func TestLimitless(t *testing.T) {
 		}
 	}
 }
+
+// TestNotInPixels: limits of regions that can't be in pixels would be of other places, so that such a file is refused.
+func TestNotInPixels(t *testing.T) {
+	const crs = `,"crs":{"type":"name","properties":{"name":"EPSG:4326"}}`
+	for _, c := range []struct{ crs, ring, want string }{
+		{"", `[[0,0],[9,0],[9,9],[0,0]]`, ""},
+		{crs, `[[0,0],[9,0],[9,9],[0,0]]`, `the reference system "EPSG:4326" (crs), and polyscan needs pixels`},
+		{"", `[[0,0],[1,0],[1,0.5],[0,0]]`, "from 0 to 1, as shares of an image's sides are, and polyscan needs pixels"},
+	} {
+		file := filepath.Join(t.TempDir(), "r.geojson")
+		text := `{"type":"Feature"` + c.crs + `,"properties":{"limits":"mean < 9"},"geometry":{"type":"Polygon","coordinates":[` +
+			c.ring + `]}}`
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := LoadInspection(file, false, func(string) {})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), file+": ") ||
+			!strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s %s: %v, want %q", c.crs, c.ring, err, c.want)
+		}
+	}
+}

@@ -369,6 +369,15 @@ func TestRecipeImports(t *testing.T) {
 		`{"annotations": [{"image_id": 1, "bbox": [1, 1, 3, 3], "limits": ["mean < 3"]}]}`: `
 			limits where nobody reads them`,
 		`{"type": "FeatureCollection", "features": []}`: `The file has no regions.`,
+		`{"type": "Polygon", "crs": {"type": "name", "properties": {"name": "EPSG:4326"}}, "coordinates":
+			[[[1, 1], [9, 1], [9, 9], [1, 1]]]}`: `
+			"EPSG:4326"}}, and polyscan needs pixels`,
+		`{"annotations": [{"image_id": 1, "bbox": [0.1, 0.1, 0.3, 0.9]}]}`: `
+			from 0 to 1, as shares of an image's sides are`,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><rect width="1" height="0.5"/></svg>`: `
+			from 0 to 1, as shares of an image's sides are`,
+		`[{"rings": [[[13.37, 52.51], [13.38, 52.51], [13.38, 52.52]]]}]`: `
+			together cover less than a pixel`,
 	} {
 		e.files("#import", written(t, "bad.svg", content))
 		e.has(".message.error", strings.TrimSpace(says))

@@ -72,6 +72,7 @@ interface Geo {
   geometries?: Geo[];
   properties?: (Attributes & { name?: string; label?: string; id?: number | string }) | null;
   coordinates?: unknown;
+  crs?: unknown;
 }
 
 function unique(shapes: Shape[]): Shape[] {
@@ -252,6 +253,7 @@ export async function read(content: string, frame = ""): Promise<Regions> {
   if (content.startsWith("<")) {
     const svg = readSvg(content);
     if (!svg.shapes.length) throw new Error(text.recipe.noShapes);
+    checkUnit(svg.shapes);
     return { ...svg, shapes: unique(svg.shapes) };
   }
   let top: unknown;
@@ -264,7 +266,31 @@ export async function read(content: string, frame = ""): Promise<Regions> {
   const found = await regionsOf(top, frame, notes);
   notes.check(top);
   if (!found.shapes.length) throw new Error([text.recipe.emptyFile, ...notes.warnings.slice(0, 1)].join(" "));
+  checkUnit(found.shapes);
   return { ...found, shapes: unique(found.shapes), warnings: notes.warnings };
+}
+
+/** checkUnit refuses coordinates that can't be pixels: those from 0 to 1, and those of regions that cover less than a pixel
+ * together, by the squares around them. Masks and shapes have pixels. */
+function checkUnit(shapes: Shape[]): void {
+  if (shapes.some((s) => s.mask || s.made)) return;
+  const least = (xy: number[]): number => xy.reduce((a, b) => Math.min(a, b), Infinity);
+  const most = (xy: number[]): number => xy.reduce((a, b) => Math.max(a, b), -Infinity);
+  let covered = 0;
+  for (const s of shapes) {
+    const sides = [0, 1].map((axis) => s.rings.flatMap((xy) => xy.filter((_, i) => i % 2 === axis))).map((v) => most(v) - least(v));
+    covered += Math.max(...sides) ** 2;
+  }
+  const all = shapes.flatMap((s) => s.rings).flat();
+  if (least(all) >= 0 && most(all) <= 1) throw new Error(text.recipe.shares);
+  if (covered < 1) throw new Error(text.recipe.lessThanPixel);
+}
+
+/** checkCrs refuses a reference system of GeoJSON whose coordinates are not pixels. */
+function checkCrs(crs: unknown): void {
+  if (crs === undefined || crs === null) return;
+  const said = JSON.stringify(crs);
+  if (!/\b(image(crs)?|pixels?|local(_cs)?|engineering(crs)?)\b/i.test(said)) throw new Error(text.recipe.crs(said));
 }
 
 const sizeOf = (width?: number | null, height?: number | null): Size | undefined => {
@@ -400,6 +426,7 @@ function coco(c: Coco, frame: string, notes: Notes): Shape[] {
 }
 
 function geoJson(g: Geo, notes: Notes): Shape[] {
+  checkCrs(g.crs);
   notes.keys(g, g.type === "FeatureCollection" ? geoCollectionKeys : g.type === "Feature" ? geoFeatureKeys : geoGeometryKeys);
   if (g.type === "FeatureCollection") notes.keys(g.properties, noteKeys);
   if (g.type === "FeatureCollection") return (g.features ?? []).flatMap((f) => geoJson(f, notes));
@@ -420,6 +447,7 @@ const featureName = (of?: Geo): string => {
 
 /** geometryShapes are the regions of a geometry; there is a warning where it gives none. */
 function geometryShapes(g: Geo, notes: Notes, of?: Geo): Shape[] {
+  checkCrs(g.crs);
   const name = featureName(of);
   if (g.type === "GeometryCollection") {
     if (!g.geometries?.length) notes.warnings.push(text.recipe.noMembers(name, g.type));
