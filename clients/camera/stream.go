@@ -73,7 +73,7 @@ type streamCmd struct {
 	HTTP string `name:"http" placeholder:"ADDR" group:"output"`
 
 	// Server: HOST:PORT or unix:PATH.
-	Addr string `required:"" placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
+	Addr string `required:"" placeholder:"ADDR" env:"POLYSCAN_ADDR" aka:"server,address,host,url" group:"server"`
 	// How pixels travel: tcp, shm (memory that the server maps; it must be on this host), or auto: shm where it goes.
 	Transport string `enum:"auto,tcp,shm" default:"auto" group:"server"`
 	cli.Credentials

@@ -145,7 +145,7 @@ func exitCode(err error) int {
 // serverFlags choose the server.
 type serverFlags struct {
 	// Server to talk to: HOST:PORT or unix:PATH. Without it a server is started as another process.
-	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
+	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" aka:"server,address,host,url" group:"server"`
 	// How pixels travel: tcp, unix (a socket), or shm (memory that the server maps; it must be on this host). The
 	// kind of --addr decides between tcp and unix.
 	Transport string `enum:"auto,tcp,unix,shm" default:"auto" group:"server"`

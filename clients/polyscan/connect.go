@@ -30,7 +30,7 @@ import (
 type serverFlags struct {
 	// Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process, for commands
 	// that need nothing which a server keeps.
-	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
+	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" aka:"server,address,host,url" group:"server"`
 	cli.Credentials
 	// Give up after this long, such as 30s.
 	Timeout time.Duration `placeholder:"TIME" group:"server"`

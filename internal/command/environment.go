@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,30 +13,54 @@ import (
 )
 
 // EnvPrefix begins the variables of the environment that are settings.
-const EnvPrefix = "POLYSCAN_"
+const (
+	EnvPrefix  = "POLYSCAN_"
+	prefixWord = "polyscan"
+)
 
-// Misspelt finds variables whose names are almost those of the command's settings, or are these in small letters, and
-// says of each which setting was probably meant: nobody reads its value. Other variables are a matter of other programs.
-func Misspelt(k *kong.Context, environ []string) (texts []string) {
-	var known, words []string
+// Environment says which variables somebody set in vain: those that are almost a setting of the command, by letters, by
+// the case of these, by the prefix, or by another word that its tag aka has for it, and say which that is; and those
+// that are empty where no flag is given instead. Other variables are a matter of other programs.
+func Environment(k *kong.Context, environ []string) (texts []string) {
+	of := map[string]string{} // by words that stand for it
+	flags := map[string]*kong.Flag{}
 	for _, f := range k.Flags() {
 		for _, name := range f.Envs {
-			known, words = append(known, name), append(words, strings.ToLower(strings.TrimPrefix(name, EnvPrefix)))
+			flags[name] = f
+			of[strings.ToLower(strings.TrimPrefix(name, EnvPrefix))] = name
+			for word := range strings.FieldsFuncSeq(f.Tag.Get("aka"), func(r rune) bool { return r == ',' }) {
+				of[word] = name
+			}
 		}
 	}
+	words := slices.Sorted(maps.Keys(of))
 	for _, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
+		name, value, _ := strings.Cut(v, "=")
 		if runtime.GOOS == "windows" { // where letters of either case are the same
 			name = strings.ToUpper(name)
 		}
-		word, ours := strings.CutPrefix(name, EnvPrefix)
-		if !ours || slices.Contains(known, name) {
+		if f := flags[name]; f != nil {
+			given := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag == f && !p.Resolved })
+			if !given && (value == "" || Empty(k, f)) {
+				texts = append(texts, fmt.Sprintf("environment %s: the value is empty, as if there were no --%s", name, f.Name))
+			}
 			continue
 		}
-		if near := spelling.Nearest(word, words); near != "" {
-			texts = append(texts, fmt.Sprintf("environment %s: there is no such setting; did you mean %s?", name,
-				known[slices.Index(words, near)]))
+		near := ""
+		if word, ours := strings.CutPrefix(name, EnvPrefix); ours {
+			near = of[spelling.Nearest(word, words)]
+		} else if head, word, _ := strings.Cut(name, "_"); spelling.Nearest(head, []string{prefixWord}) != "" {
+			near = of[strings.ToLower(word)]
+		}
+		if near != "" {
+			texts = append(texts, fmt.Sprintf("environment %s: there is no such setting; did you mean %s?", name, near))
 		}
 	}
 	return texts
+}
+
+// Strict says that the command was asked to take warnings for errors.
+func Strict(k *kong.Context) bool {
+	v, _ := find(k, "strict")
+	return v != nil && on(k, v)
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -46,6 +47,11 @@ func Given(k *kong.Context) error {
 			if !f.HasDefault && !f.Tag.Has("zero") && reflect.ValueOf(v).IsZero() {
 				return fmt.Errorf("--%s %v: must be more than 0; leave the flag out for the default", f.Name, v)
 			}
+		}
+	}
+	for _, f := range k.Flags() { // kong takes an empty variable for one that is set
+		if f.Required && Empty(k, f) && slices.ContainsFunc(f.Envs, func(name string) bool { return os.Getenv(name) == "" }) {
+			return fmt.Errorf("missing flags: %s", f.Summary())
 		}
 	}
 	return Idle(k, func(f *kong.Flag) bool {

@@ -40,7 +40,7 @@ type Flags struct {
 	PrintConfig printConfig `env:"-"`
 
 	// Address to serve gRPC on: host:port, or unix:/path. May be given more than once.
-	Listen []string `default:"localhost:7465" placeholder:"ADDR"`
+	Listen []string `default:"localhost:7465" placeholder:"ADDR" aka:"address,bind"`
 	// Who may connect to unix sockets that --listen names, as the mode of the file.
 	SocketMode fileMode `default:"0660" placeholder:"MODE"`
 	// Address to serve /metrics, /healthz and /readyz on, in plain HTTP, and the console where that is on. Off by
@@ -65,7 +65,7 @@ type Flags struct {
 
 // Validate is called by kong. It finds the mistakes that don't depend on the machine.
 func (f *Flags) Validate(ctx *kong.Context) error {
-	if texts := command.Misspelt(ctx, os.Environ()); len(texts) > 0 {
+	if texts := command.Environment(ctx, os.Environ()); len(texts) > 0 {
 		return errors.New(texts[0])
 	}
 	if err := empty(ctx); err != nil {

@@ -145,7 +145,10 @@ func TestEnvironment(t *testing.T) {
 		"POLYSCAN_MAX_MESAGE":  "did you mean POLYSCAN_MAX_MESSAGE?",
 		"POLYSCAN_max_message": "did you mean POLYSCAN_MAX_MESSAGE?",
 		"POLYSCAN_ADDR":        "", "POLYSCAN_TOKEN": "", "POLYSCAN_PORT_7465_TCP": "", "POLYSCAN_SERVICE_HOST": "",
-		"POLYSCAN_SEED": "", "POLYSCAN_SHARED": "", "POLYSKAN_TOKEN_FILE": "",
+		"POLYSCAN_SEED": "", "POLYSCAN_SHARED": "", "POLYSCAND_PORT_7465_TCP": "", "POLYSCAN_SERVER": "",
+		"POLYSKAN_TOKEN_FILE": "did you mean POLYSCAN_TOKEN_FILE?",
+		"POLYSCAND_MEMORY":    "environment POLYSCAND_MEMORY: there is no such setting; did you mean POLYSCAN_MEMORY?",
+		"POLYSCAN_BIND":       "did you mean POLYSCAN_LISTEN?",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "1")

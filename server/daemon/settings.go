@@ -148,18 +148,12 @@ func envOf(f *kong.Flag) string {
 }
 
 // empty refuses a setting that is given as an empty text: that is a variable of a script that isn't set, and taken as
-// the setting of a file or the default it would switch off tokens that the file asks for. A file may say so, since
-// --print-config does: it beats nothing but defaults.
+// the setting of a file or the default it would switch off tokens that the file asks for. Variables of the environment
+// are refused before. A file may say so, since --print-config does: it beats nothing but defaults.
 func empty(ctx *kong.Context) error {
-	for _, f := range ctx.Flags() {
-		where := "--" + f.Name
-		if !slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool { return p.Flag == f && !p.Resolved }) {
-			if where = envOf(f); where == "" {
-				continue
-			}
-		}
-		if command.Empty(ctx, f) {
-			return fmt.Errorf("%s: the value is empty", where)
+	for _, p := range ctx.Path {
+		if p.Flag != nil && !p.Resolved && command.Empty(ctx, p.Flag) {
+			return fmt.Errorf("--%s: the value is empty", p.Flag.Name)
 		}
 	}
 	return nil

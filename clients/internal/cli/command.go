@@ -31,7 +31,11 @@ func (c Command) Run(
 	return WithOutput(c.Name, stdout, stderr, c.Usage, func(out io.Writer) int {
 		return command.Run(grammar, args, out, stderr, prepare, func(k *kong.Context, err error) int {
 			if err == nil {
-				for _, text := range command.Misspelt(k, os.Environ()) {
+				for _, text := range command.Environment(k, os.Environ()) {
+					if command.Strict(k) {
+						fmt.Fprintf(stderr, "%s: %s (--strict)\n", c.Name, OneLine(text))
+						return c.Usage
+					}
 					fmt.Fprintf(stderr, "%s: warning: %s\n", c.Name, OneLine(text))
 				}
 				return run(k, out)

@@ -25,7 +25,7 @@ type Credentials struct {
 	// Name in the server's certificate, if it isn't the host of --addr.
 	ServerName string `placeholder:"NAME" group:"server" needs:"addr"`
 	// File with the bearer token that the server asks for.
-	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" predictor:"file" group:"server" needs:"addr"`
+	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" aka:"token" predictor:"file" group:"server" needs:"addr"`
 }
 
 // Secure reports whether any flag of TLS is given.
