@@ -214,6 +214,11 @@ func TestErrorsNameTheirSource(t *testing.T) {
 		{append(recipes, plain, "--limit", "pad1: mean >= 0"), `polyscan: --limit pad1: "mean >= 0": can't fail`},
 		{append(recipes, texture), `t.json: reductions: texture: offsets[0].dx 9000: must be`},
 		{[]string{"regions", plain, "--limit", "pad1: mean <"}, `polyscan: --limit pad1: "mean <": column 7`},
+		{[]string{"regions", plain, "--limit", "pad1: mean >= 0"}, `polyscan: --limit pad1: "mean >= 0": can't fail`},
+		{[]string{"regions", plain, "--limit", "pad2: count <= 90"}, `polyscan: --limit pad2: "count <= 90": can't fail`},
+		{[]string{"regions", plain, "--limit", "pad1: ks < 0.1"}, `"ks < 0.1": the region has no reference`},
+		{[]string{"regions", plain, "--limit", `pad1: mean - "pad1".mean < 1`}, `.mean < 1": can't fail`},
+		{[]string{"regions", file("idle.json", "stddev >= 0", "mean")}, `idle.json: regions[0] "pad1": limits[0] = "stddev`},
 		{[]string{"teach", metal, "-r", plain, "--limit", "pad1: max < 999"},
 			`polyscan: --limit pad1: "max < 999": can't fail`},
 		{[]string{"reduce", metal, "-r", texture}, `t.json: reductions: texture: offsets[0].dx 9000: must be`},
@@ -236,5 +241,9 @@ func TestErrorsNameTheirSource(t *testing.T) {
 		if _, stderr, code := polyscan(t, c.args...); code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit %d, %s, want %s", c.args, code, stderr, c.want)
 		}
+	}
+	// One for all regions can fail in some of them, numbers of gray16 frames reach further, and a scale may come with frames.
+	for _, limit := range []string{"pad*: count <= 90", "pad1: mean < 999", "pad1: area <= 3 mm2"} {
+		succeed(t, "regions", plain, "--limit", limit)
 	}
 }

@@ -109,15 +109,12 @@ func (c *regionsCmd) Run(e *env) error {
 	if err := r.checkKeys(); err != nil { // what is written has neither the key nor the warning
 		return err
 	}
-	f := r.file
-	for i, g := range f.Regions {
-		for j, limit := range g.Limits {
-			if _, err := polygon.ParseLimit(limit); err != nil {
-				return r.refused(fmt.Sprintf("regions[%d].limits[%d]", i, j), strconv.Quote(limit),
-					reductions.LimitReason(err))
-			}
+	if r.hasLimits() {
+		if _, err := r.build(true); err != nil {
+			return err
 		}
 	}
+	f := r.file
 	if c.Pixels {
 		masks, err := r.masks()
 		if err != nil {
@@ -334,7 +331,7 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 		}
 		return out, nil
 	}
-	set, err := r.build()
+	set, err := r.build(false)
 	if err != nil {
 		return nil, err
 	}
@@ -344,8 +341,9 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 	return out, nil
 }
 
-// build makes a set of the regions, and more behind them.
-func (r *regions) build(more ...polygon.Region) (*polygon.Set, error) {
+// build makes a set of the regions, with their limits or without, and more behind them. Limits in mm may wait for a
+// scale that comes with the frames.
+func (r *regions) build(limits bool, more ...polygon.Region) (*polygon.Set, error) {
 	list := make([]polygon.Region, len(r.file.Regions), len(r.file.Regions)+len(more))
 	for i, g := range r.file.Regions {
 		list[i] = polygon.Region{Name: g.Name, Shape: g.Shape}
@@ -362,6 +360,12 @@ func (r *regions) build(more ...polygon.Region) (*polygon.Set, error) {
 			}
 			list[i].Rings = append(list[i].Rings, to)
 		}
+		if limits {
+			list[i].Limits = g.Limits
+			if from := g.Reference; from != nil {
+				list[i].Reference = &polygon.Reference{Region: from.Region, Counts: from.Counts}
+			}
+		}
 	}
 	var scale *polygon.Scale // of shapes in mm
 	if f := r.file.Scale; f != nil {
@@ -370,14 +374,16 @@ func (r *regions) build(more ...polygon.Region) (*polygon.Set, error) {
 	}
 	set, err := polygon.NewSetInPieces(append(list, more...), scale, polygon.Bounds{}, nil)
 	var invalid *kernels.InvalidError
-	switch {
-	case errors.As(err, &invalid) && len(invalid.Violations) > 0:
-		v := invalid.Violations[0]
-		return nil, r.refused(v.Path.String(), v.Value, v.Reason)
-	case err != nil:
+	if errors.As(err, &invalid) {
+		for _, v := range invalid.Violations {
+			if !strings.HasSuffix(v.Reason, "the regions have no scale, and mm needs one") {
+				return nil, r.refused(v.Path.String(), v.Value, v.Reason)
+			}
+		}
+	} else if err != nil {
 		return nil, bad(r.name, "%v", err)
 	}
-	return set, nil
+	return set, nil // nil where limits wait for a scale
 }
 
 // outlines are the rings of each region, or around its pixels.
@@ -591,7 +597,7 @@ func (r *regions) pixels(k int, masks [][]regionfile.Run, w, h int) (in, all uin
 		// The pixels of rings are those of a shape that is nothing but they, by a name that every shape can spell.
 		only := &regions{name: r.name, fill: r.fill, file: &regionfile.File{Regions: []regionfile.Region{g}}}
 		only.file.Regions[0].Name = "r"
-		set, err := only.build(polygon.Region{Name: "pixels", Shape: `"r"`})
+		set, err := only.build(false, polygon.Region{Name: "pixels", Shape: `"r"`})
 		if err != nil {
 			return 0, 0, err
 		}
