@@ -102,7 +102,7 @@ func (f *folder) file(ctx context.Context, jump func(why string)) (string, error
 			}
 			f.notify("%s is there again", f.path)
 			f.connected(true)
-		case strings.HasPrefix(name, "."): // of programs that rename what they have written
+		case cli.Hidden(name):
 		case !isPicture(name) && cli.PictureKind(filepath.Join(f.path, name)) == "": // a picture is a part, read or not
 			f.notify("%s is no picture (.png, .jpg): it is left alone", name)
 			f.mu.Lock()

@@ -35,6 +35,7 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 	for _, f := range entries {
 		kind := strings.ToLower(filepath.Ext(f.Name()))
 		switch name := f.Name(); {
+		case Hidden(name):
 		case !f.IsDir() && slices.Contains(kinds, kind):
 			// A pipe that nobody writes to would be waited for without an end.
 			if st, err := os.Stat(filepath.Join(dir, name)); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
@@ -44,7 +45,6 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 				return nil, fmt.Errorf("%s: the name %q is no UTF-8: rename the file", Printable(dir), name)
 			}
 			names = append(names, name)
-		case strings.HasPrefix(name, "."):
 		case !f.IsDir():
 			if is := mayBeFrame(filepath.Join(dir, name), kinds); is != "" {
 				return nil, fmt.Errorf("%s: a %s that would not be read: frames end in %s here; convert it, rename it, "+
@@ -79,6 +79,10 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 	return names, nil
 }
 
+// Hidden says that a file of a folder is left alone: macOS puts ._a.png beside a.png on foreign disks, and programs write
+// frames under such a name until they are whole. One that is named on its own is read.
+func Hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
 // mayBeFrame says what a file of another name is that may be meant as a frame; "" where it isn't.
 func mayBeFrame(name string, kinds []string) string {
 	if is := PictureKind(name); is != "" {
@@ -100,7 +104,7 @@ func frameBelow(dir string, kinds []string) (frame string) {
 		if err != nil {
 			return fs.SkipDir
 		}
-		switch hidden := path != root && strings.HasPrefix(f.Name(), "."); {
+		switch hidden := path != root && Hidden(f.Name()); {
 		case hidden && f.IsDir():
 			return fs.SkipDir
 		case hidden, f.IsDir():

@@ -16,7 +16,7 @@ import (
 // TestFrames: every file of a folder is a frame, said to be skipped, hidden, or of a kind that lies beside frames.
 func TestFrames(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"b.PNG", "a.jpg", "c.Tiff", "d.webp", "e.PNG2", ".f.gif", "g.json", "h.CSV"} {
+	for _, name := range []string{"b.PNG", "a.jpg", "c.Tiff", "d.webp", "e.PNG2", ".f.gif", "g.json", "h.CSV", "._a.jpg", ".j.png"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestFrames(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Raw frames may have any name but those of what lies beside frames.
-	for _, name := range []string{"b.dat", "c.RAW16", "d.png", "notes.txt/e.dat", "below/x.raw", "g.json", ".h.dat"} {
+	for _, name := range []string{"b.dat", "c.RAW16", "d.png", "notes.txt/e.dat", "below/x.raw", "g.json", ".h.dat", "._a.bin"} {
 		raw := t.TempDir()
 		file := filepath.Join(raw, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
@@ -50,7 +50,7 @@ func TestFrames(t *testing.T) {
 			}
 		}
 		names, err := Frames(raw, []string{".raw", ".bin"}, warn)
-		if taken := name == "g.json" || name == ".h.dat"; taken != (err == nil && len(names) == 1) ||
+		if taken := name == "g.json" || name == ".h.dat" || name == "._a.bin"; taken != (err == nil && len(names) == 1) ||
 			!taken && !strings.HasPrefix(err.Error(), file+": a ") {
 			t.Errorf("%s: %q, %v", name, names, err)
 		}
