@@ -37,29 +37,26 @@ func (p *Problem) FindBlobs(f Finding, row0, rows int) *Found {
 	out := &Found{}
 	kept, runs := uint32(0), uint32(0)
 	for i := range p.Count {
-		var inside []spot
-		foreground, within := map[spot]bool{}, map[spot]bool{}
+		within, inside := p.insideRows(p.First+i, row0, rows)
+		foreground := newArea(p.Width, row0, rows)
 		r := f.Ranges[i]
-		p.eachInside(p.First+i, func(x, y int) {
-			if y < row0 || y >= row0+rows {
-				return
+		for _, s := range inside {
+			if v := p.sample(s.x, s.y, f.Channel); v >= uint32(r.Lo) && v <= uint32(r.Hi) {
+				foreground.put(s.x, s.y)
 			}
-			inside = append(inside, spot{x, y})
-			within[spot{x, y}] = true
-			if v := p.sample(x, y, f.Channel); v >= uint32(r.Lo) && v <= uint32(r.Hi) {
-				foreground[spot{x, y}] = true
-			}
-		})
+		}
 		for _, s := range f.Steps {
 			foreground = step(foreground, within, inside, &s)
 		}
 		c := driver.BlobCount{First: kept, FirstRun: runs}
-		owner := map[spot]int{} // 1 + index in Blobs of kept ones, 0 of those that aren't
+		owned := newArea(p.Width, row0, rows)
+		owner := make([]int, p.Width*rows) // 1 + index in Blobs of kept ones, 0 of those that aren't
+		ownerOf := func(x, y int) *int { return &owner[(y-row0)*p.Width+x] }
 		for _, start := range inside {
-			if _, has := owner[start]; has || !foreground[start] {
+			if owned.in(start.x, start.y) || !foreground.in(start.x, start.y) {
 				continue
 			}
-			pixels := flood(start, foreground, f.Eight)
+			pixels := flood(start, foreground, owned, f.Eight)
 			strong := r.Strong == 0
 			for _, s := range pixels {
 				v := p.sample(s.x, s.y, f.Channel)
@@ -79,16 +76,16 @@ func (p *Problem) FindBlobs(f Finding, row0, rows int) *Found {
 				}
 			}
 			for _, s := range pixels {
-				owner[s] = number
+				*ownerOf(s.x, s.y) = number
 			}
 		}
 		for _, s := range inside {
-			number := owner[s]
-			if number == 0 || owner[spot{s.x - 1, s.y}] == number && foreground[spot{s.x - 1, s.y}] {
+			number := *ownerOf(s.x, s.y)
+			if number == 0 || foreground.in(s.x-1, s.y) && *ownerOf(s.x-1, s.y) == number {
 				continue
 			}
 			u := driver.BlobRun{Y: uint32(s.y), X0: uint32(s.x), X1: uint32(s.x + 1), Blob: uint32(number - 1)}
-			for foreground[spot{int(u.X1), s.y}] {
+			for foreground.in(int(u.X1), s.y) {
 				u.X1++
 			}
 			c.Runs++
@@ -102,34 +99,35 @@ func (p *Problem) FindBlobs(f Finding, row0, rows int) *Found {
 }
 
 // step is a step of morphology: each pixel of a region looks at those of it that are under the element.
-func step(foreground, within map[spot]bool, inside []spot, s *driver.BlobStep) map[spot]bool {
-	out := map[spot]bool{}
+func step(foreground, within *area, inside []spot, s *driver.BlobStep) *area {
+	out := newArea(within.width, within.row0, within.rows)
 	reach := len(s.Half) - 1
 	for _, at := range inside {
 		some := false // a pixel of the kind that spreads
 		for dy := -reach; dy <= reach; dy++ {
 			half := int(s.Half[max(dy, -dy)])
 			for dx := -half; dx <= half; dx++ {
-				q := spot{at.x + dx, at.y + dy}
-				some = some || within[q] && foreground[q] != s.Erode
+				x, y := at.x+dx, at.y+dy
+				some = some || within.in(x, y) && foreground.in(x, y) != s.Erode
 			}
 		}
 		if some != s.Erode {
-			out[at] = true
+			out.put(at.x, at.y)
 		}
 	}
 	return out
 }
 
-// flood is the pixels of the blob that holds start.
-func flood(start spot, foreground map[spot]bool, eight bool) []spot {
-	seen, out := map[spot]bool{start: true}, []spot{start}
+// flood is the pixels of the blob that holds start, which it puts into seen.
+func flood(start spot, foreground, seen *area, eight bool) []spot {
+	out := []spot{start}
+	seen.put(start.x, start.y)
 	for k := 0; k < len(out); k++ {
 		for dy := -1; dy <= 1; dy++ {
 			for dx := -1; dx <= 1; dx++ {
 				q := spot{out[k].x + dx, out[k].y + dy}
-				if (eight || dx == 0 || dy == 0) && foreground[q] && !seen[q] {
-					seen[q] = true
+				if (eight || dx == 0 || dy == 0) && foreground.in(q.x, q.y) && !seen.in(q.x, q.y) {
+					seen.put(q.x, q.y)
 					out = append(out, q)
 				}
 			}
@@ -139,11 +137,15 @@ func flood(start spot, foreground map[spot]bool, eight bool) []spot {
 }
 
 // describe makes the sums of a blob, pixel by pixel, and counts its corners, each with the four pixels around it.
-func (p *Problem) describe(pixels []spot, foreground map[spot]bool, f Finding) driver.Blob {
+func (p *Problem) describe(pixels []spot, foreground *area, f Finding) driver.Blob {
 	b := driver.Blob{Min: math.MaxUint32, X0: math.MaxUint32, Y0: math.MaxUint32}
-	own, corners := map[spot]bool{}, map[spot]bool{}
+	y0, y1 := pixels[0].y, pixels[0].y
 	for _, s := range pixels {
-		own[s] = true
+		y0, y1 = min(y0, s.y), max(y1, s.y)
+	}
+	own, corners := newArea(p.Width, y0, y1+1-y0), newArea(p.Width+1, y0, y1+2-y0)
+	for _, s := range pixels {
+		own.put(s.x, s.y)
 	}
 	for _, s := range pixels {
 		x, y, v := uint64(s.x), uint64(s.y), uint64(p.sample(s.x, s.y, f.Channel))
@@ -159,29 +161,33 @@ func (p *Problem) describe(pixels []spot, foreground map[spot]bool, f Finding) d
 		b.X0, b.Y0 = min(b.X0, uint32(x)), min(b.Y0, uint32(y))
 		b.X1, b.Y1 = max(b.X1, uint32(x+1)), max(b.Y1, uint32(y+1))
 		for _, d := range []int{-1, 1} {
-			if !own[spot{s.x + d, s.y}] {
+			if !own.in(s.x+d, s.y) {
 				b.SidesX++
 			}
-			if !own[spot{s.x, s.y + d}] {
+			if !own.in(s.x, s.y+d) {
 				b.SidesY++
 			}
 		}
 		for _, q := range []spot{s, {s.x + 1, s.y}, {s.x, s.y + 1}, {s.x + 1, s.y + 1}} {
-			corners[q] = true
+			corners.put(q.x, q.y)
 		}
 	}
-	for q := range corners {
+	for i, corner := range corners.has {
+		if !corner {
+			continue
+		}
+		q := spot{i % corners.width, corners.row0 + i/corners.width}
 		around := [4]spot{{q.x - 1, q.y - 1}, {q.x, q.y - 1}, {q.x, q.y}, {q.x - 1, q.y}} // in a circle
 		set, mine := 0, uint32(0)
 		for _, s := range around {
-			if foreground[s] {
+			if foreground.in(s.x, s.y) {
 				set++
 			}
-			if own[s] {
+			if own.in(s.x, s.y) {
 				mine++
 			}
 		}
-		facing := set == 2 && foreground[around[0]] == foreground[around[2]]
+		facing := set == 2 && foreground.in(around[0].x, around[0].y) == foreground.in(around[2].x, around[2].y)
 		switch {
 		case set == 1, facing && !f.Eight:
 			b.Convex += mine

@@ -97,7 +97,8 @@ func Lab(r, g, b byte) [3]float64 {
 
 // labParts is what each value of each colour adds to X, Y and Z in units of 2^-20. Where the roundings don't add up for
 // a gray, the colour at the place of the coordinate takes what is left.
-var labParts = sync.OnceValue(func() (parts [3][3][256]int64) {
+var labParts = sync.OnceValue(func() *[3][3][256]int64 {
+	var parts [3][3][256]int64
 	for v := range 256 {
 		l := linear(byte(v)) * (1 << 20)
 		for k := range 3 {
@@ -111,13 +112,12 @@ var labParts = sync.OnceValue(func() (parts [3][3][256]int64) {
 			parts[k][k][v] = left
 		}
 	}
-	return parts
+	return &parts
 })
 
 func labOf(r, g, b byte) []int64 {
 	root := func(k int) int64 {
-		parts := labParts()
-		p := &parts[k]
+		p := &labParts()[k]
 		t := p[0][r] + p[1][g] + p[2][b]
 		at := func(i int64) float64 { return 128000 * labRoot(float64(i)/2048) }
 		i := t / 512

@@ -22,25 +22,19 @@ type Pairs struct {
 func (p *Problem) Cooccurrence(pairs Pairs, row0, rows int) []uint32 {
 	nc, n := int(p.Format.Channels), pairs.Levels
 	out := make([]uint32, p.Count*nc*len(pairs.Offsets)*n*n)
-	type pixel struct{ x, y int }
-	level := func(at pixel, c int) int {
+	level := func(at spot, c int) int {
 		v := int(p.sample(at.x, at.y, c)) * n / p.Format.Levels()
 		return min(v, n-1)
 	}
 	for i := range p.Count {
-		inside := map[pixel]bool{}
-		p.eachInside(p.First+i, func(x, y int) {
-			if y >= row0 && y < row0+rows {
-				inside[pixel{x, y}] = true
-			}
-		})
-		for a := range inside {
+		within, inside := p.insideRows(p.First+i, row0, rows)
+		for _, a := range inside {
 			if a.y < pairs.FromRow || a.y >= pairs.ToRow {
 				continue
 			}
 			for k, o := range pairs.Offsets {
-				b := pixel{a.x + int(o.DX), a.y + int(o.DY)}
-				if !inside[b] {
+				b := spot{a.x + int(o.DX), a.y + int(o.DY)}
+				if !within.in(b.x, b.y) {
 					continue
 				}
 				for c := range nc {

@@ -4,7 +4,6 @@ package devicetest
 
 import (
 	"fmt"
-	"math/big"
 	"math/rand/v2"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -92,8 +91,5 @@ func (f *Field) corrected(raw, dark, gain, most int64) int64 {
 	if raw >= most {
 		return raw
 	}
-	exact := big.NewRat((raw-dark)*gain, 1<<f.Fraction)
-	exact.Add(exact, big.NewRat(1, 2))
-	floor := new(big.Int).Div(exact.Num(), exact.Denom()) // Euclidean: the denominator is positive
-	return min(max(floor.Int64(), 0), most)
+	return min(max(roundHalfUp((raw-dark)*gain, 1<<f.Fraction), 0), most)
 }

@@ -26,21 +26,15 @@ func (p *Problem) Correlate(c Correlation, row0, rows int) []driver.PairSums {
 	if c.Other != nil {
 		other.Pixels = c.Other
 	}
-	type pixel struct{ x, y int }
 	for i := range p.Count {
-		inside := map[pixel]bool{}
-		p.eachInside(p.First+i, func(x, y int) {
-			if y >= row0 && y < row0+rows {
-				inside[pixel{x, y}] = true
-			}
-		})
-		for at := range inside {
+		within, inside := p.insideRows(p.First+i, row0, rows)
+		for _, at := range inside {
 			if at.y < c.FromRow || at.y >= c.ToRow {
 				continue
 			}
 			for _, l := range c.Lags {
-				to := pixel{at.x + int(l.DX), at.y + int(l.DY)}
-				if !inside[to] {
+				to := spot{at.x + int(l.DX), at.y + int(l.DY)}
+				if !within.in(to.x, to.y) {
 					continue
 				}
 				for k, s := range c.Series {

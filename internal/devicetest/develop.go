@@ -4,8 +4,8 @@ package devicetest
 
 import (
 	"fmt"
-	"math/big"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -17,6 +17,8 @@ type Shot struct {
 	Stride        int
 	Coding        driver.Coding
 	Bytes         []byte
+
+	rows [][]int64 // the samples of each row that was looked at
 }
 
 // Codings are all that [driver.Develop] takes.
@@ -88,6 +90,23 @@ func Shots(seed uint64, random int) []Shot {
 // bit is bit i of row y.
 func (s *Shot) bit(y, i int) int { return int(s.Bytes[y*s.Stride+i/8]) >> (i % 8) & 1 }
 
+// row is the samples of a row, which are read bit by bit when it is first looked at.
+func (s *Shot) row(y int) []int64 {
+	if s.rows == nil {
+		s.rows = make([][]int64, s.Height)
+	}
+	if s.rows[y] == nil {
+		bits := s.Coding.RowBytes(8) // of a sample
+		s.rows[y] = make([]int64, s.Width)
+		for x := range s.rows[y] {
+			for i := range bits {
+				s.rows[y][x] |= int64(s.bit(y, x*bits+i)) << i
+			}
+		}
+	}
+	return s.rows[y]
+}
+
 // sample is the sample of a pixel, and whether it is beyond what its bits hold. Those beyond the frame are mirrored.
 func (s *Shot) sample(x, y int) (v int64, beyond bool) {
 	for x < 0 || x >= s.Width {
@@ -104,10 +123,7 @@ func (s *Shot) sample(x, y int) (v int64, beyond bool) {
 			y = 2*(s.Height-1) - y
 		}
 	}
-	bits := s.Coding.RowBytes(8) // of a sample
-	for i := range bits {
-		v |= int64(s.bit(y, x*bits+i)) << i
-	}
+	v = s.row(y)[x]
 	most := int64(1)<<s.Coding.Bits - 1
 	return min(v, most), v > most
 }
@@ -115,7 +131,7 @@ func (s *Shot) sample(x, y int) (v int64, beyond bool) {
 // colorAt is the colour of a pixel of the mosaic: 0, 1 or 2 for red, green or blue.
 func (s *Shot) colorAt(x, y int) int {
 	names := [4]string{"RGGB", "GRBG", "GBRG", "BGGR"}[s.Coding.Phase] // two rows of two pixels
-	return map[byte]int{'R': 0, 'G': 1, 'B': 2}[names[(y&1)*2+(x&1)]]
+	return strings.IndexByte("RGB", names[(y&1)*2+(x&1)])
 }
 
 // weights of the pixels around one, from two rows above and two columns to the left on, by the definition.
@@ -174,10 +190,7 @@ func (s *Shot) color(x, y, c int) byte {
 		}
 	}
 	// N/D of so many bits, plus a half of those of 8 bits, rounded down.
-	exact := big.NewRat(n<<8, d<<s.Coding.Bits)
-	exact.Add(exact, big.NewRat(1, 2))
-	floor := new(big.Int).Div(exact.Num(), exact.Denom()) // Euclidean: the denominator is positive
-	return byte(min(max(floor.Int64(), 0), 255))
+	return byte(min(max(roundHalfUp(n<<8, d<<s.Coding.Bits), 0), 255))
 }
 
 // yuv is the colours of a pixel.
@@ -187,8 +200,7 @@ func (s *Shot) yuv(x, y int) [3]byte {
 	luma, u, v := int64(four[place[x%2]]), int64(four[place[2]])-128, int64(four[place[3]])-128
 	var out [3]byte
 	for i, n := range [3]int64{65793*luma + 91881*v, 65793*luma - 22554*u - 46802*v, 65793*luma + 116130*u} {
-		floor := new(big.Int).Div(big.NewInt(n), big.NewInt(65536))
-		out[i] = byte(min(max(floor.Int64(), 0), 255))
+		out[i] = byte(min(max(floorDiv(n, 65536), 0), 255))
 	}
 	return out
 }

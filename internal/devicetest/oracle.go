@@ -5,7 +5,6 @@ package devicetest
 
 import (
 	"math"
-	"math/big"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -104,26 +103,56 @@ func (p *Problem) windings(i, y int) []int32 {
 // centre yc. The centre of column x is 256x+128, so they are the x >= 0 with x < (crossing-128)/256: as many as the
 // ceiling of that.
 func columnsLeft(e driver.Edge, yc int64, width int) int {
-	// crossing = X0 + (yc-Y0)*(X1-X0)/(Y1-Y0); (crossing-128)/256 = num/den
-	dy := big.NewInt(int64(e.Y1) - int64(e.Y0))
-	num := big.NewInt(int64(e.X1) - int64(e.X0))
-	num.Mul(num, big.NewInt(yc-int64(e.Y0)))
-	num.Add(num, new(big.Int).Mul(big.NewInt(int64(e.X0)-driver.Subpixel/2), dy))
-	den := new(big.Int).Mul(dy, big.NewInt(driver.Subpixel))
-	if den.Sign() < 0 {
-		num.Neg(num)
-		den.Neg(den)
+	// crossing = X0 + (yc-Y0)*(X1-X0)/(Y1-Y0); (crossing-128)/256 = num/den. Differences of coordinates are 2^31 at most
+	// and coordinates 2^30, so num is less than 2^63.
+	dy := int64(e.Y1) - int64(e.Y0)
+	num := (int64(e.X1)-int64(e.X0))*(yc-int64(e.Y0)) + (int64(e.X0)-driver.Subpixel/2)*dy
+	den := dy * driver.Subpixel
+	if den < 0 {
+		num, den = -num, -den
 	}
-	// For a positive divisor Div rounds down, and the ceiling of a is minus the floor of -a.
-	n := num.Neg(num).Div(num, den)
-	n.Neg(n)
-	switch {
-	case n.Sign() <= 0:
-		return 0
-	case n.Cmp(big.NewInt(int64(width))) >= 0:
-		return width
+	ceiling := -floorDiv(-num, den)
+	return int(min(max(ceiling, 0), int64(width)))
+}
+
+// floorDiv is a/b rounded down, for a positive b.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
 	}
-	return int(n.Int64())
+	return q
+}
+
+// roundHalfUp is the integer nearest to a/b, and the greater one of two, for a positive b. Twice a and b must fit.
+func roundHalfUp(a, b int64) int64 { return floorDiv(2*a+b, 2*b) }
+
+// An area is a set of pixels of rows [row0, row0+rows) of an image.
+type area struct {
+	width, row0, rows int
+	has               []bool
+}
+
+func newArea(width, row0, rows int) *area { return &area{width, row0, rows, make([]bool, width*rows)} }
+
+// in reports whether a pixel is in the set, which has none outside of its rows.
+func (a *area) in(x, y int) bool {
+	return x >= 0 && x < a.width && y >= a.row0 && y < a.row0+a.rows && a.has[(y-a.row0)*a.width+x]
+}
+
+func (a *area) put(x, y int) { a.has[(y-a.row0)*a.width+x] = true }
+
+// insideRows is the pixels of region i in rows [row0, row0+rows), as a set and in row-major order.
+func (p *Problem) insideRows(i, row0, rows int) (*area, []spot) {
+	within := newArea(p.Width, row0, rows)
+	var inside []spot
+	p.eachInside(i, func(x, y int) {
+		if y >= row0 && y < row0+rows {
+			inside = append(inside, spot{x, y})
+			within.put(x, y)
+		}
+	})
+	return within, inside
 }
 
 // sample is channel c of pixel (x, y).

@@ -29,6 +29,24 @@ func literalWinding(e driver.Edge, x, y int) int32 {
 	return -1
 }
 
+// Roundings of the oracles are those of rationals, halves and numbers below zero included.
+func TestRounding(t *testing.T) {
+	for _, b := range []int64{1, 2, 3, 256, 1 << 20, 1<<39 - 1} {
+		for _, n := range []int64{0, 1, 2, b / 2, b - 1, b, b + 1, 3 * b / 2, 3*b/2 + 1, 1 << 61} {
+			for _, a := range []int64{n, -n} {
+				exact := big.NewRat(a, b)
+				if want := new(big.Int).Div(exact.Num(), exact.Denom()).Int64(); floorDiv(a, b) != want {
+					t.Errorf("floorDiv(%d, %d) is %d, want %d", a, b, floorDiv(a, b), want)
+				}
+				exact.Add(exact, big.NewRat(1, 2))
+				if want := new(big.Int).Div(exact.Num(), exact.Denom()).Int64(); roundHalfUp(a, b) != want {
+					t.Errorf("roundHalfUp(%d, %d) is %d, want %d", a, b, roundHalfUp(a, b), want)
+				}
+			}
+		}
+	}
+}
+
 func TestOracleAppliesTheRuleAsWritten(t *testing.T) {
 	g := seed.New(t, 11, 12)
 	pixels, inside := 0, 0
