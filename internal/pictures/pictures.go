@@ -108,6 +108,7 @@ const (
 	tagPredictor           = 317
 	tagColorMap            = 320
 	tagSubIFDs             = 330
+	tagSampleFormat        = 339
 )
 
 func checkTIFF(at At) error {
@@ -121,13 +122,27 @@ func checkTIFF(at At) error {
 		}
 	})
 	photometric, ok := first[tagPhotometric]
-	samples, described := first[tagSamplesPerPixel].value, max(1, first[tagBitsPerSample].count)
+	samples, described := max(1, first[tagSamplesPerPixel].value), first[tagBitsPerSample].count
 	predictor, compression := first[tagPredictor].value, first[tagCompression].value
+	form := first[tagSampleFormat]
+	if form.count > 2 { // they lie elsewhere
+		b := at(int64(form.value), 2)
+		if form.value = 0; len(b) == 2 {
+			form.value = uint32(order.Uint16(b))
+		}
+	}
 	switch kind, old := first[tagSubfileType].value, first[tagOldSubfileType].value; {
 	case first[tagFillOrder].value == 2:
 		return errors.New("the bits of its bytes are in the other order (FillOrder 2)")
 	case !ok:
 		return errors.New("it doesn't say whether 0 is black or white (PhotometricInterpretation is missing)")
+	case described == 0 && !slices.Contains(fax, compression): // 1 bit, by the standard, and 8 to those who leave it out
+		return errors.New("it doesn't say how many bits a sample has (BitsPerSample is missing)")
+	case form.value == 2 || form.value == 3:
+		return fmt.Errorf("its samples are %s, and are read only as whole numbers from 0 (SampleFormat %d: want 1)",
+			[]string{"numbers with a sign", "floating-point numbers"}[form.value-2], form.value)
+	case form.value > 4:
+		return fmt.Errorf("its samples are of a kind that isn't read (SampleFormat %d: want 1)", form.value)
 	case (compression == 3 || compression == 4) && photometric.value != 0: // which the decoder leaves out of account
 		return fmt.Errorf("its fax codes have black and white swapped, which isn't read (Compression %d, "+
 			"PhotometricInterpretation %d: want 0)", compression, photometric.value)
@@ -138,7 +153,7 @@ func checkTIFF(at At) error {
 	case samples > 1 && first[tagPlanarConfiguration].value == 2:
 		return errors.New("its channels lie in planes one behind the other, and they are read only where they lie side by " +
 			"side in each pixel (PlanarConfiguration 2: want 1)")
-	case samples > 0 && samples != described:
+	case samples != max(1, described):
 		return fmt.Errorf("its pixels have %d samples (SamplesPerPixel), and it says of %d how many bits they have "+
 			"(BitsPerSample)", samples, described)
 	case predictor > 2:
@@ -152,6 +167,9 @@ func checkTIFF(at At) error {
 	}
 	return checkPages(at, order, end, first[tagSubIFDs])
 }
+
+// fax are the compressions of pixels that have a bit.
+var fax = []uint32{2, 3, 4}
 
 // predicted are the compressions whose pixels may be differences: LZW and the two numbers of deflate.
 var predicted = []uint32{5, 8, 32946}
