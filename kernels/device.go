@@ -176,6 +176,15 @@ func (d *Device) Memory() MemoryStats {
 	return s
 }
 
+// HostBytes is how many bytes of the host's memory the device's memory takes now; 0 where the device has memory of its
+// own. It asks the system, which takes about a millisecond for a gigabyte.
+func (d *Device) HostBytes() int64 {
+	if on, ok := d.mem.mem.(interface{ HostBytes() int64 }); ok {
+		return on.HostBytes()
+	}
+	return 0
+}
+
 // Close waits for the jobs that run, refuses those that still wait with [ErrClosed], and frees the device. It returns
 // an error that matches [ErrLeak] if kept blocks were not freed or residents are held. Calls after the first do
 // nothing.

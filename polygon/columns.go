@@ -159,7 +159,7 @@ func columnsOf(asked Statistics, full bool) Statistics {
 	return asked
 }
 
-// newColumns makes columns for all regions of the set.
+// newColumns makes columns for all regions of the set. Counts have no memory before makeCounts.
 func newColumns(p *plan) *Columns {
 	n := p.set.Len()
 	f := p.output.Fields
@@ -248,9 +248,6 @@ func newColumns(p *plan) *Columns {
 		for k := range t.Numbers {
 			t.Numbers[k] = make([]float64, n*no)
 		}
-		if p.matrices {
-			t.Counts = make([]uint32, n*no*p.levels*p.levels)
-		}
 		c.Textures = t
 	}
 	if p.coveredListed {
@@ -273,7 +270,19 @@ func newColumns(p *plan) *Columns {
 	return c
 }
 
-func (h *HistogramColumns) makeCounts(series int) { h.Counts = make([]uint32, series*h.Bins) }
+// makeCounts makes what counts lie in, where there is nothing that was lent: they take far more than all else.
+func (c *Columns) makeCounts(p *plan) {
+	n := c.Regions * len(c.Channels)
+	if h := c.Histogram; h != nil && h.lent == nil {
+		h.Counts = make([]uint32, n*h.Bins)
+	}
+	if t := c.Textures; t != nil && p.matrices {
+		t.Counts = make([]uint32, n*len(t.Offsets)*t.Levels*t.Levels)
+	}
+	if x := c.Covered; x != nil && x.Histogram != nil {
+		x.Histogram.Counts = make([]float64, n*x.Histogram.Bins)
+	}
+}
 
 // histogram is the column of histograms; nil where there is none.
 func (d *deriver) histogram() *HistogramColumns {

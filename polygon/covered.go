@@ -242,7 +242,7 @@ func (p *plan) newCoveredColumns(rows int) *CoveredColumns {
 		Variance: make([]float64, n)}
 	if p.coveredHistogram {
 		c.Histogram = &CoveredHistogramColumns{Bins: p.bins.bins, Lower: p.bins.lower, Upper: p.bins.upper,
-			Counts: make([]float64, n*p.bins.bins), Below: make([]float64, n), Above: make([]float64, n)}
+			Below: make([]float64, n), Above: make([]float64, n)}
 	}
 	return c
 }
@@ -327,9 +327,9 @@ func (p *plan) coverOf(ctx context.Context, dev *kernels.Device) (*coverage, err
 	return &c, err
 }
 
-// weigh enqueues the weighing of the pixels of regions of a batch, and the download of what comes of it to host.
+// weigh enqueues the weighing of the pixels of regions of a batch.
 func (d *deriver) weigh(q *kernels.Queue, frame driver.Image, row0, first, count int,
-	sums kernels.Buffer[driver.WeightSums], hist kernels.Buffer[int64], host *hostMemory) error {
+	sums kernels.Buffer[driver.WeightSums], hist kernels.Buffer[int64]) error {
 	if err := q.Yield(); err != nil {
 		return err
 	}
@@ -338,13 +338,7 @@ func (d *deriver) weigh(q *kernels.Queue, frame driver.Image, row0, first, count
 	q.SetChunkUnits(n)
 	op := d.there.op(frame, row0, first, count)
 	op.Sums, op.Hist = sums.Slice(), hist.Slice()
-	if err := q.Run(&op); err != nil {
-		return err
-	}
-	if err := kernels.Download(q, host.weights[:sums.Len()], sums); err != nil || hist.Len() == 0 {
-		return err
-	}
-	return kernels.Download(q, host.weightHist[:hist.Len()], hist)
+	return q.Run(&op)
 }
 
 // CoverBytes is about how much host memory a call takes to find the coverage of frames of a size; 0 where r and the

@@ -2,10 +2,13 @@ package polygon
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"unsafe"
 
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -86,5 +89,35 @@ func TestJobsTellWhatTheyMake(t *testing.T) {
 	}
 	if blobs < 1000 {
 		t.Errorf("%d blobs", blobs)
+	}
+}
+
+// A call that ends before there are counts has made no memory for them: it has at most what another one left.
+func TestNothingIsMadeOfWhatEndsEarly(t *testing.T) {
+	faulty := devicetest.Fault(cpu.Driver, devicetest.Failure{})
+	dev, err := kernels.Open(faulty, kernels.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	set := mustSet(t, Region{Rings: []Ring{{{0, 0}, {8, 0}, {8, 8}, {0, 8}}}})
+	frame := kernels.Picture{Width: 8, Height: 8, Format: driver.Gray16(16), Data: [][]byte{make([]byte, 128)}}
+	textures := Reductions{Cooccurrence: &CooccurrenceSpec{Levels: 256}} // four offsets
+	told := int64(0)
+	ctx := kernels.WithMade(t.Context(), func(n int64) { told += n })
+	const counts = 4 * 256 * 256 * 4
+	if _, err := Reduce(ctx, dev, set, frame, textures, MethodDefault); err != nil {
+		t.Fatal(err)
+	}
+	if told != 2*counts {
+		t.Errorf("%d bytes were made by what was told, want %d", told, 2*counts)
+	}
+	told = 0
+	faulty.Arm(devicetest.Failure{N: 1, Err: driver.ErrDeviceLost, InWait: true})
+	if _, err := Reduce(ctx, dev, set, frame, textures, MethodDefault); !errors.Is(err, driver.ErrDeviceLost) {
+		t.Fatal(err)
+	}
+	if told > counts {
+		t.Errorf("%d bytes were made by what was told, want at most %d", told, counts)
 	}
 }

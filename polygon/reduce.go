@@ -167,18 +167,28 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		Timing: &d.res.Timing}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		// Only jobs that run have memory for what comes of them: hundreds may wait.
-		host.stats = grow(host.stats, batch*frameChannels)
-		host.hist = grow(host.hist, hlen)
-		host.pairs = grow(host.pairs, plen)
-		host.weights, host.weightHist = grow(host.weights, wlen), grow(host.weightHist, wlen*weightLevels)
+		host.stats, host.weights = grow(host.stats, batch*frameChannels), grow(host.weights, wlen)
 		host.sums = grow(host.sums, clen)
-		kernels.Made(ctx, 2*(4*(hlen+plen)+8*wlen*weightLevels)) // with results of as much
-		switch {
-		case columns == nil:
-		case columns.Full && batch == n && levels < rangedLevels:
-			columns.Counts, columns.lent = slopes.counts(host, nc*levels), host
-		default:
-			columns.makeCounts(n * nc)
+		// Nor have those that end before there are counts, but for what another call has left.
+		bytes := 4*(hlen+plen) + 8*wlen*weightLevels
+		left := min(bytes, 4*(cap(host.hist)+cap(host.pairs))+8*cap(host.weightHist))
+		kernels.Made(ctx, left)
+		makeRoom := func() error {
+			if bytes >= waitedFor {
+				if err := q.Wait(); err != nil {
+					return err
+				}
+			}
+			host.hist, host.pairs = grow(host.hist, hlen), grow(host.pairs, plen)
+			host.weightHist = grow(host.weightHist, wlen*weightLevels)
+			kernels.Made(ctx, 2*bytes-left) // with results of as much
+			if columns != nil && columns.Full && batch == n && levels < rangedLevels {
+				columns.Counts, columns.lent = slopes.counts(host, nc*levels), host
+			}
+			if to := d.res.Columns; to != nil {
+				to.makeCounts(d.plan)
+			}
+			return nil
 		}
 		prepared, err := prepare(q)
 		if err != nil {
@@ -265,14 +275,14 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			}
 			if plen > 0 {
 				pairs.Prepared, pairs.Frame.Data, pairs.First, pairs.Count = prepared, op.Frame.Data, first, count
-				if err := d.countPairs(q, pairs, counts.Range(0, count*d.pairCounts()), host.pairs); err != nil {
+				if err := d.countPairs(q, pairs, counts.Range(0, count*d.pairCounts())); err != nil {
 					return err
 				}
 			}
 			if d.covered {
 				n := count * d.own
 				if err := d.weigh(q, op.Frame, y0, first, count, weightSums.Range(0, n),
-					weightHist.Range(0, n*weightLevels), host); err != nil {
+					weightHist.Range(0, n*weightLevels)); err != nil {
 					return err
 				}
 			}
@@ -281,6 +291,16 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 					host.sums); err != nil {
 					return err
 				}
+			}
+			if first == 0 {
+				if err := makeRoom(); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(downloadTo(q, host.pairs, counts, count*d.pairCounts()),
+				downloadTo(q, host.weights, weightSums, count*d.own),
+				downloadTo(q, host.weightHist, weightHist, count*d.own*weightLevels)); err != nil {
+				return err
 			}
 			src, err := download(q, host.stats, s, host.hist, h, levels)
 			if err != nil {
@@ -362,6 +382,18 @@ func grow[T any](s []T, n int) []T {
 // rangedLevels is where histograms become so long that the sums are waited for first, and only what lies between min
 // and max is copied.
 const rangedLevels = 4096
+
+// waitedFor is from how many bytes on the counts of a call are waited for before they have memory on the host. Below it
+// the wait for the device takes longer than what is copied then.
+const waitedFor = 1 << 20
+
+// downloadTo enqueues the copy of the first n elements, which are none where there is no such buffer.
+func downloadTo[T kernels.Elem](q *kernels.Queue, host []T, from kernels.Buffer[T], n int) error {
+	if n = min(n, from.Len()); n == 0 {
+		return nil
+	}
+	return kernels.Download(q, host[:n], from.Range(0, n))
+}
 
 // download waits for the results of a batch, and puts them into stats and hist.
 func download(q *kernels.Queue, stats []driver.MaskStats, s kernels.Buffer[driver.MaskStats], hist []uint32,

@@ -477,8 +477,8 @@ func (c *Scanner) Start(number, line uint64) error {
 		}
 	}
 	d := newDeriver(c.plan, c.known)
-	if h := d.histogram(); h != nil {
-		h.makeCounts(len(c.order) * len(c.channels))
+	if to := d.res.Columns; to != nil {
+		to.makeCounts(c.plan)
 	}
 	c.parts = append(c.parts, &scanPart{
 		number: number, first: line, sums: a, done: make([]bool, len(c.order)), left: len(c.order), d: d,

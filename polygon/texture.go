@@ -331,20 +331,14 @@ func scratchOf(q *kernels.Queue, size int64) (driver.Slice, error) {
 	return b.Slice(), err
 }
 
-// countPairs enqueues op, in bands of rows that take about as long as a chunk may, and the download of its counts to
-// host.
-func (d *deriver) countPairs(q *kernels.Queue, op driver.MaskCooccurrence, counts kernels.Buffer[uint32],
-	host []uint32) error {
+// countPairs enqueues op, in bands of rows that take about as long as a chunk may.
+func (d *deriver) countPairs(q *kernels.Queue, op driver.MaskCooccurrence, counts kernels.Buffer[uint32]) error {
 	op.Counts = counts.Slice()
 	n := d.set.work(op.First, op.First+op.Count, op.Frame.Width, op.Row0, op.Row0+op.Frame.Height, 1)
 	n *= int64(d.own * len(d.offsets))
-	err := inBands(q, "count pairs", n, op.Row0, op.Frame.Height, func(from, to int) error {
+	return inBands(q, "count pairs", n, op.Row0, op.Frame.Height, func(from, to int) error {
 		part := op // the one before may still be under way
 		part.Accumulate, part.FromRow, part.ToRow = from > op.Row0, from, to
 		return q.Run(&part)
 	})
-	if err != nil {
-		return err
-	}
-	return kernels.Download(q, host[:counts.Len()], counts)
 }

@@ -25,6 +25,7 @@ type state struct {
 	available bool
 	reopened  uint64
 	memory    kernels.MemoryStats
+	ofHost    int64 // bytes of the host's memory that the device's has pages of
 	jobs      kernels.SchedStats
 	prepared  kernels.CacheStats
 	setups    kernels.CacheStats
@@ -87,13 +88,15 @@ var stateMetrics = func() (all []stateMetric) {
 
 	gauges("device_memory_bytes",
 		"Memory of the device: reserved, used, high_water (most used at once), evictable (used, and goes when it "+
-			"is needed), largest_free.", "kind",
+			"is needed), largest_free, host (what the system of the host has pages for; 0 where the device has memory of "+
+			"its own).", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			emit(float64(st.memory.Reserved), "reserved")
 			emit(float64(st.memory.Used), "used")
 			emit(float64(st.memory.HighWater), "high_water")
 			emit(float64(st.memory.Evictable), "evictable")
 			emit(float64(st.memory.Largest), "largest_free")
+			emit(float64(st.ofHost), "host")
 		})
 	gauges("device_memory_used_bytes", "Memory of the device in use, by purpose; adds up to what is used.", "label",
 		func(st *state, emit func(float64, ...string)) {
@@ -271,7 +274,7 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	dev := c.s.dev.Current()
 	st := &state{
 		available: c.s.dev.Available(), reopened: c.s.dev.Regained(),
-		memory: dev.Memory(), jobs: dev.Sched(),
+		memory: dev.Memory(), ofHost: dev.HostBytes(), jobs: dev.Sched(),
 		prepared: c.s.inspector.Prepared.Stats(), setups: dev.Memos(), frames: c.s.residents.Totals(),
 		tenants: c.s.tenantLabels(),
 		host:    c.s.host, sessionBytes: c.s.lineScan.Bytes(),

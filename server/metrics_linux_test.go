@@ -199,6 +199,10 @@ func TestMemoryMetricsAddUp(t *testing.T) {
 	if used() == 0 {
 		t.Error("a stream with prepared regions uses no memory")
 	}
+	// The CPU's memory is the host's, as far as it was written.
+	if n := g.sum(t, "polyscan_device_memory_bytes", "kind", "host"); n == 0 || n > 64<<20 {
+		t.Errorf("%v bytes of the host are there for the device", n)
+	}
 	before := g.sum(t, "polyscan_device_memory_tenant_bytes", "tenant", "session")
 	k, err := kernels.AllocPersistent[byte](s.dev.Current(), 5000, "kept by a test")
 	if err != nil {

@@ -35,6 +35,15 @@ func (d *device) Alloc(bytes int64) (driver.Mem, error) {
 
 func (m *mem) Bytes() int64 { return int64(len(m.data)) }
 
+// HostBytes is how much of it the system has pages for: those that were written since Alloc, and not what ops that ended
+// early left out. Package kernels asks for it.
+func (m *mem) HostBytes() int64 {
+	if m.gone.Load() {
+		return 0
+	}
+	return resident(m.data)
+}
+
 func (m *mem) Free() error {
 	if m.gone.Swap(true) {
 		return fmt.Errorf("cpu: memory of %d bytes freed twice", len(m.data))

@@ -34,9 +34,6 @@ type attack struct {
 	apart bool
 	// run attacks until ctx ends, or is done before. It reports what is wrong beside the bounds.
 	run func(ctx context.Context, a *attempt)
-
-	// uncounted is why the metrics are known to differ from the resident set.
-	uncounted string
 }
 
 // attempt is one run of a case.
@@ -180,7 +177,7 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 	defer cancel()
 	var attacking sync.WaitGroup
 	attacking.Go(func() { a.attack(ctx, c) })
-	attacking.Go(func() { a.account(ctx, accountOf(beforehand), c.uncounted) })
+	attacking.Go(func() { a.account(ctx, accountOf(beforehand)) })
 	attacked, cameraAttacked := a.victims(c, *attackTime)
 	cancel()
 	attacking.Wait()
@@ -256,8 +253,8 @@ const (
 )
 
 // account compares the resident set with what the metrics say, some times in the midst of an attack. It judges the
-// middle one, since others can be between two states. known is why they differ in this case; "" where they must not.
-func (a *attempt) account(ctx context.Context, before account, known string) {
+// middle one, since others can be between two states.
+func (a *attempt) account(ctx context.Context, before account) {
 	const times = 5
 	var all []account
 	for range times {
@@ -280,14 +277,11 @@ func (a *attempt) account(ctx context.Context, before account, known string) {
 	off := middle.off(before)
 	text := fmt.Sprintf("metrics tell of %.0f to %.0f MB beside the %.0f MB before, of a resident set of %.0f MB: off by %.0f %%",
 		middle.least/1e6, middle.most/1e6, (before.resident-before.most)/1e6, middle.resident/1e6, 100*off)
-	switch {
-	case math.Abs(off) <= mostOff || math.Abs(off)*middle.resident <= anyOff:
+	if math.Abs(off) <= mostOff || math.Abs(off)*middle.resident <= anyOff {
 		a.Log(text)
-	case known != "":
-		a.Logf("%s, as is known (%s)", text, known)
-	default:
-		a.note(problem{text: text, mild: math.Abs(off) <= grossOff})
+		return
 	}
+	a.note(problem{text: text, mild: math.Abs(off) <= grossOff})
 }
 
 func ms(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

@@ -24,6 +24,5 @@
 // those that every case has; see bounds in measure_test.go. Ratios compare with the same run before the attack.
 //
 // A case that is beyond its bounds by little in all of its attempts is told and fails nothing: see gross. Every case
-// holds the sum of metrics to the resident set, in both directions; its field uncounted says why they are known to
-// differ.
+// holds the sum of metrics to the resident set, in both directions.
 package attack

@@ -297,13 +297,10 @@ func notHere(series string) bool {
 		strings.Contains(series, "unwritten")
 }
 
-// accountOf adds up the ledger of host memory, what is leased of it, the device's memory, and what the runtime holds of
-// the heap that is not in use.
+// accountOf adds up the ledger of host memory, what is leased of it, the device's memory where that is the host's, and
+// what the runtime holds of the heap that is not in use.
 func accountOf(m map[string]float64) account {
-	sum, unwritten := 0.0, m[`polyscan_host_memory_bytes{kind="unwritten"}`]
-	if backend() == "cpu" { // it is the host's there
-		sum = m[`polyscan_device_memory_bytes{kind="high_water"}`]
-	}
+	sum, unwritten := m[`polyscan_device_memory_bytes{kind="host"}`], m[`polyscan_host_memory_bytes{kind="unwritten"}`]
 	for series, v := range m {
 		if strings.HasPrefix(series, "polyscan_host_memory_bytes{") && !notHere(series) ||
 			series == `polyscan_shared_memory_bytes{kind="leased"}` {
