@@ -46,11 +46,16 @@ func (c *listCmd) Run(e *env) error {
 		}
 		enc := json.NewEncoder(e.stdout)
 		enc.SetIndent("", "  ")
-		return enc.Encode(rows)
+		if err := enc.Encode(rows); err != nil {
+			return err
+		}
 	}
 	if len(found) == 0 {
 		fmt.Fprintln(e.stderr, "camera: no camera answers: see camera check")
 		return errVoid
+	}
+	if c.JSON {
+		return nil
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ADDRESS\tVENDOR\tMODEL\tSERIAL\tNAME\tINTERFACE")

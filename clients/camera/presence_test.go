@@ -63,7 +63,7 @@ func TestAwayAtEnd(t *testing.T) {
 		}
 	}
 	// A camera that never was there is no better.
-	r := start(t, "run", one(filepath.Join(t.TempDir(), "none")))
+	r := start(t, "run", one("/dev/no-such-video"))
 	r.err.await(t, "that it isn't there", func(s string) bool { return strings.Contains(s, "no such file") })
 	r.cancel()
 	if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "one: away when the stream ended, since ") {

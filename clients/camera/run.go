@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/internal/command"
 )
 
@@ -45,14 +47,15 @@ func loadLine(name string) ([]*streamCmd, error) {
 	if err != nil {
 		return nil, usage("%s: %v", name, reason(err))
 	}
-	all, err := parseLine(name, text)
+	all, err := parseLine(name, text, (*streamCmd).checkHost)
 	if err != nil && !errors.As(err, new(*inputError)) {
 		err = usage("%v", err)
 	}
 	return all, err
 }
 
-func parseLine(name string, text []byte) (all []*streamCmd, err error) {
+// parseLine reads the text of a file; check looks at what its settings mean on this host.
+func parseLine(name string, text []byte, check func(*streamCmd) error) (all []*streamCmd, err error) {
 	root, err := command.Document(name, text)
 	if err != nil {
 		return nil, err
@@ -143,12 +146,18 @@ func parseLine(name string, text []byte) (all []*streamCmd, err error) {
 			}
 		}
 		c, err := parseStream(append(given, args[1:]...))
+		if err == nil {
+			err = check(c)
+		}
 		if err != nil {
 			text, line := err.Error(), n.Line
-			if flag, _, _ := strings.Cut(strings.TrimPrefix(text, "--"),
-				" "); lines[strings.TrimSuffix(flag, ":")] > 0 {
-				line = lines[strings.TrimSuffix(flag, ":")]
+			flag, _, _ := strings.Cut(strings.TrimPrefix(text, "--"), " ")
+			for key, value := range map[string]string{"source": c.Source, "regions": c.Regions} {
+				if value != "" && strings.HasPrefix(text, value+": ") {
+					flag = key
+				}
 			}
+			line = cmp.Or(lines[strings.TrimSuffix(flag, ":")], line)
 			return nil, usage("%s:%d: camera %s: %s", name, line, title, text)
 		}
 		all = append(all, c)
@@ -161,12 +170,36 @@ func parseStream(args []string) (*streamCmd, error) {
 	a := &app{}
 	k, err := kong.New(a, kong.Bind(command.VersionText("")), command.PlainNumbers)
 	if err != nil {
-		return nil, err
+		return &a.Stream, err
 	}
 	if _, err := k.Parse(args); err != nil {
-		return nil, errors.New(command.Words(err))
+		return &a.Stream, errors.New(command.Words(err))
 	}
 	return &a.Stream, a.Stream.check()
+}
+
+// checkHost says what is wrong with settings that name something: a source that can't be one or isn't there, flags
+// that it doesn't have, regions that can't be read, limits, credentials. Cameras and devices may come later.
+func (c *streamCmd) checkHost() error {
+	quiet := &env{stderr: io.Discard}
+	_, err := os.Stat(c.Source)
+	if waits := strings.HasPrefix(c.Source, "/dev/") && errors.Is(err, fs.ErrNotExist); !waits {
+		if _, err := newStream(c, quiet, newSeconds()).source(); err != nil {
+			return err
+		}
+	}
+	in, err := c.inspection(quiet, layout{})
+	if err != nil {
+		return err
+	}
+	if err := cli.CheckLimits(cmp.Or(c.Regions, "--limit"), in.GetRegionSet().GetRegions()); err != nil {
+		return usage("%v", err)
+	}
+	client, err := c.dial()
+	if err != nil {
+		return err
+	}
+	return client.Close()
 }
 
 // calm is how long a stream has to go on until an attempt to start it again isn't one of a row.

@@ -53,7 +53,7 @@ func TestLineMistakes(t *testing.T) {
 			"line.yaml:4: cameras is set a second time, first in line 1"},
 		{"a: 1\n---\nb: 2", "line.yaml:2: a second document"},
 	} {
-		if _, err := parseLine("line.yaml", []byte(x.text)); err == nil || !strings.Contains(err.Error(), x.want) {
+		if _, err := parseLine("line.yaml", []byte(x.text), (*streamCmd).check); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v, want %s", x.text, err, x.want)
 		}
 	}
@@ -63,13 +63,72 @@ func TestLineMistakes(t *testing.T) {
 	}
 }
 
+// What settings mean on the host is looked at before anything starts: one that is wrong would wait for ever, as a camera
+// that is away does.
+func TestRunLooksFirst(t *testing.T) {
+	dir := t.TempDir()
+	regions := regionsFile(t, 160, 120)
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	bad := write("bad.json", "[{}]")
+	write("a.png", "")
+	for _, x := range []struct {
+		settings string
+		line     int
+		want     string
+	}{
+		{"source: " + dir + "/none\n  limit: mean > 3", 5, dir + "/none: no such file"},
+		{"source: " + dir + "/a.png\n  limit: mean > 3", 5, "a picture is no stream"},
+		{"source: " + dir + "/\n  limit: mean > 3\n  set: [ExposureTiem=3]", 7, "--set: only cameras have it, and " + dir},
+		{"source: " + dir + "/\n  limit: mean > 3\n  no-resend: true", 7, "--no-resend: only cameras have it"},
+		{"source: LINE7\n  limit: mean > 3\n  layout: 640x480:Mono8", 7, "--layout: a camera says itself"},
+		{"source: http://x/y\n  limit: mean > 3", 5, "want rtsp://"},
+		{"source: LINE7\n  regions: " + dir + "/none.json", 6, dir + "/none.json: no such file"},
+		{"source: LINE7\n  regions: " + bad, 6, bad + ": regions[0]"},
+		{"source: LINE7\n  limit: [mean > 3, meen > 3]", 6, `--limit "meen > 3": `},
+		{"source: LINE7\n  recipe: board@x", 6, "--recipe: "},
+		{"source: LINE7\n  regions: " + regions + "\n  ca: " + dir + "/none.pem", 0, "none.pem"},
+	} {
+		file := write("line.yaml", "defaults:\n  addr: 127.0.0.1:1\ncameras:\n- name: one\n  "+x.settings+"\n")
+		want := x.want
+		if x.line > 0 {
+			want = fmt.Sprintf("%s:%d: camera one: ", file, x.line)
+		}
+		r := start(t, "run", file)
+		if code := r.wait(); code != exitUsage || !strings.Contains(r.err.String(), want) ||
+			!strings.Contains(r.err.String(), x.want) || strings.Count(r.err.String(), "\n") != 1 {
+			t.Errorf("%s: %d: %s, want %s and %s", x.settings, code, r.err, want, x.want)
+		}
+	}
+}
+
+// A list without a camera has the same exit code in both forms.
+func TestListNothing(t *testing.T) {
+	for _, args := range [][]string{{"list"}, {"list", "--json"}} {
+		r := start(t, args...)
+		code := r.wait()
+		want := exitVoid
+		if strings.Contains(strings.ToLower(r.out.String()), "address") { // there is a camera in this network
+			want = exitOK
+		}
+		if code != want || (want == exitVoid) != strings.Contains(r.err.String(), "no camera answers") {
+			t.Errorf("%q: %d: %s%s", args, code, r.out, r.err)
+		}
+	}
+}
+
 // The file beside the systemd unit is one.
 func TestLineExample(t *testing.T) {
 	text, err := os.ReadFile("deploy/camera.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := parseLine("camera.yaml", text)
+	all, err := parseLine("camera.yaml", text, (*streamCmd).check)
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%d cameras, %v", len(all), err)
 	}

@@ -284,9 +284,9 @@ func (s *stream) run(ctx context.Context) (err error) {
 	if c.Budget != nil {
 		open.LatencyBudget = durationpb.New(*c.Budget)
 	}
-	client, err := clients.Dial(c.Addr, c.Options()...)
+	client, err := c.dial()
 	if err != nil {
-		return usage("--addr %s", strings.TrimPrefix(err.Error(), "clients: dial "))
+		return err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	to := newSink(lay, name, s.next)
@@ -380,6 +380,14 @@ func (s *stream) run(ctx context.Context) (err error) {
 		return cause
 	}
 	return nil
+}
+
+func (c *streamCmd) dial() (*clients.Client, error) {
+	client, err := clients.Dial(c.Addr, c.Options()...)
+	if err != nil {
+		return nil, usage("--addr %s", strings.TrimPrefix(err.Error(), "clients: dial "))
+	}
+	return client, nil
 }
 
 // words are those of the command line for an error of the server, or of the way to it.

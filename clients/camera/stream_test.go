@@ -469,8 +469,9 @@ func TestLineRefused(t *testing.T) {
 	if err := os.WriteFile(regions, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for setting, want := range map[string]string{"regions: " + regions: `r.json: regions[0] "a": limits[1] = "meen < 3": `,
-		"limit: [mean < 3, meen < 3]": `camera: a: --limit "meen < 3": `} {
+	for setting, want := range map[string]string{"regions: " + regions: `line.yaml:1: camera a: ` + regions +
+		`: regions[0] "a": limits[1] = "meen < 3": `,
+		"limit: [mean < 3, meen < 3]": `line.yaml:1: camera a: --limit "meen < 3": `} {
 		text := fmt.Sprintf("cameras: [{name: a, source: %s/, layout: 32x32:Mono8, addr: '%s', reconnect: 0s, %s}]", dir,
 			s.addr, setting)
 		if err := os.WriteFile(line, []byte(text), 0o600); err != nil {

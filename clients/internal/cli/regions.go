@@ -12,6 +12,7 @@ import (
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/clients/regionfile"
+	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -141,6 +142,20 @@ func Refused(e *clients.Error, source string, regions []*polyscanv1.Region) stri
 		tail = ": " + tail
 	}
 	return fmt.Sprintf("%s: %s %q%s%s", source, region, regions[i].GetName(), tail, text)
+}
+
+// CheckLimits refuses limits that can't be read, in the words of Refused.
+func CheckLimits(source string, regions []*polyscanv1.Region) error {
+	for i, g := range regions {
+		for k, limit := range g.GetLimits() {
+			if _, err := polygon.ParseLimit(limit); err != nil {
+				path := fmt.Sprintf("region_set.regions[%d].limits[%d]", i, k)
+				return errors.New(Refused(&clients.Error{Message: fmt.Sprintf("%s = %q: %s", path, limit, reductions.LimitReason(err)),
+					Violations: []clients.FieldViolation{{Field: path}}}, source, regions))
+			}
+		}
+	}
+	return nil
 }
 
 // FileKey is where a regions file has a field of requests, beside its regions; ok is false for others.
