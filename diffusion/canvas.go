@@ -49,6 +49,7 @@ func Render(ctx context.Context, dev *kernels.Device, d *Drawing, to *Target, op
 type Canvas struct {
 	dev    *kernels.Device
 	key    [sha256.Size]byte // of the geometry that the set-up is for; zero for none
+	grid   driver.DiffusionGrid
 	counts driver.DiffusionCounts
 	setup  *kernels.Resident[byte]
 	x      *kernels.Resident[float32]
@@ -151,8 +152,9 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 		if err != nil {
 			return nil, err
 		}
+		s.renew = kept && c.key != [sha256.Size]byte{} && c.grid == s.grid
 		if s.kept = kept && key == c.key; !s.kept {
-			c.key = [sha256.Size]byte{}
+			c.key, c.grid = [sha256.Size]byte{}, s.grid
 		}
 		if kept, err = room(c.dev, &c.x, w.channels*n, "canvas"); err != nil {
 			return nil, err

@@ -73,7 +73,7 @@ func (r *reference) solve(q *kernels.Queue, in given, channels int, tolerance fl
 	if err != nil {
 		return err
 	}
-	if _, err := prepare(q, r.grid, in.flags, setup, counts); err != nil {
+	if _, err := prepare(q, driver.DiffusionSetup{Grid: r.grid}, in.flags, setup, counts); err != nil {
 		return err
 	}
 	state, err := kernels.Alloc[byte](q, r.stateBytes, "solver of the reference")

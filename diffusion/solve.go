@@ -133,16 +133,16 @@ func (s *solve) prepare(q *kernels.Queue, in *given) error {
 	if err != nil {
 		return err
 	}
-	s.counts, err = prepare(q, s.grid, in.flags, in.setup, counts)
+	s.counts, err = prepare(q, driver.DiffusionSetup{Grid: s.grid, Renew: s.renew}, in.flags, in.setup, counts)
 	return err
 }
 
 // prepare makes a set-up of flags, and yields.
-func prepare(q *kernels.Queue, g driver.DiffusionGrid, flags kernels.Buffer[uint8], setup kernels.Buffer[byte],
+func prepare(q *kernels.Queue, op driver.DiffusionSetup, flags kernels.Buffer[uint8], setup kernels.Buffer[byte],
 	counts kernels.Buffer[driver.DiffusionCounts]) (driver.DiffusionCounts, error) {
 	var found [1]driver.DiffusionCounts
-	err := q.Run(&driver.DiffusionSetup{Grid: g, Flags: flags.Slice(), Dst: setup.Slice(),
-		Counts: counts.Slice()})
+	op.Flags, op.Dst, op.Counts = flags.Slice(), setup.Slice(), counts.Slice()
+	err := q.Run(&op)
 	if err == nil {
 		err = kernels.Download(q, found[:], counts)
 	}
@@ -174,6 +174,7 @@ type solve struct {
 	job        kernels.Job
 	counts     driver.DiffusionCounts
 	kept       bool // there was a set-up
+	renew      bool // there is one for other flags where it is to be
 	stopped    StopReason
 	// finish, where it is not nil, turns the solution into what is asked for.
 	finish func(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer[float32], error)

@@ -26,6 +26,12 @@ type setupHeader struct {
 	Counts        driver.DiffusionCounts
 }
 
+// of reports whether it begins a set-up for a grid.
+func (h *setupHeader) of(g driver.DiffusionGrid) bool {
+	return h.Magic == setupMagic && int(h.Width) == g.Width && int(h.Height) == g.Height && h.Barriers == g.Barriers &&
+		h.OneWay == g.OneWay && h.Method == g.Method
+}
+
 // solveHeader begins the state of a solve.
 type solveHeader struct {
 	Channels, Cycles uint32
@@ -113,10 +119,12 @@ func (d *device) diffusionSetup(op *driver.DiffusionSetup, stop *stopFlag) error
 	out := viewAs[driver.DiffusionCounts](op.Counts)
 	w, h := op.Grid.Width, op.Grid.Height
 	head := (*setupHeader)(unsafe.Pointer(&dst[0]))
+	was := *head
 	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, OneWay: op.Grid.OneWay,
 		Method: op.Grid.Method}
 	means := op.Grid.Allowed()
 	pace := newPace(stop)
+	var err error
 	for y := range h {
 		for x, f := range flags[y*w:][:w] {
 			if f&^means != 0 {
@@ -152,7 +160,13 @@ func (d *device) diffusionSetup(op *driver.DiffusionSetup, stop *stopFlag) error
 		if head.Counts.Fixed == 0 {
 			head.Counts.Void = uint32(w * h)
 		}
-		if err := b.setUp(flags, head.Counts.Fixed == 0); err != nil {
+		void := head.Counts.Fixed == 0
+		if op.Renew && was.of(op.Grid) && was.Counts.Fixed > 0 && !void {
+			err = b.renew(flags)
+		} else {
+			err = b.setUp(flags, void)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -267,8 +281,7 @@ func (d *device) diffusionSolve(op *driver.DiffusionSolve, stop *stopFlag) error
 		return errNotSetUp
 	}
 	made := (*setupHeader)(unsafe.Pointer(&setup[0]))
-	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height ||
-		made.Barriers != g.Barriers || made.OneWay != g.OneWay || made.Method != g.Method {
+	if !made.of(g) {
 		return errNotSetUp
 	}
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))

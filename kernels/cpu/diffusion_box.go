@@ -156,12 +156,18 @@ func borrowRows(n int) *[]float32 {
 	return &v
 }
 
-// finest fills in row y of the operator of the image; it is 0 outside.
-func (r *boxRow) finest(flags []byte, w, h, y int) {
+// finest fills in points from to before to, from -1 to w+3, of row y of the operator of the image; it is 0 outside.
+func (r *boxRow) finest(flags []byte, w, h, y, from, to int) {
+	first, last := max(from, 0), min(to, w)
+	for _, v := range []([]float32){r.e, r.s, r.sink} {
+		if y < 0 || y >= h {
+			clear(v[from+1 : to+1])
+			continue
+		}
+		clear(v[from+1 : first+1])
+		clear(v[last+1 : to+1])
+	}
 	if y < 0 || y >= h {
-		clear(r.e)
-		clear(r.s)
-		clear(r.sink)
 		return
 	}
 	row := flags[y*w:][:w]
@@ -172,7 +178,8 @@ func (r *boxRow) finest(flags []byte, w, h, y int) {
 	if y+1 < h {
 		down = flags[(y+1)*w:][:w]
 	}
-	for x, f := range row {
+	for x := first; x < last; x++ {
+		f := row[x]
 		e, s, sink := byte(0), byte(0), byte(0)
 		if f == 0 {
 			if x+1 < w {
@@ -189,10 +196,6 @@ func (r *boxRow) finest(flags []byte, w, h, y int) {
 		}
 		r.e[x+1], r.s[x+1], r.sink[x+1] = float32(e), float32(s), float32(sink)
 	}
-	r.e[0], r.s[0], r.sink[0] = 0, 0, 0
-	clear(r.e[w+1:])
-	clear(r.s[w+1:])
-	clear(r.sink[w+1:])
 }
 
 // row is row y of a level, from -1 to its height.
@@ -201,9 +204,14 @@ func (l *boxLevel) row(y int) boxRow {
 	return boxRow{l.e[at:], l.s[at:], l.se[at:], l.sw[at:], l.sink[at:]}
 }
 
-// fineRows yields the operator's rows 2Y-1, 2Y and 2Y+1 for the rows Y of a level, in order.
-func (b *box) fineRows(level int, flags []byte, from, to int, f func(y int, up, row, down *boxRow)) {
+// boxRun is points x0 to before x1 of row y.
+type boxRun struct{ y, x0, x1 int }
+
+// fineRows yields the operator's rows 2Y-1, 2Y and 2Y+1 for the rows Y of a level, in order, as far as points from x0 to
+// before x1 need them.
+func (b *box) fineRows(level int, flags []byte, from, to, x0, x1 int, f func(at boxRun, up, row, down *boxRow)) {
 	if level == 0 {
+		first, last := max(2*x0-2, -1), min(2*x1+2, b.w+3)
 		n := b.w + 4
 		memory := borrowRows(10 * n)
 		defer rowMemory.Put(memory)
@@ -215,11 +223,11 @@ func (b *box) fineRows(level int, flags []byte, from, to int, f func(y int, up, 
 		for i := range r {
 			r[i] = boxRow{cut(), cut(), zeros, zeros, cut()}
 		}
-		r[0].finest(flags, b.w, b.h, 2*from-1)
+		r[0].finest(flags, b.w, b.h, 2*from-1, first, last)
 		for y := from; y < to; y++ {
-			r[1].finest(flags, b.w, b.h, 2*y)
-			r[2].finest(flags, b.w, b.h, 2*y+1)
-			f(y, &r[0], &r[1], &r[2])
+			r[1].finest(flags, b.w, b.h, 2*y, first, last)
+			r[2].finest(flags, b.w, b.h, 2*y+1, first, last)
+			f(boxRun{y, x0, x1}, &r[0], &r[1], &r[2])
 			r[0], r[2] = r[2], r[0]
 		}
 		return
@@ -239,7 +247,7 @@ func (b *box) fineRows(level int, flags []byte, from, to int, f func(y int, up, 
 		return &r
 	}
 	for y := from; y < to; y++ {
-		f(y, row(2*y-1), row(2*y), row(2*y+1))
+		f(boxRun{y, x0, x1}, row(2*y-1), row(2*y), row(2*y+1))
 	}
 }
 
@@ -247,25 +255,10 @@ func (b *box) fineRows(level int, flags []byte, from, to int, f func(y int, up, 
 func (b *box) setUp(flags []byte, void bool) error {
 	err := b.bands(b.h, b.w, func(y0, y1 int) {
 		for y := y0; y < y1; y++ {
-			rows := 4
-			if y == 0 {
-				rows--
-			}
-			if y == b.h-1 {
-				rows--
-			}
 			row := b.inv[y*b.w:][:b.w]
 			for x, f := range flags[y*b.w:][:b.w] {
-				n := rows
-				if x == 0 {
-					n--
-				}
-				if x == b.w-1 {
-					n--
-				}
-				row[x] = 0
-				if f&driver.DiffusionFixed == 0 && n > 0 && !void {
-					row[x] = 1 / float32(n)
+				if row[x] = 0; f&driver.DiffusionFixed == 0 && !void {
+					row[x] = b.invFinest(x, y)
 				}
 			}
 		}
@@ -273,17 +266,31 @@ func (b *box) setUp(flags []byte, void bool) error {
 	if err != nil {
 		return err
 	}
-	for k := range b.levels {
+	return b.setUpLevels(0, flags)
+}
+
+// invFinest is inv of a pixel that has an equation.
+func (b *box) invFinest(x, y int) float32 {
+	n := min(x, 1) + min(b.w-1-x, 1) + min(y, 1) + min(b.h-1-y, 1)
+	if n == 0 {
+		return 0
+	}
+	return 1 / float32(n)
+}
+
+// setUpLevels computes the levels from one on.
+func (b *box) setUpLevels(first int, flags []byte) error {
+	for k := first; k < len(b.levels); k++ {
 		l := &b.levels[k]
 		l.clearBorder()
 		ns := 40 * l.w
 		if err := b.bands(l.h, ns, func(from, to int) {
-			b.fineRows(k, flags, from, to, l.interpolateEdges)
+			b.fineRows(k, flags, from, to, 0, l.w, l.interpolateEdges)
 		}); err != nil {
 			return err
 		}
 		if err := b.bands(l.h, ns, func(from, to int) {
-			b.fineRows(k, flags, from, to, l.interpolateCentres)
+			b.fineRows(k, flags, from, to, 0, l.w, l.interpolateCentres)
 		}); err != nil {
 			return err
 		}
@@ -296,26 +303,26 @@ func (b *box) setUp(flags []byte, void bool) error {
 			}
 			// Each point of the level gets something from the rows above and below it. The first of these another band
 			// has, too.
-			n := l.w + 4
-			memory := borrowRows(5 * n)
+			memory, spare := l.spareRow()
 			defer rowMemory.Put(memory)
-			v := *memory
-			clear(v)
-			spare := boxRow{v[:n], v[n:][:n], v[2*n:][:n], v[3*n:][:n], v[4*n:]}
-			b.fineRows(k, flags, max(from-1, 0), to, func(y int, up, row, down *boxRow) {
+			b.fineRows(k, flags, max(from-1, 0), to, 0, l.w, func(at boxRun, up, row, down *boxRow) {
 				upper, lower := spare, spare
-				if y >= from {
-					upper = l.row(y)
+				if at.y >= from {
+					upper = l.row(at.y)
 				}
-				if y+1 < to {
-					lower = l.row(y + 1)
+				if at.y+1 < to {
+					lower = l.row(at.y + 1)
 				}
-				l.galerkin(y, up, row, down, upper, lower)
+				l.galerkin(at, up, row, down, upper, lower)
 			})
 		}); err != nil {
 			return err
 		}
-		if err := b.bands(l.h, 10*l.w, l.invert); err != nil {
+		if err := b.bands(l.h, 10*l.w, func(from, to int) {
+			for y := from; y < to; y++ {
+				l.invert(boxRun{y, 0, l.w})
+			}
+		}); err != nil {
 			return err
 		}
 	}
@@ -323,6 +330,15 @@ func (b *box) setUp(flags []byte, void bool) error {
 		b.levels[n-1].invertWhole(b.inverse)
 	}
 	return nil
+}
+
+// spareRow is a row that is 0, for rowMemory to take back.
+func (l *boxLevel) spareRow() (*[]float32, boxRow) {
+	n := l.w + 4
+	memory := borrowRows(5 * n)
+	v := *memory
+	clear(v)
+	return memory, boxRow{v[:n], v[n:][:n], v[2*n:][:n], v[3*n:][:n], v[4*n:]}
 }
 
 // clearBorder sets what surrounds the level to 0.
@@ -339,10 +355,10 @@ func (l *boxLevel) clearBorder() {
 
 // interpolateEdges computes what points between two coarse ones get of them: the equation at the point, with what lies
 // across taken for as large as the point, and what lies beside a coarse point for as large as that.
-func (l *boxLevel) interpolateEdges(y int, up, row, down *boxRow) {
-	at := (y + 1) * l.stride
+func (l *boxLevel) interpolateEdges(of boxRun, up, row, down *boxRow) {
+	at := (of.y + 1) * l.stride
 	h0, h1, v0, v1 := l.h0[at:][:l.w+2], l.h1[at:][:l.w+2], l.v0[at:][:l.w+2], l.v1[at:][:l.w+2]
-	for x := range l.w {
+	for x := of.x0; x < of.x1; x++ {
 		k := 2*x + 2 // of the point at the right
 		west := row.e[k-1] + up.se[k-1] + row.sw[k]
 		east := row.e[k] + up.sw[k+1] + row.se[k]
@@ -366,10 +382,10 @@ const deadPoint = 1e-6
 
 // interpolateCentres computes what points between four coarse ones get of them: the equation at the point, with the
 // points between two as they were interpolated.
-func (l *boxLevel) interpolateCentres(y int, _, row, down *boxRow) {
-	at := (y + 1) * l.stride
+func (l *boxLevel) interpolateCentres(of boxRun, _, row, down *boxRow) {
+	at := (of.y + 1) * l.stride
 	below := at + l.stride
-	for x := range l.w {
+	for x := of.x0; x < of.x1; x++ {
 		i, j := at+x+1, below+x+1
 		k := 2*x + 2
 		nw, n, ne := row.se[k-1], row.s[k], row.sw[k+1]
@@ -388,12 +404,13 @@ func (l *boxLevel) interpolateCentres(y int, _, row, down *boxRow) {
 	}
 }
 
-// galerkin adds what the points of rows 2y and 2y+1 contribute to the coarse operator's rows y and y+1. The sinks are
+// galerkin adds what the points of rows 2y and 2y+1 contribute to the coarse operator's rows y and y+1: to points x0 to
+// x1 of each, as far as cells of the run do. The sinks are
 // summed as differences from 1, of which little is lost by rounding where there are few constraints.
-func (l *boxLevel) galerkin(y int, up, row, down *boxRow, upper, lower boxRow) {
+func (l *boxLevel) galerkin(of boxRun, up, row, down *boxRow, upper, lower boxRow) {
 	st := l.stride
-	for x := range l.w {
-		i := (y+1)*st + x + 1
+	for x := of.x0; x < of.x1; x++ {
+		i := (of.y+1)*st + x + 1
 		h0, h1, v0, v1 := l.h0[i], l.h1[i], l.v0[i], l.v1[i]
 		c0, c1, c2, c3 := l.c0[i], l.c1[i], l.c2[i], l.c3[i]
 		// The points around: nw of the cell's first point, and so on clockwise.
@@ -478,15 +495,14 @@ func (l *boxLevel) galerkin(y int, up, row, down *boxRow, upper, lower boxRow) {
 }
 
 // invert computes inv.
-func (l *boxLevel) invert(from, to int) {
-	for y := from; y < to; y++ {
-		for i := (y+1)*l.stride + 1; i < (y+1)*l.stride+1+l.w; i++ {
-			up := i - l.stride
-			d := l.e[i] + l.e[i-1] + l.s[i] + l.s[up] + l.se[i] + l.se[up-1] + l.sw[i] + l.sw[up+1] + l.sink[i]
-			l.inv[i] = 0
-			if d > deadPoint {
-				l.inv[i] = 1 / d
-			}
+func (l *boxLevel) invert(of boxRun) {
+	at := (of.y+1)*l.stride + 1
+	for i := at + of.x0; i < at+of.x1; i++ {
+		up := i - l.stride
+		d := l.e[i] + l.e[i-1] + l.s[i] + l.s[up] + l.se[i] + l.se[up-1] + l.sw[i] + l.sw[up+1] + l.sink[i]
+		l.inv[i] = 0
+		if d > deadPoint {
+			l.inv[i] = 1 / d
 		}
 	}
 }

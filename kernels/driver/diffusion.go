@@ -116,6 +116,9 @@ type DiffusionSetup struct {
 	Flags  Slice
 	Dst    Slice
 	Counts Slice
+	// Renew says that Dst holds what a set-up for the same grid and other flags made, such as those before an edit. A
+	// backend may keep what is still right of it; the result is the same.
+	Renew bool
 }
 
 // DiffusionStart says what a [DiffusionSolve] begins with.
