@@ -100,6 +100,7 @@ func TestSchemaBounds(t *testing.T) {
 		"CorrelationTerm.frame":    wire(128),
 		"Inspection.frames":        wire(128), // names on both sides
 		"Recipe.frames":            wire(128),
+		"Pose.affine":              wire(6),
 		"FlatField.fraction_bits":  {constant: driver.MaxFraction},
 		"CooccurrenceSpec.offsets": {constant: polygon.MaxOffsets},
 		"PixelOffset.dx": {try: func(n int) error {

@@ -50,7 +50,8 @@ type deriver struct {
 // newDeriver allocates the results of a call in few pieces.
 func newDeriver(p *plan, cached known) *deriver {
 	n, nc := p.set.Len(), len(p.channels)
-	d := &deriver{plan: p, res: &Result{Scale: p.set.scale}, known: cached, made: cached.geo != nil, steps: extentBudget}
+	d := &deriver{plan: p, res: &Result{Scale: p.set.scale, Pose: p.set.pose}, known: cached, made: cached.geo != nil,
+		steps: extentBudget}
 	if !d.made {
 		d.geo = make([]geometry, n)
 	}

@@ -328,6 +328,7 @@ func (i interval) words() string {
 // checkToothless refuses limits that can't fail in a scope, of which regions are still unknown. What passed last is
 // remembered: many frames are alike.
 func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string) {
+	s = s.asDrawn() // what can fail there is as good where the regions were moved to
 	passed := &s.passed[bits.Len(uint(of.most))]
 	if format == anyFormat {
 		passed = &s.passed[0]

@@ -16,6 +16,8 @@ type Result struct {
 	Verdict Verdict
 	// Scale is that of the set, for areas and places in mm; nil where the set has none.
 	Scale *Scale
+	// Pose is that of the part, with which the regions were moved; nil where they are as they were drawn.
+	Pose *Pose
 	// Method that found the pixels; the backend's own choice where the call left it open.
 	Method Method
 	kernels.Timing

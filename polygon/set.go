@@ -50,6 +50,9 @@ type Set struct {
 	passed [17]atomic.Pointer[scope] // by the bits of samples, 0 of any: in which all limits can fail
 
 	slots, lookBack int // numbers of a part that streams remember for limits over parts, and of how many parts
+
+	pose  *Pose // of the part that the regions were moved with, and
+	drawn *Set  // the set before; nil of a set as it was drawn
 }
 
 // box holds the vertices of a region, in 1/256 px, both ends included.
@@ -275,6 +278,8 @@ func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds, pa
 	}
 	first := len(s.edges)
 	box := emptyBox
+	by := s.by()
+	moved := by != identity
 	var area twiceArea
 	for k, ring := range r.Rings {
 		if len(ring) < 3 {
@@ -291,16 +296,28 @@ func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds, pa
 			continue
 		}
 		// The edge into vertex 0 comes first: it needs the last vertex, whose check is reported in its turn.
-		x0, y0 := quantise(ring[len(ring)-1].X), quantise(ring[len(ring)-1].Y)
+		last := ring[len(ring)-1]
+		if moved {
+			last.X, last.Y = by.to(last.X, last.Y)
+		}
+		x0, y0 := quantise(last.X), quantise(last.Y)
 		for j, p := range ring {
 			if j%setPiece == 0 {
 				if err := pace.took(min(len(ring)-j, setPiece)); err != nil {
 					return err
 				}
 			}
+			if moved {
+				p.X, p.Y = by.to(p.X, p.Y)
+			}
 			if !(math.Abs(p.X) < maxCoordinate && math.Abs(p.Y) < maxCoordinate) {
-				checkPoint(bad, p, i, k, j)
-				continue
+				if !moved {
+					checkPoint(bad, p, i, k, j)
+					continue
+				}
+				bad.Add(path{"pose"}, fmt.Sprintf("(%v, %v)", p.X, p.Y),
+					"is where vertex %d of region %s comes to: must be less than %d px from 0", j, quoted(s.names[i]), maxCoordinate)
+				return nil
 			}
 			x1, y1 := quantise(p.X), quantise(p.Y)
 			box.x0, box.x1 = min(box.x0, x1), max(box.x1, x1)

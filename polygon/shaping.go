@@ -27,6 +27,7 @@ type shaper struct {
 	set     *Set // what regions come to is in there
 	bounds  Bounds
 	scale   *Scale
+	by      affine         // of all shapes
 	named   map[string]int // where a name is; -1 where it is twice
 	done    []bool         // regions that are in the set
 	within  []int          // the regions with shapes whose pixels are being found, each of which the one before names
@@ -60,9 +61,19 @@ func wrong(n *shapeNode, format string, args ...any) error {
 
 // addShapes finds the pixels of the regions with shapes. It returns an error of pace alone.
 func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, pace *pacer) error {
-	e := shaper{regions: regions, set: s, bounds: b, scale: s.scale, named: map[string]int{},
+	return s.newShaper(regions, b, pace).shapes(bad)
+}
+
+// newShaper finds pixels for a set, which has its scale and its pose.
+func (s *Set) newShaper(regions []Region, b Bounds, pace *pacer) *shaper {
+	return &shaper{regions: regions, set: s, bounds: b, scale: s.asDrawn().scale, named: map[string]int{}, by: s.by(),
 		done: make([]bool, len(regions)), most: b.MaxRegionVertices, steps: shapeSteps, pace: pace,
 		used: map[*Run]int{}}
+}
+
+// shapes finds the pixels of all regions with shapes. It returns an error of pace, or of memory, alone.
+func (e *shaper) shapes(bad *kernels.InvalidError) error {
+	regions, b, pace := e.regions, e.bounds, e.pace
 	if e.scale != nil && e.scale.of == nil {
 		e.scale = &Scale{X: 1, Y: 1} // what is wrong with the set's own is in bad
 	}
@@ -89,7 +100,7 @@ func (s *Set) addShapes(bad *kernels.InvalidError, regions []Region, b Bounds, p
 		if regions[i].Shape == "" {
 			continue
 		}
-		_, err := e.region(i, nil, identity)
+		_, err := e.region(i, nil, e.by)
 		e.held, e.pinned = e.held-e.pinned, 0
 		if e.fatal != nil {
 			return e.fatal
@@ -245,7 +256,7 @@ func (e *shaper) room(n *shapeNode, runs []Run) ([]Run, error) {
 func (e *shaper) region(i int, from *shapeNode, m affine) ([]Run, error) {
 	r := &e.regions[i]
 	if r.Shape != "" {
-		if e.done[i] && m == identity {
+		if e.done[i] && m == e.by {
 			return e.set.runsOf(i), nil
 		}
 		if at := slices.Index(e.within, i); at >= 0 {
@@ -275,7 +286,7 @@ func (e *shaper) region(i int, from *shapeNode, m affine) ([]Run, error) {
 			}
 			return nil, inner
 		}
-		if err == nil && m == identity {
+		if err == nil && m == e.by {
 			if err = e.keep(i, node, runs); err == nil {
 				runs = e.set.runsOf(i)
 			}

@@ -122,7 +122,7 @@ func (d *decisions) next() byte {
 // a request that has all of them hardly ever comes to a result.
 var rare = map[protoreflect.Name]bool{
 	"frames": true, "correlations": true, "blobs": true, "cooccurrence": true, "covered": true,
-	"mask": true, "reference": true, "demosaic": true,
+	"mask": true, "reference": true, "demosaic": true, "pose": true,
 }
 
 // fill sets fields of a message.
@@ -237,6 +237,9 @@ func (d *decisions) request() *pb.ReduceRequest {
 		if set := in.GetRegionSet(); set != nil {
 			set.DrawnOn = nil
 		}
+	}
+	if p := m.GetInspection().GetPose(); p != nil && d.next()%4 != 3 {
+		p.Affine, p.Scale = nil, 1+p.Scale/32
 	}
 	if r := m.GetInspection().GetReductions(); r != nil {
 		switch n := d.next() % 16; { // most frames have no colours

@@ -28,6 +28,7 @@ type blobsCmd struct {
 	// Folder in which the server inside the process keeps recipes.
 	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions" needs:"recipe" without:"addr"`
 	frameFlags
+	poseFlags
 	nameFlags
 
 	// Print one JSON object instead of the table.
@@ -126,6 +127,9 @@ func (c *blobsCmd) Run(e *env) (err error) {
 	start := time.Now()
 	in, m := t.inspection(r), f.message()
 	in.Name = c.Name
+	if in.Pose, err = c.poseFlags.message(); err != nil {
+		return err
+	}
 	res, err := conn.Reduce(conn.ctx, in, m)
 	if err != nil {
 		return conn.fail(err, f.name, t.regions)
@@ -182,7 +186,7 @@ func drawBlobs(name string, size int, f *frame, regions *regions, res *polyscanv
 		return err
 	}
 	o := &overlay{frame: img, title: filepath.Base(f.name), verdict: res.GetVerdict(), size: size}
-	outlines, err := regions.outlines()
+	outlines, err := regions.outlinesAt(poseOf(res.GetPose()))
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type reduceCmd struct {
 	reductionFlags
 	goldenFlags
 	flatFlags
+	poseFlags
 	nameFlags
 	// Id of the part that the frame shows, such as B-2041-17: it comes back in the JSON, and watchers see it.
 	Part string `placeholder:"ID" group:"server"`
@@ -67,6 +68,7 @@ Examples:
     polyscan reduce plank.png -r plank.regions.json --texture 1,0 --texture 0,1 --plot pairs.png
     polyscan reduce metal.png -r metal.regions.json --correlate 'radial(32)' --plot correlogram.png
     polyscan reduce board.png -r board.regions.json --golden good.png --limit 'U1: ncc of "golden" >= 0.95'
+    polyscan reduce board.png -r board.regions.json --pose 7.3,-4,1.2@480,320 --overlay moved.png
     polyscan reduce line.raw --raw 4096x1024:gray16le --bits 12 -r zones.json --percentiles 1,50,99.9
     polyscan reduce board.png --recipe board@3 --addr inspector:7465 --fail-on-reject
     polyscan reduce --frame NAME --recipe board --addr inspector:7465
@@ -120,6 +122,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	start := time.Now()
 	in, m := t.inspection(r), f.message()
 	in.Name, m.PartId = c.Name, c.Part
+	if in.Pose, err = c.poseFlags.message(); err != nil {
+		return err
+	}
 	if in.FlatField, err = c.field(e, t.regions); err != nil {
 		return err
 	}
@@ -211,7 +216,7 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 			return err
 		}
 		o := &overlay{frame: img, title: filepath.Base(f.name), verdict: res.GetVerdict(), size: c.OverlaySize}
-		outlines, err := regions.outlines()
+		outlines, err := regions.outlinesAt(poseOf(res.GetPose()))
 		if err != nil {
 			return err
 		}

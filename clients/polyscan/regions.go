@@ -341,10 +341,9 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 	return out, nil
 }
 
-// build makes a set of the regions, with their limits or without, and more behind them. Limits in mm may wait for a
-// scale that comes with the frames.
-func (r *regions) build(limits bool, more ...polygon.Region) (*polygon.Set, error) {
-	list := make([]polygon.Region, len(r.file.Regions), len(r.file.Regions)+len(more))
+// polygons are the regions as package polygon takes them, with their limits or without.
+func (r *regions) polygons(limits bool) []polygon.Region {
+	list := make([]polygon.Region, len(r.file.Regions))
 	for i, g := range r.file.Regions {
 		list[i] = polygon.Region{Name: g.Name, Shape: g.Shape}
 		if r.evenOdd(g) {
@@ -367,12 +366,18 @@ func (r *regions) build(limits bool, more ...polygon.Region) (*polygon.Set, erro
 			}
 		}
 	}
+	return list
+}
+
+// build makes a set of the regions, with their limits or without, and more behind them. Limits in mm may wait for a
+// scale that comes with the frames.
+func (r *regions) build(limits bool, more ...polygon.Region) (*polygon.Set, error) {
 	var scale *polygon.Scale // of shapes in mm
 	if f := r.file.Scale; f != nil {
 		scale = &polygon.Scale{X: f.MMPerPixel[0], Y: f.MMPerPixel[1],
 			Origin: polygon.Point{X: f.Origin[0], Y: f.Origin[1]}}
 	}
-	set, err := polygon.NewSetInPieces(append(list, more...), scale, polygon.Bounds{}, nil)
+	set, err := polygon.NewSetInPieces(append(r.polygons(limits), more...), scale, polygon.Bounds{}, nil)
 	var invalid *kernels.InvalidError
 	if errors.As(err, &invalid) {
 		for _, v := range invalid.Violations {

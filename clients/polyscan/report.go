@@ -30,6 +30,8 @@ type frameReport struct {
 	Verdict     *string     `json:"verdict"`
 	Times       timesReport `json:"times_ms"`
 	Part        *string     `json:"part"`
+
+	Pose []float64 `json:"pose,omitempty"` // a, b, c, d, e, f, with which the regions were moved
 }
 
 type timesReport struct {
@@ -228,6 +230,7 @@ func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameR
 		Bits:        res.GetLayout().GetSignificantBits(),
 		Method:      methodName(res.GetMethod()),
 		Verdict:     verdictName(res.GetVerdict()),
+		Pose:        res.GetPose().GetAffine(),
 		Times: timesReport{
 			Decode:  milliseconds(res.GetTimes().GetDecode()),
 			Queue:   milliseconds(res.GetTimes().GetQueue()),

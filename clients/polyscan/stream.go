@@ -41,6 +41,7 @@ type streamCmd struct {
 	reductionFlags
 	goldenFlags
 	flatFlags
+	poseFlags
 	nameFlags
 	// Send the names of files, without their extension, as ids of parts; no two may be the same.
 	PartIds bool `group:"server"`
@@ -287,6 +288,9 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	in := s.target.inspection(r)
 	in.Name = c.Name
 	var err error
+	if in.Pose, err = c.poseFlags.message(); err != nil {
+		return err
+	}
 	if in.FlatField, err = c.field(e, s.target.regions); err != nil {
 		return err
 	}

@@ -156,7 +156,9 @@ type Inspection struct {
 	// there, such as "golden". They go before those of the recipe.
 	Frames map[string]string `protobuf:"bytes,8,rep,name=frames,proto3" json:"frames,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What frames are corrected by; it goes before that of the recipe.
-	FlatField     *FlatField `protobuf:"bytes,9,opt,name=flat_field,json=flatField,proto3" json:"flat_field,omitempty"`
+	FlatField *FlatField `protobuf:"bytes,9,opt,name=flat_field,json=flatField,proto3" json:"flat_field,omitempty"`
+	// Where the part lies: the regions are moved with it. Of all frames, or all parts of a line-scan.
+	Pose          *Pose `protobuf:"bytes,10,opt,name=pose,proto3" json:"pose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,6 +267,13 @@ func (x *Inspection) GetFlatField() *FlatField {
 	return nil
 }
 
+func (x *Inspection) GetPose() *Pose {
+	if x != nil {
+		return x.Pose
+	}
+	return nil
+}
+
 type isInspection_Regions interface {
 	isInspection_Regions()
 }
@@ -350,7 +359,9 @@ type FrameResult struct {
 	// Set where Inspection.result asks for columns.
 	Columns *RegionColumns `protobuf:"bytes,8,opt,name=columns,proto3" json:"columns,omitempty"`
 	// Frame.part_id.
-	PartId        string `protobuf:"bytes,9,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
+	PartId string `protobuf:"bytes,9,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
+	// With which the regions were moved, by affine; unset where they are as they were drawn.
+	Pose          *Pose `protobuf:"bytes,10,opt,name=pose,proto3" json:"pose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +457,13 @@ func (x *FrameResult) GetPartId() string {
 		return x.PartId
 	}
 	return ""
+}
+
+func (x *FrameResult) GetPose() *Pose {
+	if x != nil {
+		return x.Pose
+	}
+	return nil
 }
 
 // StageTimes says where the time of a frame went.
@@ -743,7 +761,9 @@ type StreamFramesRequest struct {
 	//
 	//	*StreamFramesRequest_Open
 	//	*StreamFramesRequest_Frame
-	Message       isStreamFramesRequest_Message `protobuf_oneof:"message"`
+	Message isStreamFramesRequest_Message `protobuf_oneof:"message"`
+	// Of the part in the frame; it goes before that of the inspection. Unset beside open.
+	Pose          *Pose `protobuf:"bytes,3,opt,name=pose,proto3" json:"pose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,6 +819,13 @@ func (x *StreamFramesRequest) GetFrame() *Frame {
 		if x, ok := x.Message.(*StreamFramesRequest_Frame); ok {
 			return x.Frame
 		}
+	}
+	return nil
+}
+
+func (x *StreamFramesRequest) GetPose() *Pose {
+	if x != nil {
+		return x.Pose
 	}
 	return nil
 }
@@ -916,7 +943,7 @@ var File_polyscan_v1_inspection_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\x98\x05\n" +
+	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xbf\x05\n" +
 	"\n" +
 	"Inspection\x127\n" +
 	"\n" +
@@ -932,7 +959,9 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\x04name\x18\a \x01(\tBG\xbaHDrB2@^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,62}[A-Za-z0-9._:/@#+-])?)?$R\x04name\x12U\n" +
 	"\x06frames\x18\b \x03(\v2#.polyscan.v1.Inspection.FramesEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01(\x80\x01*\x05r\x03(\x80\x01R\x06frames\x125\n" +
 	"\n" +
-	"flat_field\x18\t \x01(\v2\x16.polyscan.v1.FlatFieldR\tflatField\x1a9\n" +
+	"flat_field\x18\t \x01(\v2\x16.polyscan.v1.FlatFieldR\tflatField\x12%\n" +
+	"\x04pose\x18\n" +
+	" \x01(\v2\x11.polyscan.v1.PoseR\x04pose\x1a9\n" +
 	"\vFramesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -941,7 +970,7 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\n" +
 	"inspection\x18\x01 \x01(\v2\x17.polyscan.v1.InspectionB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"inspection\x120\n" +
-	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\x88\x03\n" +
+	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\xaf\x03\n" +
 	"\vFrameResult\x12\x19\n" +
 	"\bframe_id\x18\x01 \x01(\tR\aframeId\x120\n" +
 	"\x06layout\x18\x02 \x01(\v2\x18.polyscan.v1.FrameLayoutR\x06layout\x123\n" +
@@ -951,7 +980,9 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\x06method\x18\x06 \x01(\x0e2\x17.polyscan.v1.MaskMethodR\x06method\x12-\n" +
 	"\x05times\x18\a \x01(\v2\x17.polyscan.v1.StageTimesR\x05times\x124\n" +
 	"\acolumns\x18\b \x01(\v2\x1a.polyscan.v1.RegionColumnsR\acolumns\x12\x17\n" +
-	"\apart_id\x18\t \x01(\tR\x06partId\"\xa5\x01\n" +
+	"\apart_id\x18\t \x01(\tR\x06partId\x12%\n" +
+	"\x04pose\x18\n" +
+	" \x01(\v2\x11.polyscan.v1.PoseR\x04pose\"\xa5\x01\n" +
 	"\n" +
 	"StageTimes\x121\n" +
 	"\x06decode\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
@@ -972,10 +1003,11 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\x11RasterizeResponse\x12\x16\n" +
 	"\x06counts\x18\x01 \x03(\x04R\x06counts\x12\x18\n" +
 	"\abackend\x18\x02 \x01(\tR\abackend\x12(\n" +
-	"\x05image\x18\x03 \x01(\v2\x12.polyscan.v1.FrameR\x05image\"\x82\x01\n" +
+	"\x05image\x18\x03 \x01(\v2\x12.polyscan.v1.FrameR\x05image\"\xa9\x01\n" +
 	"\x13StreamFramesRequest\x12-\n" +
 	"\x04open\x18\x01 \x01(\v2\x17.polyscan.v1.InspectionH\x00R\x04open\x12*\n" +
-	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameH\x00R\x05frameB\x10\n" +
+	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameH\x00R\x05frame\x12%\n" +
+	"\x04pose\x18\x03 \x01(\v2\x11.polyscan.v1.PoseR\x04poseB\x10\n" +
 	"\amessage\x12\x05\xbaH\x02\b\x01\"\x9d\x01\n" +
 	"\x14StreamFramesResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x122\n" +
@@ -1029,14 +1061,15 @@ var file_polyscan_v1_inspection_proto_goTypes = []any{
 	(MaskMethod)(0),              // 15: polyscan.v1.MaskMethod
 	(*ResultOptions)(nil),        // 16: polyscan.v1.ResultOptions
 	(*FlatField)(nil),            // 17: polyscan.v1.FlatField
-	(*Frame)(nil),                // 18: polyscan.v1.Frame
-	(*FrameLayout)(nil),          // 19: polyscan.v1.FrameLayout
-	(*RegionResult)(nil),         // 20: polyscan.v1.RegionResult
-	(Verdict)(0),                 // 21: polyscan.v1.Verdict
-	(*RegionColumns)(nil),        // 22: polyscan.v1.RegionColumns
-	(*durationpb.Duration)(nil),  // 23: google.protobuf.Duration
-	(Encoding)(0),                // 24: polyscan.v1.Encoding
-	(*status.Status)(nil),        // 25: google.rpc.Status
+	(*Pose)(nil),                 // 18: polyscan.v1.Pose
+	(*Frame)(nil),                // 19: polyscan.v1.Frame
+	(*FrameLayout)(nil),          // 20: polyscan.v1.FrameLayout
+	(*RegionResult)(nil),         // 21: polyscan.v1.RegionResult
+	(Verdict)(0),                 // 22: polyscan.v1.Verdict
+	(*RegionColumns)(nil),        // 23: polyscan.v1.RegionColumns
+	(*durationpb.Duration)(nil),  // 24: google.protobuf.Duration
+	(Encoding)(0),                // 25: polyscan.v1.Encoding
+	(*status.Status)(nil),        // 26: google.rpc.Status
 }
 var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	12, // 0: polyscan.v1.Inspection.region_set:type_name -> polyscan.v1.RegionSet
@@ -1047,39 +1080,42 @@ var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	16, // 5: polyscan.v1.Inspection.result:type_name -> polyscan.v1.ResultOptions
 	11, // 6: polyscan.v1.Inspection.frames:type_name -> polyscan.v1.Inspection.FramesEntry
 	17, // 7: polyscan.v1.Inspection.flat_field:type_name -> polyscan.v1.FlatField
-	2,  // 8: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
-	18, // 9: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
-	19, // 10: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
-	20, // 11: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
-	21, // 12: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
-	15, // 13: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
-	5,  // 14: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
-	22, // 15: polyscan.v1.FrameResult.columns:type_name -> polyscan.v1.RegionColumns
-	23, // 16: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
-	23, // 17: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
-	23, // 18: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
-	4,  // 19: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
-	12, // 20: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
-	13, // 21: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	1,  // 22: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
-	15, // 23: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
-	24, // 24: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
-	18, // 25: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
-	2,  // 26: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
-	18, // 27: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
-	4,  // 28: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
-	25, // 29: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
-	3,  // 30: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
-	7,  // 31: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
-	9,  // 32: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
-	6,  // 33: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
-	8,  // 34: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
-	10, // 35: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
-	33, // [33:36] is the sub-list for method output_type
-	30, // [30:33] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	18, // 8: polyscan.v1.Inspection.pose:type_name -> polyscan.v1.Pose
+	2,  // 9: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
+	19, // 10: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
+	20, // 11: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
+	21, // 12: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
+	22, // 13: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
+	15, // 14: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
+	5,  // 15: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
+	23, // 16: polyscan.v1.FrameResult.columns:type_name -> polyscan.v1.RegionColumns
+	18, // 17: polyscan.v1.FrameResult.pose:type_name -> polyscan.v1.Pose
+	24, // 18: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
+	24, // 19: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
+	24, // 20: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
+	4,  // 21: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
+	12, // 22: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
+	13, // 23: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	1,  // 24: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
+	15, // 25: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
+	25, // 26: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
+	19, // 27: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
+	2,  // 28: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
+	19, // 29: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
+	18, // 30: polyscan.v1.StreamFramesRequest.pose:type_name -> polyscan.v1.Pose
+	4,  // 31: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
+	26, // 32: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
+	3,  // 33: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
+	7,  // 34: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
+	9,  // 35: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
+	6,  // 36: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
+	8,  // 37: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
+	10, // 38: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
+	36, // [36:39] is the sub-list for method output_type
+	33, // [33:36] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_inspection_proto_init() }

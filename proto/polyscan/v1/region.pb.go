@@ -915,6 +915,99 @@ func (x *Region) GetShape() string {
 	return ""
 }
 
+// Pose says where a part lies in a frame: it takes each place of the regions, as they are drawn, to a place of the frame.
+// Vertices are moved and then rounded, once, to 1/256 px. Lengths may be scaled by 0.25 to 4, the y axis may lie up to 45
+// degrees from square to the x axis, and nothing is mirrored. Pixels of masks can be moved by whole pixels and turned by
+// right angles, and nothing else. The origin of a scale in mm moves along; its axes stay those of the frame.
+type Pose struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First turned by so many degrees, clockwise on the screen, and scaled, both about a place, which stays where it is;
+	Rotation float64 `protobuf:"fixed64,1,opt,name=rotation,proto3" json:"rotation,omitempty"`
+	// 0 means 1.
+	Scale float64 `protobuf:"fixed64,2,opt,name=scale,proto3" json:"scale,omitempty"`
+	// Unset means (0, 0).
+	About *Point `protobuf:"bytes,3,opt,name=about,proto3" json:"about,omitempty"`
+	// and then shifted by so many pixels.
+	Dx float64 `protobuf:"fixed64,4,opt,name=dx,proto3" json:"dx,omitempty"`
+	Dy float64 `protobuf:"fixed64,5,opt,name=dy,proto3" json:"dy,omitempty"`
+	// Or a, b, c, d, e, f, instead of all of the above: (x, y) comes to (a x + b y + c, d x + e y + f). Results have it so.
+	Affine        []float64 `protobuf:"fixed64,6,rep,packed,name=affine,proto3" json:"affine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pose) Reset() {
+	*x = Pose{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pose) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pose) ProtoMessage() {}
+
+func (x *Pose) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pose.ProtoReflect.Descriptor instead.
+func (*Pose) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Pose) GetRotation() float64 {
+	if x != nil {
+		return x.Rotation
+	}
+	return 0
+}
+
+func (x *Pose) GetScale() float64 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+func (x *Pose) GetAbout() *Point {
+	if x != nil {
+		return x.About
+	}
+	return nil
+}
+
+func (x *Pose) GetDx() float64 {
+	if x != nil {
+		return x.Dx
+	}
+	return 0
+}
+
+func (x *Pose) GetDy() float64 {
+	if x != nil {
+		return x.Dy
+	}
+	return 0
+}
+
+func (x *Pose) GetAffine() []float64 {
+	if x != nil {
+		return x.Affine
+	}
+	return nil
+}
+
 // Reference is a distribution that another is compared with: that of another region, or one that is kept.
 type Reference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -928,7 +1021,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1033,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1046,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Reference) GetRegion() string {
@@ -981,7 +1074,7 @@ type ReferenceCounts struct {
 
 func (x *ReferenceCounts) Reset() {
 	*x = ReferenceCounts{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1086,7 @@ func (x *ReferenceCounts) String() string {
 func (*ReferenceCounts) ProtoMessage() {}
 
 func (x *ReferenceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1099,7 @@ func (x *ReferenceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceCounts.ProtoReflect.Descriptor instead.
 func (*ReferenceCounts) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReferenceCounts) GetCounts() []uint32 {
@@ -1032,7 +1125,7 @@ type HistogramSpec struct {
 
 func (x *HistogramSpec) Reset() {
 	*x = HistogramSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1137,7 @@ func (x *HistogramSpec) String() string {
 func (*HistogramSpec) ProtoMessage() {}
 
 func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1150,7 @@ func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistogramSpec.ProtoReflect.Descriptor instead.
 func (*HistogramSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HistogramSpec) GetBins() uint32 {
@@ -1092,7 +1185,7 @@ type PixelOffset struct {
 
 func (x *PixelOffset) Reset() {
 	*x = PixelOffset{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1197,7 @@ func (x *PixelOffset) String() string {
 func (*PixelOffset) ProtoMessage() {}
 
 func (x *PixelOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1210,7 @@ func (x *PixelOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelOffset.ProtoReflect.Descriptor instead.
 func (*PixelOffset) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PixelOffset) GetDx() int32 {
@@ -1151,7 +1244,7 @@ type CooccurrenceSpec struct {
 
 func (x *CooccurrenceSpec) Reset() {
 	*x = CooccurrenceSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1256,7 @@ func (x *CooccurrenceSpec) String() string {
 func (*CooccurrenceSpec) ProtoMessage() {}
 
 func (x *CooccurrenceSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1269,7 @@ func (x *CooccurrenceSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CooccurrenceSpec.ProtoReflect.Descriptor instead.
 func (*CooccurrenceSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CooccurrenceSpec) GetLevels() uint32 {
@@ -1213,7 +1306,7 @@ type CoveredSpec struct {
 
 func (x *CoveredSpec) Reset() {
 	*x = CoveredSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1318,7 @@ func (x *CoveredSpec) String() string {
 func (*CoveredSpec) ProtoMessage() {}
 
 func (x *CoveredSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1331,7 @@ func (x *CoveredSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoveredSpec.ProtoReflect.Descriptor instead.
 func (*CoveredSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CoveredSpec) GetHistogram() bool {
@@ -1264,7 +1357,7 @@ type Morph struct {
 
 func (x *Morph) Reset() {
 	*x = Morph{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1369,7 @@ func (x *Morph) String() string {
 func (*Morph) ProtoMessage() {}
 
 func (x *Morph) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1382,7 @@ func (x *Morph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Morph.ProtoReflect.Descriptor instead.
 func (*Morph) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Morph) GetKind() MorphKind {
@@ -1351,7 +1444,7 @@ type BlobSpec struct {
 
 func (x *BlobSpec) Reset() {
 	*x = BlobSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1456,7 @@ func (x *BlobSpec) String() string {
 func (*BlobSpec) ProtoMessage() {}
 
 func (x *BlobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1469,7 @@ func (x *BlobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlobSpec.ProtoReflect.Descriptor instead.
 func (*BlobSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BlobSpec) GetChannel() Channel {
@@ -1481,7 +1574,7 @@ type CorrelationTerm struct {
 
 func (x *CorrelationTerm) Reset() {
 	*x = CorrelationTerm{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1586,7 @@ func (x *CorrelationTerm) String() string {
 func (*CorrelationTerm) ProtoMessage() {}
 
 func (x *CorrelationTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1599,7 @@ func (x *CorrelationTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CorrelationTerm.ProtoReflect.Descriptor instead.
 func (*CorrelationTerm) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CorrelationTerm) GetKind() CorrelationKind {
@@ -1561,7 +1654,7 @@ type Correlation struct {
 
 func (x *Correlation) Reset() {
 	*x = Correlation{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1666,7 @@ func (x *Correlation) String() string {
 func (*Correlation) ProtoMessage() {}
 
 func (x *Correlation) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1679,7 @@ func (x *Correlation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correlation.ProtoReflect.Descriptor instead.
 func (*Correlation) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Correlation) GetOf() *CorrelationTerm {
@@ -1655,7 +1748,7 @@ type Reductions struct {
 
 func (x *Reductions) Reset() {
 	*x = Reductions{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1760,7 @@ func (x *Reductions) String() string {
 func (*Reductions) ProtoMessage() {}
 
 func (x *Reductions) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1773,7 @@ func (x *Reductions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reductions.ProtoReflect.Descriptor instead.
 func (*Reductions) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Reductions) GetStatistics() []Statistic {
@@ -1777,7 +1870,7 @@ type RegionSet struct {
 
 func (x *RegionSet) Reset() {
 	*x = RegionSet{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1882,7 @@ func (x *RegionSet) String() string {
 func (*RegionSet) ProtoMessage() {}
 
 func (x *RegionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1895,7 @@ func (x *RegionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionSet.ProtoReflect.Descriptor instead.
 func (*RegionSet) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RegionSet) GetRegions() []*Region {
@@ -1837,7 +1930,7 @@ type FrameSize struct {
 
 func (x *FrameSize) Reset() {
 	*x = FrameSize{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1942,7 @@ func (x *FrameSize) String() string {
 func (*FrameSize) ProtoMessage() {}
 
 func (x *FrameSize) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +1955,7 @@ func (x *FrameSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameSize.ProtoReflect.Descriptor instead.
 func (*FrameSize) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FrameSize) GetWidth() uint32 {
@@ -1894,7 +1987,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +1999,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +2012,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Scale) GetX() float64 {
@@ -1956,7 +2049,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2061,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2074,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -2034,7 +2127,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2139,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2152,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -2115,7 +2208,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2220,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2233,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -2173,7 +2266,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2278,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2291,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -2306,7 +2399,7 @@ type ChannelStatistics struct {
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2411,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2424,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -2619,7 +2712,7 @@ type Covered struct {
 
 func (x *Covered) Reset() {
 	*x = Covered{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2724,7 @@ func (x *Covered) String() string {
 func (*Covered) ProtoMessage() {}
 
 func (x *Covered) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2737,7 @@ func (x *Covered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Covered.ProtoReflect.Descriptor instead.
 func (*Covered) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Covered) GetSum() float64 {
@@ -2697,7 +2790,7 @@ type CoveredHistogram struct {
 
 func (x *CoveredHistogram) Reset() {
 	*x = CoveredHistogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2802,7 @@ func (x *CoveredHistogram) String() string {
 func (*CoveredHistogram) ProtoMessage() {}
 
 func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2815,7 @@ func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoveredHistogram.ProtoReflect.Descriptor instead.
 func (*CoveredHistogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CoveredHistogram) GetLower() float64 {
@@ -2786,7 +2879,7 @@ type Texture struct {
 
 func (x *Texture) Reset() {
 	*x = Texture{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2891,7 @@ func (x *Texture) String() string {
 func (*Texture) ProtoMessage() {}
 
 func (x *Texture) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2904,7 @@ func (x *Texture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Texture.ProtoReflect.Descriptor instead.
 func (*Texture) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Texture) GetOffset() *PixelOffset {
@@ -2918,7 +3011,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +3023,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +3036,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -3079,7 +3172,7 @@ type RegionBlobs struct {
 
 func (x *RegionBlobs) Reset() {
 	*x = RegionBlobs{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3184,7 @@ func (x *RegionBlobs) String() string {
 func (*RegionBlobs) ProtoMessage() {}
 
 func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3197,7 @@ func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionBlobs.ProtoReflect.Descriptor instead.
 func (*RegionBlobs) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RegionBlobs) GetFound() uint64 {
@@ -3192,7 +3285,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3297,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3310,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Blob) GetFirst() *PixelPosition {
@@ -3390,7 +3483,14 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x06limits\x18\x04 \x03(\tR\x06limits\x124\n" +
 	"\treference\x18\x05 \x01(\v2\x16.polyscan.v1.ReferenceR\treference\x12%\n" +
 	"\x04mask\x18\x06 \x01(\v2\x11.polyscan.v1.MaskR\x04mask\x12\x14\n" +
-	"\x05shape\x18\a \x01(\tR\x05shape\"Y\n" +
+	"\x05shape\x18\a \x01(\tR\x05shape\"\xc8\x01\n" +
+	"\x04Pose\x12#\n" +
+	"\brotation\x18\x01 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\brotation\x12\x1d\n" +
+	"\x05scale\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05scale\x12(\n" +
+	"\x05about\x18\x03 \x01(\v2\x12.polyscan.v1.PointR\x05about\x12\x17\n" +
+	"\x02dx\x18\x04 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x02dx\x12\x17\n" +
+	"\x02dy\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x02dy\x12 \n" +
+	"\x06affine\x18\x06 \x03(\x01B\b\xbaH\x05\x92\x01\x02\x10\x06R\x06affine\"Y\n" +
 	"\tReference\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x124\n" +
 	"\x06counts\x18\x02 \x03(\v2\x1c.polyscan.v1.ReferenceCountsR\x06counts\")\n" +
@@ -3763,7 +3863,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -3779,100 +3879,102 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(*Ring)(nil),              // 11: polyscan.v1.Ring
 	(*Mask)(nil),              // 12: polyscan.v1.Mask
 	(*Region)(nil),            // 13: polyscan.v1.Region
-	(*Reference)(nil),         // 14: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 15: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 16: polyscan.v1.HistogramSpec
-	(*PixelOffset)(nil),       // 17: polyscan.v1.PixelOffset
-	(*CooccurrenceSpec)(nil),  // 18: polyscan.v1.CooccurrenceSpec
-	(*CoveredSpec)(nil),       // 19: polyscan.v1.CoveredSpec
-	(*Morph)(nil),             // 20: polyscan.v1.Morph
-	(*BlobSpec)(nil),          // 21: polyscan.v1.BlobSpec
-	(*CorrelationTerm)(nil),   // 22: polyscan.v1.CorrelationTerm
-	(*Correlation)(nil),       // 23: polyscan.v1.Correlation
-	(*Reductions)(nil),        // 24: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 25: polyscan.v1.RegionSet
-	(*FrameSize)(nil),         // 26: polyscan.v1.FrameSize
-	(*Scale)(nil),             // 27: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 28: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 29: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 30: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 31: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 32: polyscan.v1.ChannelStatistics
-	(*Covered)(nil),           // 33: polyscan.v1.Covered
-	(*CoveredHistogram)(nil),  // 34: polyscan.v1.CoveredHistogram
-	(*Texture)(nil),           // 35: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 36: polyscan.v1.RegionResult
-	(*RegionBlobs)(nil),       // 37: polyscan.v1.RegionBlobs
-	(*Blob)(nil),              // 38: polyscan.v1.Blob
-	(Channel)(0),              // 39: polyscan.v1.Channel
+	(*Pose)(nil),              // 14: polyscan.v1.Pose
+	(*Reference)(nil),         // 15: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 16: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 17: polyscan.v1.HistogramSpec
+	(*PixelOffset)(nil),       // 18: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 19: polyscan.v1.CooccurrenceSpec
+	(*CoveredSpec)(nil),       // 20: polyscan.v1.CoveredSpec
+	(*Morph)(nil),             // 21: polyscan.v1.Morph
+	(*BlobSpec)(nil),          // 22: polyscan.v1.BlobSpec
+	(*CorrelationTerm)(nil),   // 23: polyscan.v1.CorrelationTerm
+	(*Correlation)(nil),       // 24: polyscan.v1.Correlation
+	(*Reductions)(nil),        // 25: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 26: polyscan.v1.RegionSet
+	(*FrameSize)(nil),         // 27: polyscan.v1.FrameSize
+	(*Scale)(nil),             // 28: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 29: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 30: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 31: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 32: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 33: polyscan.v1.ChannelStatistics
+	(*Covered)(nil),           // 34: polyscan.v1.Covered
+	(*CoveredHistogram)(nil),  // 35: polyscan.v1.CoveredHistogram
+	(*Texture)(nil),           // 36: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 37: polyscan.v1.RegionResult
+	(*RegionBlobs)(nil),       // 38: polyscan.v1.RegionBlobs
+	(*Blob)(nil),              // 39: polyscan.v1.Blob
 	(*Point)(nil),             // 40: polyscan.v1.Point
-	(*PixelPosition)(nil),     // 41: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 42: polyscan.v1.PixelRect
+	(Channel)(0),              // 41: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 42: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 43: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
 	11, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	14, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	15, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
 	12, // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
-	15, // 4: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	17, // 5: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
-	5,  // 6: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
-	39, // 7: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
-	4,  // 8: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
-	20, // 9: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
-	6,  // 10: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
-	7,  // 11: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
-	17, // 12: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
-	39, // 13: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
-	22, // 14: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
-	2,  // 15: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
-	3,  // 16: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	16, // 17: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	18, // 18: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
-	22, // 19: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
-	19, // 20: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
-	21, // 21: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
-	8,  // 22: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
-	9,  // 23: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
-	13, // 24: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	27, // 25: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	26, // 26: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
-	40, // 27: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	10, // 28: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	39, // 29: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	39, // 30: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	41, // 31: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	41, // 32: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	30, // 33: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	31, // 34: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	40, // 35: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	40, // 36: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	40, // 37: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	40, // 38: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	35, // 39: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	23, // 40: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
-	33, // 41: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
-	34, // 42: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
-	17, // 43: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	42, // 44: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	40, // 45: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	32, // 46: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	10, // 47: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	29, // 48: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	28, // 49: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	40, // 50: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	37, // 51: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
-	38, // 52: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
-	41, // 53: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
-	42, // 54: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
-	40, // 55: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
-	11, // 56: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
-	40, // 57: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	40, // 4: polyscan.v1.Pose.about:type_name -> polyscan.v1.Point
+	16, // 5: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	18, // 6: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	5,  // 7: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
+	41, // 8: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
+	4,  // 9: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
+	21, // 10: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
+	6,  // 11: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
+	7,  // 12: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
+	18, // 13: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
+	41, // 14: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
+	23, // 15: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
+	2,  // 16: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
+	3,  // 17: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	17, // 18: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	19, // 19: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	23, // 20: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
+	20, // 21: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
+	22, // 22: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
+	8,  // 23: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
+	9,  // 24: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
+	13, // 25: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	28, // 26: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	27, // 27: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
+	40, // 28: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	10, // 29: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	41, // 30: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	41, // 31: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	42, // 32: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	42, // 33: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	31, // 34: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	32, // 35: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	40, // 36: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	40, // 37: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	40, // 38: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	40, // 39: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	36, // 40: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	24, // 41: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
+	34, // 42: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
+	35, // 43: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
+	18, // 44: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	43, // 45: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	40, // 46: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	33, // 47: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	10, // 48: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	30, // 49: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	29, // 50: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	40, // 51: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	38, // 52: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
+	39, // 53: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
+	42, // 54: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
+	43, // 55: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
+	40, // 56: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
+	11, // 57: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
+	40, // 58: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -3881,22 +3983,22 @@ func file_polyscan_v1_region_proto_init() {
 		return
 	}
 	file_polyscan_v1_frame_proto_init()
-	file_polyscan_v1_region_proto_msgTypes[10].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[18].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[21].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[11].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[13].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[19].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[22].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[24].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[23].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[25].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[26].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[27].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

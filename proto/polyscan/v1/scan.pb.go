@@ -829,7 +829,9 @@ type PartResult struct {
 	// In place of regions, where Inspection.result asks for columns.
 	Columns *RegionColumns `protobuf:"bytes,13,opt,name=columns,proto3" json:"columns,omitempty"`
 	// As Strip.part_ids had it.
-	PartId        string `protobuf:"bytes,14,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
+	PartId string `protobuf:"bytes,14,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
+	// With which the regions were moved, by affine; unset where they are as they were drawn.
+	Pose          *Pose `protobuf:"bytes,15,opt,name=pose,proto3" json:"pose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -960,6 +962,13 @@ func (x *PartResult) GetPartId() string {
 		return x.PartId
 	}
 	return ""
+}
+
+func (x *PartResult) GetPose() *Pose {
+	if x != nil {
+		return x.Pose
+	}
+	return nil
 }
 
 // ScanEvent reports one.
@@ -1237,7 +1246,7 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
 	"\acompute\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\acompute\x12-\n" +
 	"\x04send\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04send\x123\n" +
-	"\alatency\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\alatency\"\xba\x04\n" +
+	"\alatency\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\alatency\"\xe1\x04\n" +
 	"\n" +
 	"PartResult\x12#\n" +
 	"\rresult_number\x18\x01 \x01(\x04R\fresultNumber\x12\x1f\n" +
@@ -1259,7 +1268,8 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\x0estrip_sequence\x18\v \x01(\x04R\rstripSequence\x12(\n" +
 	"\x05error\x18\f \x01(\v2\x12.google.rpc.StatusR\x05error\x124\n" +
 	"\acolumns\x18\r \x01(\v2\x1a.polyscan.v1.RegionColumnsR\acolumns\x12\x17\n" +
-	"\apart_id\x18\x0e \x01(\tR\x06partId\"\xfd\x01\n" +
+	"\apart_id\x18\x0e \x01(\tR\x06partId\x12%\n" +
+	"\x04pose\x18\x0f \x01(\v2\x11.polyscan.v1.PoseR\x04pose\"\xfd\x01\n" +
 	"\tScanEvent\x12.\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1a.polyscan.v1.ScanEventKindR\x04kind\x12%\n" +
 	"\x0efirst_sequence\x18\x02 \x01(\x04R\rfirstSequence\x12!\n" +
@@ -1323,6 +1333,7 @@ var file_polyscan_v1_scan_proto_goTypes = []any{
 	(Verdict)(0),                  // 18: polyscan.v1.Verdict
 	(*status.Status)(nil),         // 19: google.rpc.Status
 	(*RegionColumns)(nil),         // 20: polyscan.v1.RegionColumns
+	(*Pose)(nil),                  // 21: polyscan.v1.Pose
 }
 var file_polyscan_v1_scan_proto_depIdxs = []int32{
 	12, // 0: polyscan.v1.ScanOpen.inspection:type_name -> polyscan.v1.Inspection
@@ -1345,19 +1356,20 @@ var file_polyscan_v1_scan_proto_depIdxs = []int32{
 	15, // 17: polyscan.v1.PartResult.captured_at:type_name -> google.protobuf.Timestamp
 	19, // 18: polyscan.v1.PartResult.error:type_name -> google.rpc.Status
 	20, // 19: polyscan.v1.PartResult.columns:type_name -> polyscan.v1.RegionColumns
-	0,  // 20: polyscan.v1.ScanEvent.kind:type_name -> polyscan.v1.ScanEventKind
-	19, // 21: polyscan.v1.ScanEvent.error:type_name -> google.rpc.Status
-	6,  // 22: polyscan.v1.ScanLinesResponse.opened:type_name -> polyscan.v1.ScanOpened
-	7,  // 23: polyscan.v1.ScanLinesResponse.ack:type_name -> polyscan.v1.ScanAck
-	9,  // 24: polyscan.v1.ScanLinesResponse.part:type_name -> polyscan.v1.PartResult
-	10, // 25: polyscan.v1.ScanLinesResponse.event:type_name -> polyscan.v1.ScanEvent
-	5,  // 26: polyscan.v1.LineScanService.ScanLines:input_type -> polyscan.v1.ScanLinesRequest
-	11, // 27: polyscan.v1.LineScanService.ScanLines:output_type -> polyscan.v1.ScanLinesResponse
-	27, // [27:28] is the sub-list for method output_type
-	26, // [26:27] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	21, // 20: polyscan.v1.PartResult.pose:type_name -> polyscan.v1.Pose
+	0,  // 21: polyscan.v1.ScanEvent.kind:type_name -> polyscan.v1.ScanEventKind
+	19, // 22: polyscan.v1.ScanEvent.error:type_name -> google.rpc.Status
+	6,  // 23: polyscan.v1.ScanLinesResponse.opened:type_name -> polyscan.v1.ScanOpened
+	7,  // 24: polyscan.v1.ScanLinesResponse.ack:type_name -> polyscan.v1.ScanAck
+	9,  // 25: polyscan.v1.ScanLinesResponse.part:type_name -> polyscan.v1.PartResult
+	10, // 26: polyscan.v1.ScanLinesResponse.event:type_name -> polyscan.v1.ScanEvent
+	5,  // 27: polyscan.v1.LineScanService.ScanLines:input_type -> polyscan.v1.ScanLinesRequest
+	11, // 28: polyscan.v1.LineScanService.ScanLines:output_type -> polyscan.v1.ScanLinesResponse
+	28, // [28:29] is the sub-list for method output_type
+	27, // [27:28] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_scan_proto_init() }

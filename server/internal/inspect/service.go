@@ -56,20 +56,27 @@ type Service struct {
 	pb.UnimplementedInspectionServiceServer
 	Config
 	Prepared *preparedCache
+	moved    posedCache
 }
 
 func New(cfg Config) *Service {
-	return &Service{Config: cfg, Prepared: newPreparedCache(cfg.PreparedBytes)}
+	return &Service{Config: cfg, Prepared: newPreparedCache(cfg.PreparedBytes), moved: newPosedCache()}
 }
 
-// Forget lets go of what was prepared of a set.
-func (s *Service) Forget(set *polygon.Set) { s.Prepared.drop(set) }
+// Forget lets go of what was made of a set.
+func (s *Service) Forget(set *polygon.Set) {
+	s.Prepared.drop(set)
+	s.moved.forget(set)
+}
 
 // Detach lets go of everything on the device.
 func (s *Service) Detach() { s.Prepared.clear() }
 
 // Close lets go of everything, and keeps nothing from now on.
-func (s *Service) Close() { s.Prepared.close() }
+func (s *Service) Close() {
+	s.Prepared.close()
+	s.moved.cache.Remove(func(*polygon.Set) bool { return true })
+}
 
 // Desc is the generated description of the service with handlers that don't copy frames.
 func Desc() *grpc.ServiceDesc {
@@ -106,7 +113,8 @@ func (s *Service) HandleReduce(ctx context.Context, req *pb.ReduceRequest, in *f
 		return nil, err
 	}
 	seen := s.Events.Call(ctx, pb.StreamMethod_STREAM_METHOD_REDUCE, what, s.Host.Backend())
-	res, numbers, picture, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil, seen, 0, nil, nil)
+	res, numbers, picture, release, err := s.reduceFrame(ctx, what, place{what.Pose, "inspection.pose"}, req.GetFrame(), in,
+		nil, seen, 0, nil, nil)
 	if err != nil {
 		if seen != nil { // or the status is made later
 			err = s.Host.Status(ctx, err).Err()
@@ -129,6 +137,12 @@ func logNames(ctx context.Context, name, part string) {
 	}
 }
 
+// place is the pose of a frame's part, nil for none, and where it is in the request.
+type place struct {
+	pose *polygon.Pose
+	path string
+}
+
 // reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
 // holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled
 // before those that it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a
@@ -136,7 +150,7 @@ func logNames(ctx context.Context, name, part string) {
 // the keeper of the history wants that. judge, where it isn't nil, completes the result. last, where it isn't nil, has
 // the frame before, and then this one.
 func (s *Service) reduceFrame(
-	ctx context.Context, what *wire.Inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
+	ctx context.Context, what *wire.Inspection, at place, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
 	seen *events.Stream, number uint64, judge func(*polygon.Result), last *lastFrame,
 ) (_ *wire.Response, numbers *polygon.Result, picture *events.Picture, release func(), err error) {
 	ctx = kernels.WithClass(ctx, what.Class)
@@ -165,7 +179,10 @@ func (s *Service) reduceFrame(
 	defer f.Release()
 	ctx = kernels.WithMade(ctx, f.Answer.Add)
 	var res *polygon.Result
-	if err = what.CheckSize(f.Width, f.Height); err == nil {
+	if err = what.CheckSize(f.Width, f.Height); err == nil && at.pose != nil {
+		what, err = s.posed(ctx, what, *at.pose, at.path)
+	}
+	if err == nil {
 		res, err = s.compared(ctx, dev, what, m, f, last)
 	}
 	if err == nil && judge != nil {

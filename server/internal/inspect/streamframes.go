@@ -9,6 +9,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/events"
@@ -44,6 +45,9 @@ func (*frameStream) Opens(req framestream.Request) bool {
 
 func (f *frameStream) Open(req framestream.Request) error {
 	logNames(f.ctx, req.(*pb.StreamFramesRequest).GetOpen().GetName(), "")
+	if req.(*pb.StreamFramesRequest).GetPose() != nil {
+		return apierr.Refuse("pose", req.(*pb.StreamFramesRequest).GetPose(), "is of a frame: that of all frames is open.pose")
+	}
 	what, err := f.service.inspection(f.ctx, req.(*pb.StreamFramesRequest).GetOpen(), "open")
 	if err != nil {
 		return err
@@ -89,8 +93,19 @@ func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestre
 	if f.past != nil {
 		judge = func(res *polygon.Result) { f.past.Judge(sequence, res); judged = true }
 	}
-	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen,
-		sequence, judge, f.last)
+	at := place{f.what.Pose, "open.pose"}
+	own, err := wire.PoseOf(req.(*pb.StreamFramesRequest).GetPose(), "pose")
+	if own != nil {
+		at = place{own, "pose"}
+	}
+	var res *wire.Response
+	var numbers *polygon.Result
+	var picture *events.Picture
+	var release func()
+	if err == nil {
+		res, numbers, picture, release, err = f.service.reduceFrame(ctx, f.what, at, req.GetFrame(), in, before, f.seen,
+			sequence, judge, f.last)
+	}
 	if judge != nil && !judged {
 		judge(nil)
 	}
@@ -117,6 +132,6 @@ func (f *frameStream) Close() {
 		f.last.close(f.service.Frames.Residents)
 	}
 	if f.own && f.what != nil {
-		f.service.Prepared.drop(f.what.Set)
+		f.service.Forget(f.what.Set)
 	}
 }

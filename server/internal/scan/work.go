@@ -230,6 +230,7 @@ func (ss *session) partItems(parts []*polygon.ScannedPart, x *strip, start time.
 			m.Regions = wire.RegionResults(p.Result, ss.what.Reductions.Output.Fields)
 			m.Columns = wire.RegionColumns(p.Result)
 			m.Verdict = pb.Verdict(p.Result.Verdict)
+			m.Pose = wire.PoseMessage(p.Result.Pose)
 		}
 		ss.service.Metrics.Part(m)
 		m.ResultNumber = ss.nextNumber()

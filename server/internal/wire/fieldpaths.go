@@ -16,6 +16,7 @@ type Paths struct {
 	Set        string // the RegionSet, such as "inspection.region_set"
 	Reductions string // such as "inspection.reductions"
 	Frame      string // the Frame, such as "frame"
+	Pose       string // the Pose, such as "inspection.pose"
 
 	// Stored is the recipe that the regions come from, such as "board@3", and ref its field. Violations of what is
 	// stored are put on ref, because the request has no other field for them.
@@ -62,6 +63,8 @@ func (p Paths) Violation(v kernels.Violation) (path, value, reason string) {
 		path, inRecipe = kernels.Path{p.Reductions}.Join(v.Path[1:]...).String(), p.StoredReductions
 	case "flat_field":
 		inRecipe = p.StoredFlat
+	case "pose":
+		path = kernels.Path{p.Pose}.Join(v.Path[1:]...).String()
 	case "frame":
 		path = FramePath(p.Frame, v.Path[1:])
 	}

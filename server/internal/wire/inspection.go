@@ -26,6 +26,7 @@ type Inspection struct {
 	Paths      Paths
 	Flat       *kernels.FlatField // what frames are corrected by; nil for frames as they are
 	Frames     map[string]string  // the resident frames that correlations need, by the names that they have there
+	Pose       *polygon.Pose      // of the part, with which Set is to be moved; nil for none
 
 	Name    string // of the camera or station that asks
 	Recipe  string // and its version; "" where the regions came with the request
@@ -93,6 +94,9 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		if out.Flat, err = recipes.FlatField(flat, path+".flat_field"); err != nil {
 			return nil, err
 		}
+	}
+	if out.Pose, err = PoseOf(in.GetPose(), path+".pose"); err != nil {
+		return nil, err
 	}
 	out.Reductions = ReductionsOf(reductions)
 	if out.Recipe != "" && in.GetReductions() != nil {

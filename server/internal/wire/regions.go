@@ -20,6 +20,14 @@ func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pau
 	if err != nil {
 		return nil, err
 	}
+	return counted(ctx, p, b, func(b polygon.Bounds) (*polygon.Set, error) {
+		return polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
+	})
+}
+
+// counted makes a set: what its shapes and limits take counts for the request that ctx is of.
+func counted(ctx context.Context, p Paths, b polygon.Bounds,
+	make func(polygon.Bounds) (*polygon.Set, error)) (*polygon.Set, error) {
 	request, asked := budget.RequestOf(ctx), int64(0)
 	b.Memory = func(n int64) error {
 		if !request.More(n) {
@@ -31,7 +39,7 @@ func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pau
 		return nil
 	}
 	b.Written = request.Written
-	set, err := polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
+	set, err := make(b)
 	if err != nil {
 		request.More(-asked)
 		return nil, p.Translate(err)

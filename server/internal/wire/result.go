@@ -70,6 +70,7 @@ func FrameResult(id string, f kernels.Picture, r *polygon.Result, fields polygon
 		Verdict: pb.Verdict(r.Verdict),
 		Backend: r.Backend,
 		Method:  pb.MaskMethod(r.Method),
+		Pose:    PoseMessage(r.Pose),
 		Times: &pb.StageTimes{
 			Decode:  durationpb.New(decode),
 			Queue:   durationpb.New(r.Queue),

@@ -20,13 +20,14 @@ WORK_CLASS_INTERACTIVE: WorkClass
 WORK_CLASS_UNSPECIFIED: WorkClass
 
 class FrameResult(_message.Message):
-    __slots__ = ["backend", "columns", "frame_id", "layout", "method", "part_id", "regions", "times", "verdict"]
+    __slots__ = ["backend", "columns", "frame_id", "layout", "method", "part_id", "pose", "regions", "times", "verdict"]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     FRAME_ID_FIELD_NUMBER: _ClassVar[int]
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     PART_ID_FIELD_NUMBER: _ClassVar[int]
+    POSE_FIELD_NUMBER: _ClassVar[int]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
     TIMES_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
@@ -36,13 +37,14 @@ class FrameResult(_message.Message):
     layout: _frame_pb2.FrameLayout
     method: _region_pb2.MaskMethod
     part_id: str
+    pose: _region_pb2.Pose
     regions: _containers.RepeatedCompositeFieldContainer[_region_pb2.RegionResult]
     times: StageTimes
     verdict: _region_pb2.Verdict
-    def __init__(self, frame_id: _Optional[str] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., backend: _Optional[str] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., times: _Optional[_Union[StageTimes, _Mapping]] = ..., columns: _Optional[_Union[_columns_pb2.RegionColumns, _Mapping]] = ..., part_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, frame_id: _Optional[str] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., backend: _Optional[str] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., times: _Optional[_Union[StageTimes, _Mapping]] = ..., columns: _Optional[_Union[_columns_pb2.RegionColumns, _Mapping]] = ..., part_id: _Optional[str] = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ...) -> None: ...
 
 class Inspection(_message.Message):
-    __slots__ = ["flat_field", "frames", "method", "name", "recipe", "reductions", "region_set", "result", "work_class"]
+    __slots__ = ["flat_field", "frames", "method", "name", "pose", "recipe", "reductions", "region_set", "result", "work_class"]
     class FramesEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +56,7 @@ class Inspection(_message.Message):
     FRAMES_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    POSE_FIELD_NUMBER: _ClassVar[int]
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     REDUCTIONS_FIELD_NUMBER: _ClassVar[int]
     REGION_SET_FIELD_NUMBER: _ClassVar[int]
@@ -63,12 +66,13 @@ class Inspection(_message.Message):
     frames: _containers.ScalarMap[str, str]
     method: _region_pb2.MaskMethod
     name: str
+    pose: _region_pb2.Pose
     recipe: _recipe_pb2.RecipeRef
     reductions: _region_pb2.Reductions
     region_set: _region_pb2.RegionSet
     result: _columns_pb2.ResultOptions
     work_class: WorkClass
-    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., reductions: _Optional[_Union[_region_pb2.Reductions, _Mapping]] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., work_class: _Optional[_Union[WorkClass, str]] = ..., result: _Optional[_Union[_columns_pb2.ResultOptions, _Mapping]] = ..., name: _Optional[str] = ..., frames: _Optional[_Mapping[str, str]] = ..., flat_field: _Optional[_Union[_frame_pb2.FlatField, _Mapping]] = ...) -> None: ...
+    def __init__(self, region_set: _Optional[_Union[_region_pb2.RegionSet, _Mapping]] = ..., recipe: _Optional[_Union[_recipe_pb2.RecipeRef, _Mapping]] = ..., reductions: _Optional[_Union[_region_pb2.Reductions, _Mapping]] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., work_class: _Optional[_Union[WorkClass, str]] = ..., result: _Optional[_Union[_columns_pb2.ResultOptions, _Mapping]] = ..., name: _Optional[str] = ..., frames: _Optional[_Mapping[str, str]] = ..., flat_field: _Optional[_Union[_frame_pb2.FlatField, _Mapping]] = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ...) -> None: ...
 
 class RasterizeRequest(_message.Message):
     __slots__ = ["encoding", "height", "method", "mode", "recipe", "region_set", "width"]
@@ -123,12 +127,14 @@ class StageTimes(_message.Message):
     def __init__(self, decode: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., compute: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class StreamFramesRequest(_message.Message):
-    __slots__ = ["frame", "open"]
+    __slots__ = ["frame", "open", "pose"]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
+    POSE_FIELD_NUMBER: _ClassVar[int]
     frame: _frame_pb2.Frame
     open: Inspection
-    def __init__(self, open: _Optional[_Union[Inspection, _Mapping]] = ..., frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ...) -> None: ...
+    pose: _region_pb2.Pose
+    def __init__(self, open: _Optional[_Union[Inspection, _Mapping]] = ..., frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ...) -> None: ...
 
 class StreamFramesResponse(_message.Message):
     __slots__ = ["error", "result", "sequence"]

@@ -393,6 +393,22 @@ class PixelOffset(_message.Message):
     dy: int
     def __init__(self, dx: _Optional[int] = ..., dy: _Optional[int] = ...) -> None: ...
 
+class Pose(_message.Message):
+    __slots__ = ["about", "affine", "dx", "dy", "rotation", "scale"]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    AFFINE_FIELD_NUMBER: _ClassVar[int]
+    DX_FIELD_NUMBER: _ClassVar[int]
+    DY_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    about: _frame_pb2.Point
+    affine: _containers.RepeatedScalarFieldContainer[float]
+    dx: float
+    dy: float
+    rotation: float
+    scale: float
+    def __init__(self, rotation: _Optional[float] = ..., scale: _Optional[float] = ..., about: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., dx: _Optional[float] = ..., dy: _Optional[float] = ..., affine: _Optional[_Iterable[float]] = ...) -> None: ...
+
 class Reductions(_message.Message):
     __slots__ = ["blobs", "color_matrix", "colors", "cooccurrence", "correlations", "covered", "derivatives", "histogram", "percentile_method", "percentiles", "statistics"]
     BLOBS_FIELD_NUMBER: _ClassVar[int]

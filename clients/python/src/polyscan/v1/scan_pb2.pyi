@@ -27,7 +27,7 @@ class MarkedTrigger(_message.Message):
     def __init__(self) -> None: ...
 
 class PartResult(_message.Message):
-    __slots__ = ["captured_at", "columns", "error", "first_line", "incomplete", "late", "missing_lines", "part_id", "part_number", "regions", "result_number", "strip_sequence", "times", "verdict"]
+    __slots__ = ["captured_at", "columns", "error", "first_line", "incomplete", "late", "missing_lines", "part_id", "part_number", "pose", "regions", "result_number", "strip_sequence", "times", "verdict"]
     CAPTURED_AT_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class PartResult(_message.Message):
     MISSING_LINES_FIELD_NUMBER: _ClassVar[int]
     PART_ID_FIELD_NUMBER: _ClassVar[int]
     PART_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    POSE_FIELD_NUMBER: _ClassVar[int]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
     RESULT_NUMBER_FIELD_NUMBER: _ClassVar[int]
     STRIP_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -51,12 +52,13 @@ class PartResult(_message.Message):
     missing_lines: int
     part_id: str
     part_number: int
+    pose: _region_pb2.Pose
     regions: _containers.RepeatedCompositeFieldContainer[_region_pb2.RegionResult]
     result_number: int
     strip_sequence: int
     times: PartTimes
     verdict: _region_pb2.Verdict
-    def __init__(self, result_number: _Optional[int] = ..., part_number: _Optional[int] = ..., first_line: _Optional[int] = ..., regions: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., incomplete: bool = ..., missing_lines: _Optional[int] = ..., late: bool = ..., times: _Optional[_Union[PartTimes, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., strip_sequence: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., columns: _Optional[_Union[_columns_pb2.RegionColumns, _Mapping]] = ..., part_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, result_number: _Optional[int] = ..., part_number: _Optional[int] = ..., first_line: _Optional[int] = ..., regions: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., incomplete: bool = ..., missing_lines: _Optional[int] = ..., late: bool = ..., times: _Optional[_Union[PartTimes, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., strip_sequence: _Optional[int] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., columns: _Optional[_Union[_columns_pb2.RegionColumns, _Mapping]] = ..., part_id: _Optional[str] = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ...) -> None: ...
 
 class PartTimes(_message.Message):
     __slots__ = ["compute", "latency", "queue", "send"]

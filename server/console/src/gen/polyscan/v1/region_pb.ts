@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIs0BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzaxINCgVzaGFwZRgHIAEoCSJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASIlCgtQaXhlbE9mZnNldBIKCgJkeBgBIAEoERIKCgJkeRgCIAEoESJdChBDb29jY3VycmVuY2VTcGVjEg4KBmxldmVscxgBIAEoDRIpCgdvZmZzZXRzGAIgAygLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGY291bnRzGAMgASgIIiAKC0NvdmVyZWRTcGVjEhEKCWhpc3RvZ3JhbRgBIAEoCCJcCgVNb3JwaBIkCgRraW5kGAEgASgOMhYucG9seXNjYW4udjEuTW9ycGhLaW5kEg0KBXdpZHRoGAIgASgNEg4KBmhlaWdodBgDIAEoDRIOCgZyYWRpdXMYBCABKA0ijQMKCEJsb2JTcGVjEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEi0KCXRocmVzaG9sZBgCIAEoDjIaLnBvbHlzY2FuLnYxLkJsb2JUaHJlc2hvbGQSEgoFbG93ZXIYAyABKAFIAIgBARISCgV1cHBlchgEIAEoAUgBiAEBEhkKDHN0cm9uZ19sb3dlchgFIAEoAUgCiAEBEhkKDHN0cm9uZ191cHBlchgGIAEoAUgDiAEBEhYKDmZvdXJfY29ubmVjdGVkGAcgASgIEiEKBXN0ZXBzGAggAygLMhIucG9seXNjYW4udjEuTW9ycGgSEAoIbWluX2FyZWEYCSABKA0SEQoJbWF4X2Jsb2JzGAogASgNEiUKBW9yZGVyGAsgASgOMhYucG9seXNjYW4udjEuQmxvYk9yZGVyEhAKCGNvbnRvdXJzGAwgASgIQggKBl9sb3dlckIICgZfdXBwZXJCDwoNX3N0cm9uZ19sb3dlckIPCg1fc3Ryb25nX3VwcGVyIqoBCg9Db3JyZWxhdGlvblRlcm0SKgoEa2luZBgBIAEoDjIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uS2luZBIoCgZvZmZzZXQYAiABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZyYWRpdXMYAyABKA0SDQoFZnJhbWUYBCABKAkSIgoEd2l0aBgFIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwiugEKC0NvcnJlbGF0aW9uEigKAm9mGAEgASgLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEg0KBXBhaXJzGAIgASgEEhQKB3Byb2R1Y3QYAyABKAFIAIgBARIXCgpjb3ZhcmlhbmNlGAQgASgBSAGIAQESGAoLY29ycmVsYXRpb24YBSABKAFIAogBAUIKCghfcHJvZHVjdEINCgtfY292YXJpYW5jZUIOCgxfY29ycmVsYXRpb24i3QMKClJlZHVjdGlvbnMSKgoKc3RhdGlzdGljcxgBIAMoDjIWLnBvbHlzY2FuLnYxLlN0YXRpc3RpYxITCgtwZXJjZW50aWxlcxgCIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgDIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSLQoJaGlzdG9ncmFtGAQgASgLMhoucG9seXNjYW4udjEuSGlzdG9ncmFtU3BlYxIzCgxjb29jY3VycmVuY2UYBSABKAsyHS5wb2x5c2Nhbi52MS5Db29jY3VycmVuY2VTcGVjEjIKDGNvcnJlbGF0aW9ucxgGIAMoCzIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uVGVybRIpCgdjb3ZlcmVkGAwgASgLMhgucG9seXNjYW4udjEuQ292ZXJlZFNwZWMSJAoFYmxvYnMYDiABKAsyFS5wb2x5c2Nhbi52MS5CbG9iU3BlYxInCgZjb2xvcnMYCiADKA4yFy5wb2x5c2Nhbi52MS5Db2xvclNwYWNlEhQKDGNvbG9yX21hdHJpeBgLIAMoARIsCgtkZXJpdmF0aXZlcxgPIAMoDjIXLnBvbHlzY2FuLnYxLkRlcml2YXRpdmUifgoJUmVnaW9uU2V0EiQKB3JlZ2lvbnMYASADKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24SIQoFc2NhbGUYAiABKAsyEi5wb2x5c2Nhbi52MS5TY2FsZRIoCghkcmF3bl9vbhgDIAEoCzIWLnBvbHlzY2FuLnYxLkZyYW1lU2l6ZSIqCglGcmFtZVNpemUSDQoFd2lkdGgYASABKA0SDgoGaGVpZ2h0GAIgASgNIkEKBVNjYWxlEgkKAXgYASABKAESCQoBeRgCIAEoARIiCgZvcmlnaW4YAyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludCJACg5NaWxsaW1ldHJlUmVjdBIKCgJ4MBgBIAEoARIKCgJ5MBgCIAEoARIKCgJ4MRgDIAEoARIKCgJ5MRgEIAEoASKsAQoLTGltaXRSZXN1bHQSEgoKZXhwcmVzc2lvbhgBIAEoCRIlCgd2ZXJkaWN0GAIgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgV2YWx1ZRgDIAEoAUgAiAEBEiUKB2NoYW5uZWwYBCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEg4KBnJlYXNvbhgFIAEoCRINCgVwYXJ0cxgGIAEoDUIICgZfdmFsdWUiNAoPUGVyY2VudGlsZVZhbHVlEhIKCnBlcmNlbnRpbGUYASABKAESDQoFdmFsdWUYAiABKAEiVwoJSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoBBINCgViZWxvdxgEIAEoBBINCgVhYm92ZRgFIAEoBCK+CwoRQ2hhbm5lbFN0YXRpc3RpY3MSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSEgoFY291bnQYAiABKARIAIgBARIQCgNzdW0YAyABKARIAYgBARIbCg5zdW1fb2Zfc3F1YXJlcxgEIAEoBEgCiAEBEhEKBG1lYW4YBSABKAFIA4gBARIVCgh2YXJpYW5jZRgGIAEoAUgEiAEBEhMKBnN0ZGRldhgHIAEoAUgFiAEBEhAKA21pbhgIIAEoDUgGiAEBEhAKA21heBgJIAEoDUgHiAEBEioKBm1pbl9hdBgKIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SKgoGbWF4X2F0GAsgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhITCgZtZWRpYW4YDCABKAFICIgBARIRCgRtb2RlGA0gASgNSAmIAQESFQoIZGlzdGluY3QYDiABKA1ICogBARIxCgtwZXJjZW50aWxlcxgPIAMoCzIcLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVWYWx1ZRIpCgloaXN0b2dyYW0YECABKAsyFi5wb2x5c2Nhbi52MS5IaXN0b2dyYW0SLQoRd2VpZ2h0ZWRfY2VudHJvaWQYESABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIVCghza2V3bmVzcxgSIAEoAUgLiAEBEhUKCGt1cnRvc2lzGBMgASgBSAyIAQESFAoHZW50cm9weRgUIAEoAUgNiAEBEiQKF21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uGBUgASgBSA6IAQESIAoTaW50ZXJxdWFydGlsZV9yYW5nZRgWIAEoAUgPiAEBEhIKCmN1bXVsYXRpdmUYFyADKAQSHwoSa29sbW9nb3Jvdl9zbWlybm92GBggASgBSBCIAQESGAoLd2Fzc2Vyc3RlaW4YGSABKAFIEYgBARIbCg5qZW5zZW5fc2hhbm5vbhgaIAEoAUgSiAEBEhcKCmNoaV9zcXVhcmUYGyABKAFIE4gBARIlCgltaW5fYXRfbW0YHCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIlCgltYXhfYXRfbW0YHSABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwChR3ZWlnaHRlZF9jZW50cm9pZF9tbRgeIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiYKCHRleHR1cmVzGB8gAygLMhQucG9seXNjYW4udjEuVGV4dHVyZRIuCgxjb3JyZWxhdGlvbnMYICADKAsyGC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvbhIUCgdwbGFuZV94GCEgASgBSBSIAQESFAoHcGxhbmVfeRgiIAEoAUgViAEBEhsKDnBsYW5lX3Jlc2lkdWFsGCMgASgBSBaIAQESDAoEc3RlcBgoIAEoARIMCgR6ZXJvGCkgASgNEiUKB2NvdmVyZWQYKiABKAsyFC5wb2x5c2Nhbi52MS5Db3ZlcmVkQggKBl9jb3VudEIGCgRfc3VtQhEKD19zdW1fb2Zfc3F1YXJlc0IHCgVfbWVhbkILCglfdmFyaWFuY2VCCQoHX3N0ZGRldkIGCgRfbWluQgYKBF9tYXhCCQoHX21lZGlhbkIHCgVfbW9kZUILCglfZGlzdGluY3RCCwoJX3NrZXduZXNzQgsKCV9rdXJ0b3Npc0IKCghfZW50cm9weUIaChhfbWVhbl9hYnNvbHV0ZV9kZXZpYXRpb25CFgoUX2ludGVycXVhcnRpbGVfcmFuZ2VCFQoTX2tvbG1vZ29yb3Zfc21pcm5vdkIOCgxfd2Fzc2Vyc3RlaW5CEQoPX2plbnNlbl9zaGFubm9uQg0KC19jaGlfc3F1YXJlQgoKCF9wbGFuZV94QgoKCF9wbGFuZV95QhEKD19wbGFuZV9yZXNpZHVhbCKoAQoHQ292ZXJlZBILCgNzdW0YASABKAESEQoEbWVhbhgCIAEoAUgAiAEBEhUKCHZhcmlhbmNlGAMgASgBSAGIAQESEwoGc3RkZGV2GAQgASgBSAKIAQESMAoJaGlzdG9ncmFtGAUgASgLMh0ucG9seXNjYW4udjEuQ292ZXJlZEhpc3RvZ3JhbUIHCgVfbWVhbkILCglfdmFyaWFuY2VCCQoHX3N0ZGRldiJeChBDb3ZlcmVkSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoARINCgViZWxvdxgEIAEoARINCgVhYm92ZRgFIAEoASKcAgoHVGV4dHVyZRIoCgZvZmZzZXQYASABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZsZXZlbHMYAiABKA0SDQoFcGFpcnMYAyABKAQSFQoIY29udHJhc3QYBCABKAFIAIgBARIYCgtob21vZ2VuZWl0eRgFIAEoAUgBiAEBEhMKBmVuZXJneRgGIAEoAUgCiAEBEhgKC2NvcnJlbGF0aW9uGAcgASgBSAOIAQESFAoHZW50cm9weRgIIAEoAUgEiAEBEg4KBmNvdW50cxgJIAMoDUILCglfY29udHJhc3RCDgoMX2hvbW9nZW5laXR5QgkKB19lbmVyZ3lCDgoMX2NvcnJlbGF0aW9uQgoKCF9lbnRyb3B5IrcECgxSZWdpb25SZXN1bHQSDQoFaW5kZXgYASABKA0SDAoEbmFtZRgCIAEoCRINCgVjb3VudBgDIAEoBBIMCgRhcmVhGAQgASgBEhUKCGNvdmVyYWdlGAUgASgBSACIAQESJgoGYm91bmRzGAYgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAcgASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoIY2hhbm5lbHMYCCADKAsyHi5wb2x5c2Nhbi52MS5DaGFubmVsU3RhdGlzdGljcxIlCgd2ZXJkaWN0GAkgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBIoCgZsaW1pdHMYCiADKAsyGC5wb2x5c2Nhbi52MS5MaW1pdFJlc3VsdBIVCghhcmVhX21tMhgLIAEoAUgBiAEBEhYKCWNvdW50X21tMhgMIAEoAUgCiAEBEi4KCWJvdW5kc19tbRgNIAEoCzIbLnBvbHlzY2FuLnYxLk1pbGxpbWV0cmVSZWN0EicKC2NlbnRyb2lkX21tGA4gASgLMhIucG9seXNjYW4udjEuUG9pbnQSGgoNY292ZXJlZF9jb3VudBgTIAEoAUgDiAEBEicKBWJsb2JzGBUgASgLMhgucG9seXNjYW4udjEuUmVnaW9uQmxvYnNCCwoJX2NvdmVyYWdlQgsKCV9hcmVhX21tMkIMCgpfY291bnRfbW0yQhAKDl9jb3ZlcmVkX2NvdW50IpABCgtSZWdpb25CbG9icxINCgVmb3VuZBgBIAEoBBIMCgRrZXB0GAIgASgEEgwKBGFyZWEYAyABKAQSEAoIdG9vX21hbnkYBCABKAgSIAoFYmxvYnMYBSADKAsyES5wb2x5c2Nhbi52MS5CbG9iEhUKCGFyZWFfbW0yGAYgASgBSACIAQFCCwoJX2FyZWFfbW0yIrEECgRCbG9iEikKBWZpcnN0GAEgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhIMCgRhcmVhGAIgASgEEiYKBmJvdW5kcxgDIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgEIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50Eg4KBmxlbmd0aBgFIAEoARIPCgdicmVhZHRoGAYgASgBEg0KBWFuZ2xlGAcgASgBEg0KBXNpZGVzGAggASgEEhEKCXBlcmltZXRlchgJIAEoARIRCglyb3VuZG5lc3MYCiABKAESDQoFaG9sZXMYCyABKA0SCwoDc3VtGAwgASgEEgsKA21pbhgNIAEoDRILCgNtYXgYDiABKA0SDAoEbWVhbhgPIAEoARIOCgZzdGRkZXYYECABKAESIgoHY29udG91chgRIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSFQoIYXJlYV9tbTIYEiABKAFIAIgBARInCgtjZW50cm9pZF9tbRgTIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhYKCWxlbmd0aF9tbRgUIAEoAUgBiAEBEhcKCmJyZWFkdGhfbW0YFSABKAFIAogBARIZCgxwZXJpbWV0ZXJfbW0YFiABKAFIA4gBAUILCglfYXJlYV9tbTJCDAoKX2xlbmd0aF9tbUINCgtfYnJlYWR0aF9tbUIPCg1fcGVyaW1ldGVyX21tKlUKCEZpbGxSdWxlEhkKFUZJTExfUlVMRV9VTlNQRUNJRklFRBAAEhYKEkZJTExfUlVMRV9OT05fWkVSTxABEhYKEkZJTExfUlVMRV9FVkVOX09ERBACKrYBCgpNYXNrTWV0aG9kEhsKF01BU0tfTUVUSE9EX1VOU1BFQ0lGSUVEEAASFQoRTUFTS19NRVRIT0RfTkFJVkUQARIVChFNQVNLX01FVEhPRF9USUxFRBACEh0KGU1BU0tfTUVUSE9EX0VER0VfRklMVEVSRUQQAxIjCh9NQVNLX01FVEhPRF9USUxFRF9FREdFX0ZJTFRFUkVEEAQSGQoVTUFTS19NRVRIT0RfUk9XX1NQQU5TEAUquwQKCVN0YXRpc3RpYxIZChVTVEFUSVNUSUNfVU5TUEVDSUZJRUQQABITCg9TVEFUSVNUSUNfQ09VTlQQARIRCg1TVEFUSVNUSUNfU1VNEAISHAoYU1RBVElTVElDX1NVTV9PRl9TUVVBUkVTEAMSEgoOU1RBVElTVElDX01FQU4QBBIWChJTVEFUSVNUSUNfVkFSSUFOQ0UQBRIUChBTVEFUSVNUSUNfU1REREVWEAYSEQoNU1RBVElTVElDX01JThAHEhEKDVNUQVRJU1RJQ19NQVgQCBIXChNTVEFUSVNUSUNfSElTVE9HUkFNEAkSGQoVU1RBVElTVElDX1BFUkNFTlRJTEVTEAoSFAoQU1RBVElTVElDX01FRElBThALEhIKDlNUQVRJU1RJQ19NT0RFEAwSFgoSU1RBVElTVElDX0RJU1RJTkNUEA0SFgoSU1RBVElTVElDX0NFTlRST0lEEA4SFgoSU1RBVElTVElDX1NLRVdORVNTEA8SFgoSU1RBVElTVElDX0tVUlRPU0lTEBASFQoRU1RBVElTVElDX0VOVFJPUFkQERIlCiFTVEFUSVNUSUNfTUVBTl9BQlNPTFVURV9ERVZJQVRJT04QEhIhCh1TVEFUSVNUSUNfSU5URVJRVUFSVElMRV9SQU5HRRATEhgKFFNUQVRJU1RJQ19DVU1VTEFUSVZFEBQSFwoTU1RBVElTVElDX0RJU1RBTkNFUxAVEhMKD1NUQVRJU1RJQ19QTEFORRAWKncKEFBlcmNlbnRpbGVNZXRob2QSIQodUEVSQ0VOVElMRV9NRVRIT0RfVU5TUEVDSUZJRUQQABIiCh5QRVJDRU5USUxFX01FVEhPRF9ORUFSRVNUX1JBTksQARIcChhQRVJDRU5USUxFX01FVEhPRF9MSU5FQVIQAiqJAQoNQmxvYlRocmVzaG9sZBIeChpCTE9CX1RIUkVTSE9MRF9VTlNQRUNJRklFRBAAEhkKFUJMT0JfVEhSRVNIT0xEX1ZBTFVFUxABEh0KGUJMT0JfVEhSRVNIT0xEX0RFVklBVElPTlMQAhIeChpCTE9CX1RIUkVTSE9MRF9QRVJDRU5USUxFUxADKn8KCU1vcnBoS2luZBIaChZNT1JQSF9LSU5EX1VOU1BFQ0lGSUVEEAASFAoQTU9SUEhfS0lORF9FUk9ERRABEhUKEU1PUlBIX0tJTkRfRElMQVRFEAISEwoPTU9SUEhfS0lORF9PUEVOEAMSFAoQTU9SUEhfS0lORF9DTE9TRRAEKlIKCUJsb2JPcmRlchIaChZCTE9CX09SREVSX1VOU1BFQ0lGSUVEEAASFAoQQkxPQl9PUkRFUl9QTEFDRRABEhMKD0JMT0JfT1JERVJfQVJFQRACKqQBCg9Db3JyZWxhdGlvbktpbmQSIAocQ09SUkVMQVRJT05fS0lORF9VTlNQRUNJRklFRBAAEhgKFENPUlJFTEFUSU9OX0tJTkRfTEFHEAESGwoXQ09SUkVMQVRJT05fS0lORF9SQURJQUwQAhIaChZDT1JSRUxBVElPTl9LSU5EX0ZSQU1FEAMSHAoYQ09SUkVMQVRJT05fS0lORF9DSEFOTkVMEAQqmwEKCkNvbG9yU3BhY2USGwoXQ09MT1JfU1BBQ0VfVU5TUEVDSUZJRUQQABIUChBDT0xPUl9TUEFDRV9HUkFZEAESGAoUQ09MT1JfU1BBQ0VfR1JBWV83MDkQAhITCg9DT0xPUl9TUEFDRV9IU1YQAxITCg9DT0xPUl9TUEFDRV9MQUIQBBIWChJDT0xPUl9TUEFDRV9NQVRSSVgQBSpbCgpEZXJpdmF0aXZlEhoKFkRFUklWQVRJVkVfVU5TUEVDSUZJRUQQABIXChNERVJJVkFUSVZFX0dSQURJRU5UEAESGAoUREVSSVZBVElWRV9MQVBMQUNJQU4QAipGCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIQCgxWRVJESUNUX1BBU1MQARIQCgxWRVJESUNUX0ZBSUwQAkI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIs0BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzaxINCgVzaGFwZRgHIAEoCSJyCgRQb3NlEhAKCHJvdGF0aW9uGAEgASgBEg0KBXNjYWxlGAIgASgBEiEKBWFib3V0GAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQSCgoCZHgYBCABKAESCgoCZHkYBSABKAESDgoGYWZmaW5lGAYgAygBIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIiUKC1BpeGVsT2Zmc2V0EgoKAmR4GAEgASgREgoKAmR5GAIgASgRIl0KEENvb2NjdXJyZW5jZVNwZWMSDgoGbGV2ZWxzGAEgASgNEikKB29mZnNldHMYAiADKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZjb3VudHMYAyABKAgiIAoLQ292ZXJlZFNwZWMSEQoJaGlzdG9ncmFtGAEgASgIIlwKBU1vcnBoEiQKBGtpbmQYASABKA4yFi5wb2x5c2Nhbi52MS5Nb3JwaEtpbmQSDQoFd2lkdGgYAiABKA0SDgoGaGVpZ2h0GAMgASgNEg4KBnJhZGl1cxgEIAEoDSKNAwoIQmxvYlNwZWMSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSLQoJdGhyZXNob2xkGAIgASgOMhoucG9seXNjYW4udjEuQmxvYlRocmVzaG9sZBISCgVsb3dlchgDIAEoAUgAiAEBEhIKBXVwcGVyGAQgASgBSAGIAQESGQoMc3Ryb25nX2xvd2VyGAUgASgBSAKIAQESGQoMc3Ryb25nX3VwcGVyGAYgASgBSAOIAQESFgoOZm91cl9jb25uZWN0ZWQYByABKAgSIQoFc3RlcHMYCCADKAsyEi5wb2x5c2Nhbi52MS5Nb3JwaBIQCghtaW5fYXJlYRgJIAEoDRIRCgltYXhfYmxvYnMYCiABKA0SJQoFb3JkZXIYCyABKA4yFi5wb2x5c2Nhbi52MS5CbG9iT3JkZXISEAoIY29udG91cnMYDCABKAhCCAoGX2xvd2VyQggKBl91cHBlckIPCg1fc3Ryb25nX2xvd2VyQg8KDV9zdHJvbmdfdXBwZXIiqgEKD0NvcnJlbGF0aW9uVGVybRIqCgRraW5kGAEgASgOMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25LaW5kEigKBm9mZnNldBgCIAEoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg4KBnJhZGl1cxgDIAEoDRINCgVmcmFtZRgEIAEoCRIiCgR3aXRoGAUgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbCK6AQoLQ29ycmVsYXRpb24SKAoCb2YYASABKAsyHC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvblRlcm0SDQoFcGFpcnMYAiABKAQSFAoHcHJvZHVjdBgDIAEoAUgAiAEBEhcKCmNvdmFyaWFuY2UYBCABKAFIAYgBARIYCgtjb3JyZWxhdGlvbhgFIAEoAUgCiAEBQgoKCF9wcm9kdWN0Qg0KC19jb3ZhcmlhbmNlQg4KDF9jb3JyZWxhdGlvbiLdAwoKUmVkdWN0aW9ucxIqCgpzdGF0aXN0aWNzGAEgAygOMhYucG9seXNjYW4udjEuU3RhdGlzdGljEhMKC3BlcmNlbnRpbGVzGAIgAygBEjgKEXBlcmNlbnRpbGVfbWV0aG9kGAMgASgOMh0ucG9seXNjYW4udjEuUGVyY2VudGlsZU1ldGhvZBItCgloaXN0b2dyYW0YBCABKAsyGi5wb2x5c2Nhbi52MS5IaXN0b2dyYW1TcGVjEjMKDGNvb2NjdXJyZW5jZRgFIAEoCzIdLnBvbHlzY2FuLnYxLkNvb2NjdXJyZW5jZVNwZWMSMgoMY29ycmVsYXRpb25zGAYgAygLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEikKB2NvdmVyZWQYDCABKAsyGC5wb2x5c2Nhbi52MS5Db3ZlcmVkU3BlYxIkCgVibG9icxgOIAEoCzIVLnBvbHlzY2FuLnYxLkJsb2JTcGVjEicKBmNvbG9ycxgKIAMoDjIXLnBvbHlzY2FuLnYxLkNvbG9yU3BhY2USFAoMY29sb3JfbWF0cml4GAsgAygBEiwKC2Rlcml2YXRpdmVzGA8gAygOMhcucG9seXNjYW4udjEuRGVyaXZhdGl2ZSJ+CglSZWdpb25TZXQSJAoHcmVnaW9ucxgBIAMoCzITLnBvbHlzY2FuLnYxLlJlZ2lvbhIhCgVzY2FsZRgCIAEoCzISLnBvbHlzY2FuLnYxLlNjYWxlEigKCGRyYXduX29uGAMgASgLMhYucG9seXNjYW4udjEuRnJhbWVTaXplIioKCUZyYW1lU2l6ZRINCgV3aWR0aBgBIAEoDRIOCgZoZWlnaHQYAiABKA0iQQoFU2NhbGUSCQoBeBgBIAEoARIJCgF5GAIgASgBEiIKBm9yaWdpbhgDIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50IkAKDk1pbGxpbWV0cmVSZWN0EgoKAngwGAEgASgBEgoKAnkwGAIgASgBEgoKAngxGAMgASgBEgoKAnkxGAQgASgBIqwBCgtMaW1pdFJlc3VsdBISCgpleHByZXNzaW9uGAEgASgJEiUKB3ZlcmRpY3QYAiABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EhIKBXZhbHVlGAMgASgBSACIAQESJQoHY2hhbm5lbBgEIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDgoGcmVhc29uGAUgASgJEg0KBXBhcnRzGAYgASgNQggKBl92YWx1ZSI0Cg9QZXJjZW50aWxlVmFsdWUSEgoKcGVyY2VudGlsZRgBIAEoARINCgV2YWx1ZRgCIAEoASJXCglIaXN0b2dyYW0SDQoFbG93ZXIYASABKAESDQoFdXBwZXIYAiABKAESDgoGY291bnRzGAMgAygEEg0KBWJlbG93GAQgASgEEg0KBWFib3ZlGAUgASgEIr4LChFDaGFubmVsU3RhdGlzdGljcxIlCgdjaGFubmVsGAEgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBISCgVjb3VudBgCIAEoBEgAiAEBEhAKA3N1bRgDIAEoBEgBiAEBEhsKDnN1bV9vZl9zcXVhcmVzGAQgASgESAKIAQESEQoEbWVhbhgFIAEoAUgDiAEBEhUKCHZhcmlhbmNlGAYgASgBSASIAQESEwoGc3RkZGV2GAcgASgBSAWIAQESEAoDbWluGAggASgNSAaIAQESEAoDbWF4GAkgASgNSAeIAQESKgoGbWluX2F0GAogASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhIqCgZtYXhfYXQYCyABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEhMKBm1lZGlhbhgMIAEoAUgIiAEBEhEKBG1vZGUYDSABKA1ICYgBARIVCghkaXN0aW5jdBgOIAEoDUgKiAEBEjEKC3BlcmNlbnRpbGVzGA8gAygLMhwucG9seXNjYW4udjEuUGVyY2VudGlsZVZhbHVlEikKCWhpc3RvZ3JhbRgQIAEoCzIWLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbRItChF3ZWlnaHRlZF9jZW50cm9pZBgRIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhUKCHNrZXduZXNzGBIgASgBSAuIAQESFQoIa3VydG9zaXMYEyABKAFIDIgBARIUCgdlbnRyb3B5GBQgASgBSA2IAQESJAoXbWVhbl9hYnNvbHV0ZV9kZXZpYXRpb24YFSABKAFIDogBARIgChNpbnRlcnF1YXJ0aWxlX3JhbmdlGBYgASgBSA+IAQESEgoKY3VtdWxhdGl2ZRgXIAMoBBIfChJrb2xtb2dvcm92X3NtaXJub3YYGCABKAFIEIgBARIYCgt3YXNzZXJzdGVpbhgZIAEoAUgRiAEBEhsKDmplbnNlbl9zaGFubm9uGBogASgBSBKIAQESFwoKY2hpX3NxdWFyZRgbIAEoAUgTiAEBEiUKCW1pbl9hdF9tbRgcIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiUKCW1heF9hdF9tbRgdIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKFHdlaWdodGVkX2NlbnRyb2lkX21tGB4gASgLMhIucG9seXNjYW4udjEuUG9pbnQSJgoIdGV4dHVyZXMYHyADKAsyFC5wb2x5c2Nhbi52MS5UZXh0dXJlEi4KDGNvcnJlbGF0aW9ucxggIAMoCzIYLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uEhQKB3BsYW5lX3gYISABKAFIFIgBARIUCgdwbGFuZV95GCIgASgBSBWIAQESGwoOcGxhbmVfcmVzaWR1YWwYIyABKAFIFogBARIMCgRzdGVwGCggASgBEgwKBHplcm8YKSABKA0SJQoHY292ZXJlZBgqIAEoCzIULnBvbHlzY2FuLnYxLkNvdmVyZWRCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmVCCgoIX3BsYW5lX3hCCgoIX3BsYW5lX3lCEQoPX3BsYW5lX3Jlc2lkdWFsIqgBCgdDb3ZlcmVkEgsKA3N1bRgBIAEoARIRCgRtZWFuGAIgASgBSACIAQESFQoIdmFyaWFuY2UYAyABKAFIAYgBARITCgZzdGRkZXYYBCABKAFIAogBARIwCgloaXN0b2dyYW0YBSABKAsyHS5wb2x5c2Nhbi52MS5Db3ZlcmVkSGlzdG9ncmFtQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2Il4KEENvdmVyZWRIaXN0b2dyYW0SDQoFbG93ZXIYASABKAESDQoFdXBwZXIYAiABKAESDgoGY291bnRzGAMgAygBEg0KBWJlbG93GAQgASgBEg0KBWFib3ZlGAUgASgBIpwCCgdUZXh0dXJlEigKBm9mZnNldBgBIAEoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg4KBmxldmVscxgCIAEoDRINCgVwYWlycxgDIAEoBBIVCghjb250cmFzdBgEIAEoAUgAiAEBEhgKC2hvbW9nZW5laXR5GAUgASgBSAGIAQESEwoGZW5lcmd5GAYgASgBSAKIAQESGAoLY29ycmVsYXRpb24YByABKAFIA4gBARIUCgdlbnRyb3B5GAggASgBSASIAQESDgoGY291bnRzGAkgAygNQgsKCV9jb250cmFzdEIOCgxfaG9tb2dlbmVpdHlCCQoHX2VuZXJneUIOCgxfY29ycmVsYXRpb25CCgoIX2VudHJvcHkitwQKDFJlZ2lvblJlc3VsdBINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEg0KBWNvdW50GAMgASgEEgwKBGFyZWEYBCABKAESFQoIY292ZXJhZ2UYBSABKAFIAIgBARImCgZib3VuZHMYBiABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYByABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwCghjaGFubmVscxgIIAMoCzIeLnBvbHlzY2FuLnYxLkNoYW5uZWxTdGF0aXN0aWNzEiUKB3ZlcmRpY3QYCSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EigKBmxpbWl0cxgKIAMoCzIYLnBvbHlzY2FuLnYxLkxpbWl0UmVzdWx0EhUKCGFyZWFfbW0yGAsgASgBSAGIAQESFgoJY291bnRfbW0yGAwgASgBSAKIAQESLgoJYm91bmRzX21tGA0gASgLMhsucG9seXNjYW4udjEuTWlsbGltZXRyZVJlY3QSJwoLY2VudHJvaWRfbW0YDiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIaCg1jb3ZlcmVkX2NvdW50GBMgASgBSAOIAQESJwoFYmxvYnMYFSABKAsyGC5wb2x5c2Nhbi52MS5SZWdpb25CbG9ic0ILCglfY292ZXJhZ2VCCwoJX2FyZWFfbW0yQgwKCl9jb3VudF9tbTJCEAoOX2NvdmVyZWRfY291bnQikAEKC1JlZ2lvbkJsb2JzEg0KBWZvdW5kGAEgASgEEgwKBGtlcHQYAiABKAQSDAoEYXJlYRgDIAEoBBIQCgh0b29fbWFueRgEIAEoCBIgCgVibG9icxgFIAMoCzIRLnBvbHlzY2FuLnYxLkJsb2ISFQoIYXJlYV9tbTIYBiABKAFIAIgBAUILCglfYXJlYV9tbTIisQQKBEJsb2ISKQoFZmlyc3QYASABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEgwKBGFyZWEYAiABKAQSJgoGYm91bmRzGAMgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAQgASgLMhIucG9seXNjYW4udjEuUG9pbnQSDgoGbGVuZ3RoGAUgASgBEg8KB2JyZWFkdGgYBiABKAESDQoFYW5nbGUYByABKAESDQoFc2lkZXMYCCABKAQSEQoJcGVyaW1ldGVyGAkgASgBEhEKCXJvdW5kbmVzcxgKIAEoARINCgVob2xlcxgLIAEoDRILCgNzdW0YDCABKAQSCwoDbWluGA0gASgNEgsKA21heBgOIAEoDRIMCgRtZWFuGA8gASgBEg4KBnN0ZGRldhgQIAEoARIiCgdjb250b3VyGBEgAygLMhEucG9seXNjYW4udjEuUmluZxIVCghhcmVhX21tMhgSIAEoAUgAiAEBEicKC2NlbnRyb2lkX21tGBMgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFgoJbGVuZ3RoX21tGBQgASgBSAGIAQESFwoKYnJlYWR0aF9tbRgVIAEoAUgCiAEBEhkKDHBlcmltZXRlcl9tbRgWIAEoAUgDiAEBQgsKCV9hcmVhX21tMkIMCgpfbGVuZ3RoX21tQg0KC19icmVhZHRoX21tQg8KDV9wZXJpbWV0ZXJfbW0qVQoIRmlsbFJ1bGUSGQoVRklMTF9SVUxFX1VOU1BFQ0lGSUVEEAASFgoSRklMTF9SVUxFX05PTl9aRVJPEAESFgoSRklMTF9SVUxFX0VWRU5fT0REEAIqtgEKCk1hc2tNZXRob2QSGwoXTUFTS19NRVRIT0RfVU5TUEVDSUZJRUQQABIVChFNQVNLX01FVEhPRF9OQUlWRRABEhUKEU1BU0tfTUVUSE9EX1RJTEVEEAISHQoZTUFTS19NRVRIT0RfRURHRV9GSUxURVJFRBADEiMKH01BU0tfTUVUSE9EX1RJTEVEX0VER0VfRklMVEVSRUQQBBIZChVNQVNLX01FVEhPRF9ST1dfU1BBTlMQBSq7BAoJU3RhdGlzdGljEhkKFVNUQVRJU1RJQ19VTlNQRUNJRklFRBAAEhMKD1NUQVRJU1RJQ19DT1VOVBABEhEKDVNUQVRJU1RJQ19TVU0QAhIcChhTVEFUSVNUSUNfU1VNX09GX1NRVUFSRVMQAxISCg5TVEFUSVNUSUNfTUVBThAEEhYKElNUQVRJU1RJQ19WQVJJQU5DRRAFEhQKEFNUQVRJU1RJQ19TVERERVYQBhIRCg1TVEFUSVNUSUNfTUlOEAcSEQoNU1RBVElTVElDX01BWBAIEhcKE1NUQVRJU1RJQ19ISVNUT0dSQU0QCRIZChVTVEFUSVNUSUNfUEVSQ0VOVElMRVMQChIUChBTVEFUSVNUSUNfTUVESUFOEAsSEgoOU1RBVElTVElDX01PREUQDBIWChJTVEFUSVNUSUNfRElTVElOQ1QQDRIWChJTVEFUSVNUSUNfQ0VOVFJPSUQQDhIWChJTVEFUSVNUSUNfU0tFV05FU1MQDxIWChJTVEFUSVNUSUNfS1VSVE9TSVMQEBIVChFTVEFUSVNUSUNfRU5UUk9QWRAREiUKIVNUQVRJU1RJQ19NRUFOX0FCU09MVVRFX0RFVklBVElPThASEiEKHVNUQVRJU1RJQ19JTlRFUlFVQVJUSUxFX1JBTkdFEBMSGAoUU1RBVElTVElDX0NVTVVMQVRJVkUQFBIXChNTVEFUSVNUSUNfRElTVEFOQ0VTEBUSEwoPU1RBVElTVElDX1BMQU5FEBYqdwoQUGVyY2VudGlsZU1ldGhvZBIhCh1QRVJDRU5USUxFX01FVEhPRF9VTlNQRUNJRklFRBAAEiIKHlBFUkNFTlRJTEVfTUVUSE9EX05FQVJFU1RfUkFOSxABEhwKGFBFUkNFTlRJTEVfTUVUSE9EX0xJTkVBUhACKokBCg1CbG9iVGhyZXNob2xkEh4KGkJMT0JfVEhSRVNIT0xEX1VOU1BFQ0lGSUVEEAASGQoVQkxPQl9USFJFU0hPTERfVkFMVUVTEAESHQoZQkxPQl9USFJFU0hPTERfREVWSUFUSU9OUxACEh4KGkJMT0JfVEhSRVNIT0xEX1BFUkNFTlRJTEVTEAMqfwoJTW9ycGhLaW5kEhoKFk1PUlBIX0tJTkRfVU5TUEVDSUZJRUQQABIUChBNT1JQSF9LSU5EX0VST0RFEAESFQoRTU9SUEhfS0lORF9ESUxBVEUQAhITCg9NT1JQSF9LSU5EX09QRU4QAxIUChBNT1JQSF9LSU5EX0NMT1NFEAQqUgoJQmxvYk9yZGVyEhoKFkJMT0JfT1JERVJfVU5TUEVDSUZJRUQQABIUChBCTE9CX09SREVSX1BMQUNFEAESEwoPQkxPQl9PUkRFUl9BUkVBEAIqpAEKD0NvcnJlbGF0aW9uS2luZBIgChxDT1JSRUxBVElPTl9LSU5EX1VOU1BFQ0lGSUVEEAASGAoUQ09SUkVMQVRJT05fS0lORF9MQUcQARIbChdDT1JSRUxBVElPTl9LSU5EX1JBRElBTBACEhoKFkNPUlJFTEFUSU9OX0tJTkRfRlJBTUUQAxIcChhDT1JSRUxBVElPTl9LSU5EX0NIQU5ORUwQBCqbAQoKQ29sb3JTcGFjZRIbChdDT0xPUl9TUEFDRV9VTlNQRUNJRklFRBAAEhQKEENPTE9SX1NQQUNFX0dSQVkQARIYChRDT0xPUl9TUEFDRV9HUkFZXzcwORACEhMKD0NPTE9SX1NQQUNFX0hTVhADEhMKD0NPTE9SX1NQQUNFX0xBQhAEEhYKEkNPTE9SX1NQQUNFX01BVFJJWBAFKlsKCkRlcml2YXRpdmUSGgoWREVSSVZBVElWRV9VTlNQRUNJRklFRBAAEhcKE0RFUklWQVRJVkVfR1JBRElFTlQQARIYChRERVJJVkFUSVZFX0xBUExBQ0lBThACKkYKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -128,6 +128,63 @@ export const RegionSchema: GenMessage<Region> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 2);
 
 /**
+ * Pose says where a part lies in a frame: it takes each place of the regions, as they are drawn, to a place of the frame.
+ * Vertices are moved and then rounded, once, to 1/256 px. Lengths may be scaled by 0.25 to 4, the y axis may lie up to 45
+ * degrees from square to the x axis, and nothing is mirrored. Pixels of masks can be moved by whole pixels and turned by
+ * right angles, and nothing else. The origin of a scale in mm moves along; its axes stay those of the frame.
+ *
+ * @generated from message polyscan.v1.Pose
+ */
+export type Pose = Message<"polyscan.v1.Pose"> & {
+  /**
+   * First turned by so many degrees, clockwise on the screen, and scaled, both about a place, which stays where it is;
+   *
+   * @generated from field: double rotation = 1;
+   */
+  rotation: number;
+
+  /**
+   * 0 means 1.
+   *
+   * @generated from field: double scale = 2;
+   */
+  scale: number;
+
+  /**
+   * Unset means (0, 0).
+   *
+   * @generated from field: polyscan.v1.Point about = 3;
+   */
+  about?: Point | undefined;
+
+  /**
+   * and then shifted by so many pixels.
+   *
+   * @generated from field: double dx = 4;
+   */
+  dx: number;
+
+  /**
+   * @generated from field: double dy = 5;
+   */
+  dy: number;
+
+  /**
+   * Or a, b, c, d, e, f, instead of all of the above: (x, y) comes to (a x + b y + c, d x + e y + f). Results have it so.
+   *
+   * @generated from field: repeated double affine = 6;
+   */
+  affine: number[];
+};
+
+/**
+ * Describes the message polyscan.v1.Pose.
+ * Use `create(PoseSchema)` to create a new message.
+ */
+export const PoseSchema: GenMessage<Pose> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 3);
+
+/**
  * Reference is a distribution that another is compared with: that of another region, or one that is kept.
  *
  * @generated from message polyscan.v1.Reference
@@ -153,7 +210,7 @@ export type Reference = Message<"polyscan.v1.Reference"> & {
  * Use `create(ReferenceSchema)` to create a new message.
  */
 export const ReferenceSchema: GenMessage<Reference> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 3);
+  messageDesc(file_polyscan_v1_region, 4);
 
 /**
  * ReferenceCounts are the counts of samples by value, such as those of a histogram with one bin a value.
@@ -174,7 +231,7 @@ export type ReferenceCounts = Message<"polyscan.v1.ReferenceCounts"> & {
  * Use `create(ReferenceCountsSchema)` to create a new message.
  */
 export const ReferenceCountsSchema: GenMessage<ReferenceCounts> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 4);
+  messageDesc(file_polyscan_v1_region, 5);
 
 /**
  * HistogramSpec asks for bins of equal width instead of one bin a value.
@@ -209,7 +266,7 @@ export type HistogramSpec = Message<"polyscan.v1.HistogramSpec"> & {
  * Use `create(HistogramSpecSchema)` to create a new message.
  */
 export const HistogramSpecSchema: GenMessage<HistogramSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 5);
+  messageDesc(file_polyscan_v1_region, 6);
 
 /**
  * PixelOffset says where the second pixel of a pair lies: dx columns to the right of the first one, and dy rows below.
@@ -233,7 +290,7 @@ export type PixelOffset = Message<"polyscan.v1.PixelOffset"> & {
  * Use `create(PixelOffsetSchema)` to create a new message.
  */
 export const PixelOffsetSchema: GenMessage<PixelOffset> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 6);
+  messageDesc(file_polyscan_v1_region, 7);
 
 /**
  * CooccurrenceSpec asks for the textures of pairs of pixels. A pair is two pixels of the region and the frame.
@@ -270,7 +327,7 @@ export type CooccurrenceSpec = Message<"polyscan.v1.CooccurrenceSpec"> & {
  * Use `create(CooccurrenceSpecSchema)` to create a new message.
  */
 export const CooccurrenceSpecSchema: GenMessage<CooccurrenceSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 7);
+  messageDesc(file_polyscan_v1_region, 8);
 
 /**
  * CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that
@@ -293,7 +350,7 @@ export type CoveredSpec = Message<"polyscan.v1.CoveredSpec"> & {
  * Use `create(CoveredSpecSchema)` to create a new message.
  */
 export const CoveredSpecSchema: GenMessage<CoveredSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 8);
+  messageDesc(file_polyscan_v1_region, 9);
 
 /**
  * Morph is a step of morphology with a rectangle of pixels, or with a disc: the pixels whose centres are at most radius
@@ -332,7 +389,7 @@ export type Morph = Message<"polyscan.v1.Morph"> & {
  * Use `create(MorphSchema)` to create a new message.
  */
 export const MorphSchema: GenMessage<Morph> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 9);
+  messageDesc(file_polyscan_v1_region, 10);
 
 /**
  * BlobSpec asks for blobs: the connected pixels of a region inside the frame whose samples are in a range. Limits on
@@ -425,7 +482,7 @@ export type BlobSpec = Message<"polyscan.v1.BlobSpec"> & {
  * Use `create(BlobSpecSchema)` to create a new message.
  */
 export const BlobSpecSchema: GenMessage<BlobSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 10);
+  messageDesc(file_polyscan_v1_region, 11);
 
 /**
  * CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the
@@ -470,7 +527,7 @@ export type CorrelationTerm = Message<"polyscan.v1.CorrelationTerm"> & {
  * Use `create(CorrelationTermSchema)` to create a new message.
  */
 export const CorrelationTermSchema: GenMessage<CorrelationTerm> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 11);
+  messageDesc(file_polyscan_v1_region, 12);
 
 /**
  * Correlation is what the pairs of a term come to, of samples a and b. Where there are no pairs the numbers are unset.
@@ -515,7 +572,7 @@ export type Correlation = Message<"polyscan.v1.Correlation"> & {
  * Use `create(CorrelationSchema)` to create a new message.
  */
 export const CorrelationSchema: GenMessage<Correlation> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 12);
+  messageDesc(file_polyscan_v1_region, 13);
 
 /**
  * Reductions says what to compute. All of it is done in one pass over the pixels.
@@ -604,7 +661,7 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
  * Use `create(ReductionsSchema)` to create a new message.
  */
 export const ReductionsSchema: GenMessage<Reductions> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 13);
+  messageDesc(file_polyscan_v1_region, 14);
 
 /**
  * RegionSet is a list of regions that are looked at together.
@@ -641,7 +698,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  * Use `create(RegionSetSchema)` to create a new message.
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 14);
+  messageDesc(file_polyscan_v1_region, 15);
 
 /**
  * FrameSize is how large a frame is, in pixels.
@@ -665,7 +722,7 @@ export type FrameSize = Message<"polyscan.v1.FrameSize"> & {
  * Use `create(FrameSizeSchema)` to create a new message.
  */
 export const FrameSizeSchema: GenMessage<FrameSize> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 15);
+  messageDesc(file_polyscan_v1_region, 16);
 
 /**
  * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
@@ -699,7 +756,7 @@ export type Scale = Message<"polyscan.v1.Scale"> & {
  * Use `create(ScaleSchema)` to create a new message.
  */
 export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 16);
+  messageDesc(file_polyscan_v1_region, 17);
 
 /**
  * MillimetreRect is a rectangle in mm.
@@ -733,7 +790,7 @@ export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
  * Use `create(MillimetreRectSchema)` to create a new message.
  */
 export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 17);
+  messageDesc(file_polyscan_v1_region, 18);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -789,7 +846,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 18);
+  messageDesc(file_polyscan_v1_region, 19);
 
 /**
  * PercentileValue is one percentile.
@@ -813,7 +870,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 19);
+  messageDesc(file_polyscan_v1_region, 20);
 
 /**
  * Histogram counts samples by value.
@@ -856,7 +913,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 20);
+  messageDesc(file_polyscan_v1_region, 21);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -1099,7 +1156,7 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 21);
+  messageDesc(file_polyscan_v1_region, 22);
 
 /**
  * Covered is what the samples come to that are weighted by the share of each pixel that the region covers.
@@ -1148,7 +1205,7 @@ export type Covered = Message<"polyscan.v1.Covered"> & {
  * Use `create(CoveredSchema)` to create a new message.
  */
 export const CoveredSchema: GenMessage<Covered> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 22);
+  messageDesc(file_polyscan_v1_region, 23);
 
 /**
  * CoveredHistogram has the pixels, in fractions, of each bin.
@@ -1189,7 +1246,7 @@ export type CoveredHistogram = Message<"polyscan.v1.CoveredHistogram"> & {
  * Use `create(CoveredHistogramSchema)` to create a new message.
  */
 export const CoveredHistogramSchema: GenMessage<CoveredHistogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 23);
+  messageDesc(file_polyscan_v1_region, 24);
 
 /**
  * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of
@@ -1263,7 +1320,7 @@ export type Texture = Message<"polyscan.v1.Texture"> & {
  * Use `create(TextureSchema)` to create a new message.
  */
 export const TextureSchema: GenMessage<Texture> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 24);
+  messageDesc(file_polyscan_v1_region, 25);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -1385,7 +1442,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 25);
+  messageDesc(file_polyscan_v1_region, 26);
 
 /**
  * RegionBlobs are the blobs of a region.
@@ -1440,7 +1497,7 @@ export type RegionBlobs = Message<"polyscan.v1.RegionBlobs"> & {
  * Use `create(RegionBlobsSchema)` to create a new message.
  */
 export const RegionBlobsSchema: GenMessage<RegionBlobs> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 26);
+  messageDesc(file_polyscan_v1_region, 27);
 
 /**
  * Blob is connected pixels of a region. Places and lengths are in pixels.
@@ -1585,7 +1642,7 @@ export type Blob = Message<"polyscan.v1.Blob"> & {
  * Use `create(BlobSchema)` to create a new message.
  */
 export const BlobSchema: GenMessage<Blob> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 27);
+  messageDesc(file_polyscan_v1_region, 28);
 
 /**
  * FillRule decides which winding numbers are inside.

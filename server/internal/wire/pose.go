@@ -1,0 +1,85 @@
+// Poses, as messages and as package polygon has them.
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+)
+
+// PoseOf is the pose of a message at path; nil for none. Its bounds are checked.
+func PoseOf(m *pb.Pose, path string) (*polygon.Pose, error) {
+	if m == nil {
+		return nil, nil
+	}
+	var p polygon.Pose
+	list := m.GetAffine()
+	if len(list) == 0 {
+		scale, about := m.GetScale(), polygon.Point{X: m.GetAbout().GetX(), Y: m.GetAbout().GetY()}
+		if scale == 0 {
+			scale = 1
+		}
+		if scale < 0 {
+			return nil, apierr.Refuse(path+".scale", scale, "must not be negative")
+		}
+		for i, v := range []float64{about.X, about.Y} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, apierr.Refuse(path+".about."+[]string{"x", "y"}[i], v, "must be a finite number")
+			}
+		}
+		p = polygon.NewPose(polygon.Point{X: m.GetDx(), Y: m.GetDy()}, m.GetRotation(), scale, about)
+	} else {
+		if len(list) != 6 {
+			return nil, apierr.Refuse(path+".affine", fmt.Sprintf("%d numbers", len(list)), "must be a, b, c, d, e and f")
+		}
+		if m.GetRotation() != 0 || m.GetScale() != 0 || m.GetAbout() != nil || m.GetDx() != 0 || m.GetDy() != 0 {
+			return nil, apierr.Refuse(path+".affine", list, "and a rotation, a scale or a shift: a pose has one of them")
+		}
+		p = polygon.Pose{A: list[0], B: list[1], C: list[2], D: list[3], E: list[4], F: list[5]}
+	}
+	return &p, posePath(path, p.Check())
+}
+
+// posePath puts the violations of a pose on the message at path.
+func posePath(path string, err error) error {
+	return Paths{Pose: path}.Translate(err)
+}
+
+// PoseMessage is a pose as a message; nil for none.
+func PoseMessage(p *polygon.Pose) *pb.Pose {
+	if p == nil {
+		return nil
+	}
+	return &pb.Pose{Affine: []float64{p.A, p.B, p.C, p.D, p.E, p.F}}
+}
+
+// Moved is the set of the inspection on a part with a pose, which lies at path in the request. It calls pause as
+// [NewSet] does.
+func (in *Inspection) Moved(ctx context.Context, pose polygon.Pose, path string, b polygon.Bounds,
+	pause func() error) (*polygon.Set, error) {
+	p := in.Paths
+	p.Pose = path
+	regions, err := regionsOf(in.Regions, p, b)
+	if err != nil {
+		return nil, err
+	}
+	return counted(ctx, p, b, func(b polygon.Bounds) (*polygon.Set, error) {
+		return in.Set.Moved(regions, pose, b, pause)
+	})
+}
+
+// MoveWork is what it takes to move the regions, in the unit of [SetWork].
+func (in *Inspection) MoveWork() int {
+	work := 7*len(in.Regions) + in.Set.Vertices()
+	for _, r := range in.Regions {
+		if r.GetShape() != "" {
+			return work + SmallSet // nobody knows before
+		}
+	}
+	return work
+}
