@@ -65,7 +65,8 @@ func TestPose(t *testing.T) {
 			t.Errorf("--pose %s: %q lacks %q", c.pose, errs, c.want)
 		}
 	}
-	succeed(t, "blobs", frames+"board.png", "-r", drawn, "--find", ">= 200, channel g", "--pose", "1,2", "--overlay", filepath.Join(t.TempDir(), "p.png"))
+	succeed(t, "blobs", frames+"board.png", "-r", drawn, "--find", ">= 200, channel g", "--pose", "1,2", "--overlay",
+		filepath.Join(t.TempDir(), "p.png"))
 	out := succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--pose", "0.5,0", "--json", "-q")
 	if !strings.Contains(out, `"complete":true`) {
 		t.Error(out)
