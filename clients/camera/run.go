@@ -139,6 +139,9 @@ func parseLine(name string, text []byte, check func(*streamCmd) error) (all []*s
 				v, ok = defaults[f.Name]
 			}
 			for _, text := range v.Items {
+				if text == "" {
+					return nil, usage("%s:%d: %s: the value is empty", name, v.Line, f.Name)
+				}
 				given = append(given, "--"+f.Name+"="+text)
 			}
 			if ok {

@@ -127,6 +127,16 @@ func TestFramesOfRegionsFile(t *testing.T) {
 		succeed(t, on(append([]string{"reduce", image, "-r", file, "--fail-on-reject"}, args...)...)...)
 	}
 	succeed(t, on("recipe", "put", "-r", file)...)
+	gone := on("recipe", "put", "gone", "-r", write(t, "gone.json", strings.Replace(text, name, "nope", 1)))
+	const says = `frame "golden": "nope" is no resident frame of the server: the recipe judges nothing until there is one`
+	if out, stderr, code := polyscan(t, gone...); code != 0 || out != "gone@1: 1 region\n" ||
+		!strings.Contains(stderr, "warning: ") || !strings.Contains(stderr, says+"\n") {
+		t.Errorf("exit %d, %s%s", code, out, stderr)
+	}
+	if _, stderr, code := polyscan(t, append(gone, "--strict")...); code != exitUsage || !strings.Contains(stderr, says) ||
+		strings.Contains(stderr, "warning: ") {
+		t.Errorf("--strict: exit %d, %s", code, stderr)
+	}
 	succeed(t, on("reduce", "--frame", name, "--recipe", "metal")...) // it is there still
 	if got := succeed(t, on("try", "--good", image, "-r", file, "--fail-on-error")...); !strings.Contains(got,
 		"1 of 1 good") {

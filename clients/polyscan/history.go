@@ -120,8 +120,19 @@ func (f *filterFlags) filter() (m *polyscanv1.PartFilter, err error) {
 }
 
 // checkKnown refuses names and recipes that no part of the history has, and a region that the newest of their parts
-// don't have: where nothing is found, whoever asked has misspelt them.
-func (f *filterFlags) checkKnown(conn *connection, flag, region string) error {
+// don't have: where nothing is found, whoever asked has misspelt them. An id that no part has is a warning alone, since
+// programs ask until a part has come.
+func (f *filterFlags) checkKnown(e *env, conn *connection, flag, region string) error {
+	if f.Part != "" {
+		only := &polyscanv1.PartFilter{PartId: f.Part}
+		res, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Filter: only})
+		if err != nil {
+			return err
+		}
+		if res.GetTotal().GetParts() == 0 {
+			e.warn("--part %s: no part in the history has this id", f.Part)
+		}
+	}
 	known := func(group polyscanv1.CountGroup) (all []string, err error) {
 		res, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Group: group})
 		for _, g := range res.GetGroups() {
@@ -229,7 +240,7 @@ func askHistory(e *env, s *serverFlags, f func(conn *connection) error) (err err
 func (f *filterFlags) ask(e *env, s *serverFlags, do func(conn *connection) error) error {
 	return askHistory(e, s, func(conn *connection) error {
 		if len(f.Name) > 1 || len(f.Recipe) > 1 {
-			if err := f.checkKnown(conn, "", ""); err != nil {
+			if err := f.checkKnown(e, conn, "", ""); err != nil {
 				return err
 			}
 		}
@@ -284,7 +295,7 @@ func (c *historyListCmd) Run(e *env) error {
 			}
 		}
 		if n == 0 {
-			if err := c.checkKnown(conn, "--failed-region", c.Region); err != nil {
+			if err := c.checkKnown(e, conn, "--failed-region", c.Region); err != nil {
 				return err
 			}
 		}
@@ -366,7 +377,7 @@ func (c *historyCountCmd) Run(e *env) error {
 			return err
 		}
 		if res.GetTotal().GetParts() == 0 {
-			if err := c.checkKnown(conn, "--failed-region", c.Region); err != nil {
+			if err := c.checkKnown(e, conn, "--failed-region", c.Region); err != nil {
 				return err
 			}
 		}
@@ -429,7 +440,7 @@ func (c *historyParetoCmd) Run(e *env) error {
 			return err
 		}
 		if res.GetFailures() == 0 {
-			if err := c.checkKnown(conn, "--failed-region", c.Region); err != nil {
+			if err := c.checkKnown(e, conn, "--failed-region", c.Region); err != nil {
 				return err
 			}
 		}
@@ -515,7 +526,7 @@ func (c *historySeriesCmd) Run(e *env) error {
 			return err
 		}
 		if len(res.GetPoints()) == 0 {
-			if err := c.checkKnown(conn, "REGION", c.Of); err != nil {
+			if err := c.checkKnown(e, conn, "REGION", c.Of); err != nil {
 				return err
 			}
 		}
@@ -661,7 +672,7 @@ func (c *historyExportCmd) Run(e *env) error {
 			if some.GetTotal().GetParts() > 0 {
 				region = ""
 			}
-			if err := c.checkKnown(conn, "--failed-region", region); err != nil {
+			if err := c.checkKnown(e, conn, "--failed-region", region); err != nil {
 				return err
 			}
 		}

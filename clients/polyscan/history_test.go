@@ -32,7 +32,11 @@ func TestHistory(t *testing.T) {
 		Results []map[string]any `json:"results"`
 	}
 	for end := time.Now().Add(30 * time.Second); reject.ID == ""; time.Sleep(20 * time.Millisecond) {
-		if out := ask("list", "--part", "B-2041-17", "--mark", "evidence", "--json"); out != "" {
+		out, _, code := polyscan(t, "history", "list", "--part", "B-2041-17", "--mark", "evidence", "--json", "--addr", addr)
+		if code != exitOK { // until it has come there is a warning
+			t.Fatalf("exit %d", code)
+		}
+		if out != "" {
 			if err := json.Unmarshal([]byte(out), &reject); err != nil {
 				t.Fatal(err)
 			}
@@ -155,6 +159,19 @@ func TestHistory(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr.String(), strings.TrimSuffix(want, " ")) {
 			t.Errorf("%q: exit %d: %s", args, code, stderr.String())
 		}
+	}
+	// Programs ask for a part until it has come: that none has its id is a warning.
+	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"count"},
+		{"export", filepath.Join(dir, "none.csv")}} {
+		_, stderr, code := polyscan(t, append(append([]string{"history"}, args...), "--part", "nope", "--addr", addr)...)
+		if want := "polyscan: warning: --part nope: no part in the history has this id\n"; code != 0 ||
+			!strings.HasPrefix(stderr, want) {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+	}
+	if _, said, code := polyscan(t, "history", "list", "--part", "frame_003", "--to", "2020-01-01", "--addr", addr); code !=
+		0 || said != "" {
+		t.Errorf("a part at another time: exit %d: %s", code, said)
 	}
 	// A server that can't be reached is that, whatever file its answer was to go to, and no file is left.
 	for _, args := range [][]string{{"picture", "8", filepath.Join(dir, "gone.png")},

@@ -7,11 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
@@ -175,6 +179,9 @@ func (c *recipePutCmd) Run(e *env) error {
 		}
 	}
 	return c.with(e, func(conn *connection) error {
+		if err := c.checkFrames(e, conn, rs, r.Frames); err != nil {
+			return err
+		}
 		stored, err := conn.PutRecipe(conn.ctx, r, c.Expect)
 		if err != nil {
 			return conn.fail(err, "", rs)
@@ -186,6 +193,24 @@ func (c *recipePutCmd) Run(e *env) error {
 			plural(len(rs.file.Regions), "region", "regions"))
 		return err
 	})
+}
+
+// checkFrames warns of frames of a recipe that the server doesn't keep. What a folder's server keeps nobody knows here.
+func (c *recipePutCmd) checkFrames(e *env, conn *connection, rs *regions, frames map[string]string) error {
+	if c.Addr == "" {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(frames)) {
+		_, err := conn.GetFrame(conn.ctx, frames[name], false)
+		if code := status.Code(err); code != codes.NotFound && code != codes.InvalidArgument {
+			continue // other errors are those of the recipe, too
+		}
+		if err := rs.warn(e, "frame %q: %q is no resident frame of the server: the recipe judges nothing until there is one", name,
+			frames[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type recipeGetCmd struct {

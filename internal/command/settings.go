@@ -128,6 +128,9 @@ func decode(n *yaml.Node, f *kong.Flag) (Setting, error) {
 			}
 		}
 	}
+	if f.Default != "" && slices.Contains(items, "") { // where it means nothing, it would be taken for the default
+		return Setting{}, errors.New("the value is empty")
+	}
 	text, each := items[0], items[:1]
 	switch {
 	case f.IsSlice() && f.Tag.Sep == -1:
