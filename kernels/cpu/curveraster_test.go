@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -149,6 +150,38 @@ func FuzzBlur(f *testing.F) {
 			t.Error(d)
 		}
 	})
+}
+
+// All instructions give the same bits, at the borders and beside pixels that aren't blurred, too.
+func TestBlurLevels(t *testing.T) {
+	for _, size := range [][2]int{{1, 1}, {7, 9}, {8, 1}, {9, 40}, {40, 9}, {61, 33}, {1050, 20}, {130, 130}} {
+		w, h := size[0], size[1]
+		rng := seed.New(t, uint64(w), uint64(h))
+		p := &devicetest.Focus{Width: w, Height: h, Channels: 2, Scale: 1}
+		for i := range w * h {
+			s := 4 * rng.Float32()
+			switch i / 5 % 7 {
+			case 0:
+				s = 0
+			case 1:
+				s = 120 * rng.Float32()
+			}
+			p.Sigma = append(p.Sigma, s)
+		}
+		for range 2 * w * h {
+			p.Src = append(p.Src, rng.Float32()-0.5)
+		}
+		var want []float32
+		for _, l := range levels() {
+			atLevel(t, l, func() {
+				if got := blurOf(newFixture(t, 2, 1<<20), p); want == nil {
+					want = got
+				} else if !slices.Equal(bytesOf(got), bytesOf(want)) {
+					t.Errorf("%v, %dx%d: not the same", l, w, h)
+				}
+			})
+		}
+	}
 }
 
 // The kernel is one: it takes a point to values that add up to it, and whose spread is what was asked for.
