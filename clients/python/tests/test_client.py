@@ -755,6 +755,55 @@ def test_warnings_reach_who_calls(client, tmp_path):
         client.reduce(frame, PATCH, statistics=[])
 
 
+def test_regions_that_nobody_judges(client, tmp_path):
+    """A region without limits beside others that came with some is warned of, once, unless somebody speaks of it."""
+    frame = np.full((64, 64), 5, np.uint8)
+    first, second = polyscan.Region("a", PATCH, limits="mean < 90"), polyscan.Region("b", PATCH)
+    path = tmp_path / "two.json"
+    path.write_text(
+        '[{"name":"a","rings":[[[2,2],[20,2],[20,20]]],"limits":["mean < 90"]},{"name":"b","rings":[[[2,2],[9,2],[9,9]]]}]'
+    )
+    told = 'region "b" has no limits, and others have'
+    for regions, source in ((client.regions([first, second]), "regions"), (path, str(path))):
+        with pytest.warns(polyscan.InputWarning, match=told) as said:
+            for _ in range(3):
+                client.reduce(frame, regions)
+        assert len(said) == 1 and str(said[0].message).startswith(f"{source}: ") and said[0].filename == __file__
+    for call in (
+        lambda r: client.put_recipe("half", r),
+        lambda r: client.try_recipe([frame], r),
+        lambda r: list(client.stream([frame], r)),
+    ):
+        with pytest.warns(polyscan.InputWarning, match=told):
+            call([first, second])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client.reduce(frame, [second, polyscan.Region("c", PATCH)], limits={"b": "mean < 90"})  # by the call alone
+        client.reduce(frame, [first, second], limits="mean < 90")
+        client.reduce(frame, [first, second, polyscan.Region("d", PATCH, limits='all of "b*".mean < 90')])
+        client.mask([first, second], (50, 40))
+    with pytest.warns(polyscan.InputWarning, match='2 regions, such as "b", have no limits'):
+        client.reduce(frame, [first, second, polyscan.Region("c", PATCH)])
+
+
+def test_regions_that_are_not_in_pixels(client, tmp_path):
+    frame = np.full((64, 64), 5, np.uint8)
+    share = [(0.1, 0.1), (0.9, 0.1), (0.9, 0.9)]
+    client.reduce(frame, share)
+    with pytest.raises(ValueError, match="regions: all coordinates are from 0 to 1, .* and polyscan needs pixels"):
+        client.reduce(frame, share, limits="mean < 90")
+    with pytest.raises(ValueError, match="cover less than a pixel, as if"):
+        client.reduce(frame, [(13.37, 52.51), (13.38, 52.51), (13.38, 52.52)], limits="mean < 90")
+    client.reduce(frame, [(9, 9), (10, 9), (10, 10), (9, 10)], limits="mean < 90")  # one pixel
+    client.reduce(frame, [polyscan.Region("a", share, limits="mean < 90"), polyscan.Region.mask("b", frame, limits="min > 1")])
+    path = tmp_path / "degrees.geojson"
+    geometry = {"type": "Polygon", "coordinates": [[[1, 1], [9, 1], [9, 9], [1, 1]]]}
+    crs = {"type": "name", "properties": {"name": "EPSG:4326"}}
+    path.write_text(json.dumps({"type": "Feature", "crs": crs, "properties": {}, "geometry": geometry}))
+    with pytest.raises(polyscan.RegionFileError, match=r'"EPSG:4326" \(crs\), and polyscan needs pixels'):
+        client.regions(path)
+
+
 def region_file(more="", of_region="", limits='"mean < 9"'):
     region = f'{{"name":"a","rings":[[[2,2],[20,2],[20,20]]],"limits":[{limits}]{of_region}}}'
     return f'{{"regions":[{region}]{more}}}'

@@ -159,6 +159,8 @@ class Base:
             if regions is None:
                 raise TypeError("limits: a recipe has its own")
             regions = regions.with_limits(limits)
+        if regions is not None:
+            regions.look()
         given = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
         given, frames = _regions.asked(regions, given, golden)
         return _regions.inspection(

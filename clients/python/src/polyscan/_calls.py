@@ -111,6 +111,7 @@ def put_recipe(
 ) -> Call[recipe_pb2.Recipe]:
     if not any(r.limits for r in regions.message.regions):
         warnings.warn(f"recipe {name}: no region has limits: it gives no verdict", _errors.InputWarning, stacklevel=3)
+    regions.look()
     request = recipe_pb2.PutRecipeRequest(
         recipe=_regions.to_recipe(name, regions, reductions, frames, description),
         expected_version=expected_version,

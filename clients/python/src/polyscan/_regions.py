@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import warnings
 from collections.abc import Iterable as IterableABC
 from functools import cached_property
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
@@ -12,7 +13,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from polyscan import _frames, _wire
+from polyscan import _errors, _frames, _wire
 from polyscan.v1 import columns_pb2, frame_pb2, inspection_pb2, recipe_pb2, region_pb2
 
 
@@ -164,6 +165,8 @@ class Regions:
         self.file = file
         """What the file that they come from says, in polyscan's own format, or the recipe; None where there is none."""
         self._source = source  # what errors call that file
+        self._limited = any(r.limits for r in message.regions)  # they had limits before a call gave some
+        self._looked = False
 
     @cached_property
     def serialized(self) -> bytes:
@@ -184,7 +187,7 @@ class Regions:
         for r, sentences in chosen:
             del r.limits[:]
             r.limits.extend(_limits(sentences))
-        return Regions(out, warnings=self.warnings, file=self.file, source=self._source)
+        return self._as(out)
 
     def with_scale(self, x: float, y: float | None = None, *, origin: Sequence[float] = (0, 0)) -> Regions:
         """The same regions with millimetres per pixel, along x and y, from a place in pixels: results have areas and
@@ -192,7 +195,27 @@ class Regions:
         out = region_pb2.RegionSet()
         out.CopyFrom(self.message)
         out.scale.CopyFrom(scale(x, y, origin=origin))
-        return Regions(out, warnings=self.warnings, file=self.file, source=self._source)
+        return self._as(out)
+
+    def _as(self, message: region_pb2.RegionSet) -> Regions:
+        made = Regions(message, warnings=self.warnings, file=self.file, source=self._source)
+        made._limited = self._limited
+        return made
+
+    def look(self) -> None:
+        """Refuse limits of regions that can't be in pixels, and warn of regions that nobody judges beside those that came
+        with limits, as the command line does: once, however often they are used."""
+        if self._looked:
+            return
+        self._looked = True
+        if any(r.limits for r in self.message.regions):
+            why = _not_pixels(self.message)
+            if why:
+                self._looked = False  # the next use is an error, too
+                raise RegionFileError(f"{self._source}: {why}, and polyscan needs pixels")
+        text = _limitless(self.message) if self._limited else ""
+        if text:
+            warnings.warn(f"{self._source}: {text}", _errors.InputWarning, stacklevel=4)
 
     def __len__(self) -> int:
         return len(self.message.regions)
@@ -210,6 +233,38 @@ class Regions:
 
     def __repr__(self) -> str:
         return f"<{len(self)} polyscan regions>"
+
+
+def _not_pixels(regions: region_pb2.RegionSet) -> str:
+    """Why coordinates can't be pixels: they are from 0 to 1, or regions cover less than a pixel together, by the squares
+    around them. Empty where they can, and of masks and shapes, which have pixels."""
+    covered, least, most = 0.0, float("inf"), 0.0
+    for r in regions.regions:
+        if not r.rings:
+            return ""
+        xy = np.concatenate([np.array(ring.xy) for ring in r.rings]).reshape(-1, 2)
+        covered += float(np.ptp(xy, axis=0).max()) ** 2 if len(xy) else 0
+        least, most = min(least, *xy.ravel()), max(most, *xy.ravel())
+    if 0 <= least and most <= 1:
+        return "all coordinates are from 0 to 1, as shares of an image's sides are"
+    return "all regions together cover less than a pixel, as if they were in degrees" if covered < 1 else ""
+
+
+def _limitless(regions: region_pb2.RegionSet) -> str:
+    """Which regions nobody judges though others have limits: those without any, of which no limit, shape or reference of
+    another speaks. Empty for none."""
+    texts = [t for r in regions.regions for t in [*r.limits, r.shape]]
+    named = {name for t in texts for name in re.findall(r'"([^"]*)"', t)} | {r.reference.region for r in regions.regions}
+    groups = [re.compile(re.escape(n).replace(r"\*", ".*"), re.DOTALL) for n in named if "*" in n]
+    found = [r.name for r in regions.regions if not r.limits and r.name not in named]
+    found = [name for name in found if not any(g.fullmatch(name) for g in groups)]
+    if not found or not any(r.limits for r in regions.regions):
+        return ""
+    if len(found) == 1:
+        return f'region "{found[0]}" has no limits, and others have: nothing that it shows can fail a part'
+    return (
+        f'{len(found)} regions, such as "{found[0]}", have no limits, and others have: nothing that they show can fail a part'
+    )
 
 
 def scale(x: float, y: float | None = None, *, origin: Sequence[float] = (0, 0)) -> region_pb2.Scale:

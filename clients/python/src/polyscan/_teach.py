@@ -37,6 +37,8 @@ def trying(
     recipe: str | recipe_pb2.RecipeRef | None,
     beside: str | recipe_pb2.RecipeRef | None,
 ) -> teach_pb2.TryRequest:
+    if regions is not None:
+        regions.look()
     out = teach_pb2.TryRequest(open=teach_pb2.TryOpen())
     _what(out.open, regions, recipe)
     if beside is not None:
