@@ -285,7 +285,10 @@ var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
 
 func (d *deriver) regions(first, n int, stats []driver.MaskStats, hist histogramSource) error {
 	s := scratchPool.Get().(*scratch)
-	defer scratchPool.Put(s)
+	defer func() {
+		clear(s.textures[:cap(s.textures)]) // whose counts lie in memory of the call
+		scratchPool.Put(s)
+	}()
 	nc := len(d.channels)
 	for k := range n {
 		if err := d.region(s, first+k, stats[k*nc:(k+1)*nc], hist.from(k*nc), ""); err != nil {

@@ -88,6 +88,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	host := hostPool.Get().(*hostMemory)
 	lent := false
 	defer func() {
+		host.shrink()
 		if !lent {
 			hostPool.Put(host)
 		}
@@ -171,7 +172,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		host.sums = grow(host.sums, clen)
 		// Nor have those that end before there are counts, but for what another call has left.
 		bytes := 4*(hlen+plen) + 8*wlen*weightLevels
-		left := min(bytes, 4*(cap(host.hist)+cap(host.pairs))+8*cap(host.weightHist))
+		left := 4 * min(hlen, cap(host.hist))
 		kernels.Made(ctx, left)
 		makeRoom := func() error {
 			if bytes >= waitedFor {
@@ -353,7 +354,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	return err
 }
 
-// hostMemory is where a call's downloads go. It is pooled: with 65,536 bins it is large.
+// hostMemory is where a call's downloads go. It is pooled: with 65,536 bins it is large. What lies in the pool is in
+// no call's share of the host's memory, so what takes longer to count than to make doesn't.
 type hostMemory struct {
 	intake kernels.Intake
 	stats  []driver.MaskStats
@@ -368,6 +370,12 @@ type hostMemory struct {
 
 	weights    []driver.WeightSums
 	weightHist []int64
+}
+
+func (m *hostMemory) shrink() {
+	if 4*cap(m.pairs)+8*cap(m.weightHist) >= waitedFor {
+		m.pairs, m.weightHist = nil, nil
+	}
 }
 
 var hostPool = sync.Pool{New: func() any { return new(hostMemory) }}

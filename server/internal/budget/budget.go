@@ -140,9 +140,11 @@ const SmallShare = 1 << 20
 // held is what somebody has of a budget: bytes in all, of which some are there and count as kind, and the others as
 // reserved.
 type held struct {
-	of                  *Budget
-	kind, reserved      Kind
-	bytes, there, since int64 // since so many collections some is there
+	of             *Budget
+	kind, reserved Kind
+	bytes, there   int64
+	lived          int64 // of there, what has been there at a collection
+	collections    int64 // so many had been when that was looked at
 }
 
 // became counts what is had from now on. There may be more than was taken.
@@ -152,10 +154,13 @@ func (h *held) became(bytes, there int64) {
 	if h.of.Filled != nil {
 		h.of.Filled(h.kind, h.there, there)
 	}
-	if there > h.there {
-		h.since = h.of.Heap.Collections()
-	} else {
-		h.of.Heap.Gone(h.there-there, h.since)
+	heap, gone := h.of.Heap, h.there-there
+	if n := heap.collectionsBefore(max(gone, -gone)); n > h.collections {
+		h.lived, h.collections = h.there, n
+	}
+	if gone = min(gone, h.lived); gone > 0 { // the oldest first
+		h.lived -= gone
+		heap.gone(gone)
 	}
 	h.bytes, h.there = bytes, there
 }

@@ -399,6 +399,16 @@ func TestGarbage(t *testing.T) {
 	}
 	collections++
 	want(0)
+
+	// Only what was there at the collection is in what it found live.
+	if share, err = b.Take(t.Context(), Results, 9*mb); err != nil {
+		t.Fatal(err)
+	}
+	share.Fill(6 * mb)
+	collections++
+	share.FillAll()
+	share.Release()
+	want(6 * mb)
 }
 
 // What was made counts as such where it is more than what was taken, too.

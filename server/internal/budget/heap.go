@@ -38,22 +38,22 @@ func (h *Heap) Live() int64 {
 	return h.live.Load()
 }
 
-// Collections is how many there have been, which a nil Heap doesn't know.
-func (h *Heap) Collections() int64 {
+// collectionsBefore is how many there have been before somebody makes n bytes or gives them back; a nil Heap doesn't know.
+func (h *Heap) collectionsBefore(n int64) int64 {
 	if h == nil {
 		return 0
+	}
+	if n > SmallShare { // worth a look: one that is old would miss the last one
+		h.next.Store(0)
 	}
 	h.look()
 	return h.collections.Load()
 }
 
-// Gone counts n bytes that nobody has any more and that have been there since so many collections: where there has been
-// another one since, they are in Live and in no budget until the next.
-func (h *Heap) Gone(n, since int64) {
-	if h != nil && n > SmallShare { // worth a look: one that is old would miss it
-		h.next.Store(0)
-	}
-	if h.Collections() > since {
+// gone counts n bytes that nobody has any more and that have been there at a collection: they are in Live and in no
+// budget until the next.
+func (h *Heap) gone(n int64) {
+	if h != nil {
 		h.garbage.Add(n)
 	}
 }

@@ -95,6 +95,6 @@ func (r *Request) hold(n int64, share func(), end bool) bool {
 	if !r.of.admit(Requests, n, r.of.smallMessages()) { // it is here, and has found room once
 		return false
 	}
-	r.bytes, r.there, r.since = n, n, r.of.Heap.Collections()
+	r.bytes, r.there, r.lived, r.collections = n, n, 0, r.of.Heap.collectionsBefore(0)
 	return true
 }
