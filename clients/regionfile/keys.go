@@ -168,7 +168,7 @@ func (o *object) meaning(key string) meaning {
 		near := spelling.Nearest(key, o.read)
 		return meaning{near: near, hint: meant(near)}
 	case o == &regionObject && likeLimit(key):
-		return meaning{near: limitsKey, hint: `limits are texts under "limits", such as ["max < 100"]`}
+		return meaning{near: limitsKey, hint: hintOfLimits}
 	case o == &scaleObject && strings.HasPrefix(strings.ToLower(key), "unit"):
 		return meaning{key, "a scale is in millimetres, by its mm_per_pixel", true}
 	}
@@ -186,12 +186,42 @@ func likeLimit(key string) bool {
 	if slices.Contains([]string{"width", "height", "area", "value", "limit"}, key) {
 		return false
 	}
-	words := strings.FieldsFunc(key, func(r rune) bool { return r == '_' || r == '-' || r == ' ' })
+	words := strings.FieldsFunc(key, betweenWords)
 	return len(words) > 0 && !slices.ContainsFunc(words, func(word string) bool {
 		_, err := polygon.ParseQuantity(word)
 		return err != nil && !slices.Contains(rangeWords, word)
 	})
 }
+
+// structured notes a key that is called as limits are and holds quantities, or ends of ranges, as the limits of other
+// programs are: "spec": {"mean": {"min": 90}}. Statistics of a GIS program have keys that say nothing of limits.
+func (b *builder) structured(c cursor, key string, o *object, where func() string) {
+	kind := c.kind()
+	called := func(word string) bool { return word == "limit" || word == limitsKey || otherNames[word] == limitsKey }
+	low := strings.ToLower(key)
+	if kind != kindObject && kind != kindArray || o.meaning(key).near != "" || !strings.HasSuffix(low, limitsKey) &&
+		!slices.ContainsFunc(strings.FieldsFunc(low, betweenWords), called) {
+		return
+	}
+	end := c
+	end.skip()
+	for c.pos < end.pos {
+		if c.kind() != kindString {
+			c.pos++
+			continue
+		}
+		start := c.pos
+		if c.skipString(); c.pos-start <= maxNote && likeLimit((&cursor{s: c.s, pos: start}).text()) {
+			b.strange(key, limitsKey, hintOfLimits, true, where)
+			return
+		}
+	}
+}
+
+// hintOfLimits is what to tell of limits of another form.
+const hintOfLimits = `limits are texts under "limits", such as ["max < 100"]`
+
+func betweenWords(r rune) bool { return r == '_' || r == '-' || r == ' ' }
 
 // rangeWords are what ends of ranges are called.
 var rangeWords = []string{"lower", "upper", "low", "high", "least", "most", "minimum", "maximum", "limit", "value",
@@ -206,6 +236,7 @@ var regionsInside = regexp.MustCompile(`"(rings|mask|shape)"\s*:`)
 // regions a warning.
 func (b *builder) unread(c *cursor, key string, o *object, where func() string) *Error {
 	b.nearest(key, o, where)
+	b.structured(*c, key, o, where)
 	start := c.pos
 	if e := c.skipUnread(key); e != nil {
 		return e.within("%s", key)

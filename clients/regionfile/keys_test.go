@@ -117,6 +117,19 @@ func TestMisspeltOfOthers(t *testing.T) {
 		{own(`,"scale":{"mm_per_pixel":1,"unit":"um"}`, ""), `scale: the key "unit" is ignored; a scale is in millimetres`, "unit"},
 		{own(`,"blobs":{},"texture":1,"stats":[],"units":"mm"`, ""), `did you mean "reductions"?`,
 			"reductions reductions reductions scale"},
+		// Limits in the form of other programs, and numbers that are none.
+		{coco("", box+`,"attributes":{"spec":{"mean":{"min":90,"max":140}}}`),
+			`annotations[0] "region#7": attributes: the key "spec" is ignored; limits are texts under "limits"`, "limits"},
+		{coco("", box+`,"attributes":{"limit":{"mean":{"min":90}}}`), `the key "limit" is ignored; did you mean "limits"?`,
+			"limits"},
+		{coco("", box+`,"tolerances":[{"quantity":"mean","lsl":90}]`), `annotations[0]: the key "tolerances"`, "limits"},
+		{fmt.Sprintf(feature, `,"rules":[{"max":9}]`, ""), `geometry: the key "rules"`, "limits"},
+		{`{"type":"Feature","properties":{"QC_Limits":{"p99":[0,9]},"grayLimits":[{"lower":1}],"mean":90,"stats":{"mean":3},` +
+			`"tolerance":0.5,"check":{"by":"x"},"spec":["a"],"range":[1,2],"max":{"value":3}},"geometry":` +
+			`{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]}}`, `the feature: properties: the key "QC_Limits"`,
+			"limits limits"},
+		{labelMe("", `,"flags":{"tolerance":{"mean":{"upper":9}}},"attributes":{"mean":3,"thresholds":{"min":{"gray":4}}}`),
+			`shapes[0] "a": flags: the key "tolerance" is ignored; limits are`, "limits limits"},
 		// Keys of polyscan's own format, which others don't have.
 		{labelMe(`,"scale":{"mm_per_pixel":1},"flat_field":"x","reductions":["mean"],"frames":{},"fill":"evenodd"`, ""),
 			`the file: the key "scale" is ignored; it is read in polyscan's own format alone`,

@@ -42,6 +42,7 @@ func (b *builder) flags(c *cursor, where func() string) ([]string, *Error) {
 		case kind == kindFalse:
 		case kind != kindTrue && kind != kindNull && !strings.ContainsAny(flag, limitSigns):
 			b.nearest(flag, &freeObject, where)
+			b.structured(value, flag, &freeObject, where)
 			fallthrough
 		case !strings.ContainsAny(flag, limitSigns):
 			if e := value.skipUnread(flag); e != nil {
@@ -98,6 +99,7 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 	for more := c.enter(); more; more = c.next() {
 		if key := c.key(); key != limitsKey {
 			b.nearest(key, &freeObject, where)
+			b.structured(*c, key, &freeObject, where)
 			if e := c.skipUnread(key); e != nil {
 				return nil, e.within("%s", key)
 			}

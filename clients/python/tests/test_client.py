@@ -718,6 +718,12 @@ def test_limits_of_features(client):
         feature = {"type": "Feature", "properties": {"name": "a", "rule": value}, "geometry": polygon}
         with pytest.raises(ValueError, match="region a: the property 'rule' is not read, and '.*' looks like a limit"):
             client.reduce(frame, feature)
+    for key, value in (("spec", {"mean": {"min": 90}}), ("QC_tolerance", {"p99": [0, 9]}), ("rules", [{"of": "mean", "max_value": 9}])):
+        feature = {"type": "Feature", "properties": {key: value}, "geometry": polygon}
+        with pytest.raises(ValueError, match=f"region region-0: the property '{key}' is not read: limits are texts under"):
+            client.reduce(frame, feature)
+    numbers = {"mean": 90, "stats": {"mean": 3}, "tolerance": 0.5, "check": {"by": "x"}, "species": {"count": 3}}
+    assert client.reduce(frame, {"type": "Feature", "properties": numbers, "geometry": polygon})["region-0"].name == "region-0"
     feature = {"type": "Feature", "properties": {"note": "made in (old) Rome > here", "description": "x < 3"}, "geometry": polygon}
     assert client.reduce(frame, feature)["region-0"].name == "region-0"
     for limits in (None, 5, b"mean < 3", {"mean": (3, 5)}):

@@ -326,6 +326,10 @@ def _region(name: str, r: Any) -> region_pb2.Region:
                 raise ValueError(f'region {name}: the property {key!r} is not read: did you mean "limits"?')
         for key in properties.keys() - {"limits", "name", "description"}:
             value = properties[key]
+            if _OF_LIMITS.search(str(key).lower()) and _structured(value):
+                raise ValueError(
+                    f'region {name}: the property {key!r} is not read: limits are texts under "limits", such as ["max < 100"]'
+                )
             for text in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(text, str) and _LIMIT.search(text):
                     raise ValueError(
@@ -352,6 +356,15 @@ def _region(name: str, r: Any) -> region_pb2.Region:
 
 
 _OF_RECIPES = {"scale", "reductions", "frames", "flat_field", "drawn_on"}
+# What limits are called elsewhere, and what they consist of there: quantities and ends of ranges.
+_OF_LIMITS = re.compile(
+    r"limits$|(^|[_ -])(limits?|requirements?|criteri(on|a)|spec(ification)?s?|tolerances?|rules?|conditions?|checks?|"
+    r"asserts?|[lu]sl|constraints?|thresholds?)([_ -]|$)"
+)
+_STRUCTURE = re.compile(
+    r"((sum|mean|variance|stddev|min|max|median|mode|distinct|count|p\d+|low|lower|high|upper|least|most|minimum|maximum|"
+    r"range)([_ -](?=.)|$))+(value|limit)?"
+)
 _LIMIT = re.compile(r"[<>≤≥]=?\s*[-+]?\.?\d|[a-z0-9]\s+in\s*[\[(]\s*[-+]?\.?\d")
 
 
@@ -360,6 +373,15 @@ def _limits_of_properties(limits: Any, name: str) -> list[str]:
     if isinstance(limits, str):
         return [s for s in map(str.strip, limits.split(";")) if s]
     return _limits(limits, name)
+
+
+def _structured(value: Any) -> bool:
+    """Whether a list or a mapping has keys or texts that are quantities or ends of ranges."""
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    return isinstance(value, (list, tuple)) and any(
+        bool(_STRUCTURE.fullmatch(v.lower())) if isinstance(v, str) else _structured(v) for v in value
+    )
 
 
 def _no_limits(geometry: Any, name: str) -> None:
