@@ -148,7 +148,8 @@ func TestCallsOverHTTP(t *testing.T) {
 	}
 	for what, body := range map[string]string{"an unknown field": `{"nothing":1}`, "no end": `{"nothing":`, "no object": `7`} {
 		code, text = b.post(t, getDevice, body)
-		if code != 400 || !strings.Contains(text, `"invalid_argument"`) || body[0] == '{' && !strings.Contains(text, "nothing") {
+		if code != 400 || !strings.Contains(text, `"invalid_argument"`) || strings.Contains(text, "proto:") ||
+			!strings.Contains(text, "JSON, line 1, column ") || body[0] == '{' && !strings.Contains(text, "nothing") {
 			t.Errorf("%s: %d %s", what, code, text)
 		}
 	}

@@ -767,7 +767,8 @@ def test_regions_that_nobody_judges(client, tmp_path):
     first, second = polyscan.Region("a", PATCH, limits="mean < 90"), polyscan.Region("b", PATCH)
     path = tmp_path / "two.json"
     path.write_text(
-        '[{"name":"a","rings":[[[2,2],[20,2],[20,20]]],"limits":["mean < 90"]},{"name":"b","rings":[[[2,2],[9,2],[9,9]]]}]'
+        '[{"name":"a","rings":[[[2,2],[20,2],[20,20]]],"limits":["mean < 90"]},'
+        '{"name":"b","rings":[[[2,2],[9,2],[9,9]]]}]'
     )
     told = 'region "b" has no limits, and others have'
     for regions, source in ((client.regions([first, second]), "regions"), (path, str(path))):
@@ -801,7 +802,8 @@ def test_regions_that_are_not_in_pixels(client, tmp_path):
     with pytest.raises(ValueError, match="cover less than a pixel, as if"):
         client.reduce(frame, [(13.37, 52.51), (13.38, 52.51), (13.38, 52.52)], limits="mean < 90")
     client.reduce(frame, [(9, 9), (10, 9), (10, 10), (9, 10)], limits="mean < 90")  # one pixel
-    client.reduce(frame, [polyscan.Region("a", share, limits="mean < 90"), polyscan.Region.mask("b", frame, limits="min > 1")])
+    mask = polyscan.Region.mask("b", frame, limits="min > 1")
+    client.reduce(frame, [polyscan.Region("a", share, limits="mean < 90"), mask])
     path = tmp_path / "degrees.geojson"
     geometry = {"type": "Polygon", "coordinates": [[[1, 1], [9, 1], [9, 9], [1, 1]]]}
     crs = {"type": "name", "properties": {"name": "EPSG:4326"}}

@@ -134,7 +134,7 @@ func (d *dir) loadFile(path string, recipe func(*pb.Recipe, error), lastVersion 
 	m := &pb.Recipe{}
 	unknown := protojson.Unmarshal(data, m)
 	if unknown != nil {
-		unknown = errors.New(strings.TrimSpace(strings.ReplaceAll(unknown.Error(), "\u00a0", " ")))
+		unknown = errors.New(apierr.JSONWords(unknown))
 		if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m) != nil {
 			return fmt.Errorf("the file is damaged: %w", unknown)
 		}

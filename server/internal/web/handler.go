@@ -31,6 +31,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
@@ -167,10 +168,14 @@ func (c jsonCodec) Unmarshal(data []byte, m proto.Message) error {
 			return fmt.Errorf("a number at byte %d has %d characters: the limit is %d", at, n, longestNumber)
 		}
 		err := c.JSONCodec.Unmarshal(data, m)
-		if err != nil && len(err.Error()) > longestError { // it has what can't be read in it, as long as that is
-			err = errors.New(strings.ToValidUTF8(err.Error()[:longestError], "") + "...")
+		if err == nil {
+			return nil
 		}
-		return err
+		text := apierr.JSONWords(err)
+		if len(text) > longestError { // it has what can't be read in it, as long as that is
+			text = strings.ToValidUTF8(text[:longestError], "") + "..."
+		}
+		return errors.New(text)
 	})
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)

@@ -203,8 +203,8 @@ class Regions:
         return made
 
     def look(self) -> None:
-        """Refuse limits of regions that can't be in pixels, and warn of regions that nobody judges beside those that came
-        with limits, as the command line does: once, however often they are used."""
+        """Refuse limits of regions that can't be in pixels, and warn of regions that nobody judges beside those that
+        came with limits, as the command line does: once, however often they are used."""
         if self._looked:
             return
         self._looked = True
@@ -236,8 +236,8 @@ class Regions:
 
 
 def _not_pixels(regions: region_pb2.RegionSet) -> str:
-    """Why coordinates can't be pixels: they are from 0 to 1, or regions cover less than a pixel together, by the squares
-    around them. Empty where they can, and of masks and shapes, which have pixels."""
+    """Why coordinates can't be pixels: they are from 0 to 1, or regions cover less than a pixel together, by the
+    squares around them. Empty where they can, and of masks and shapes, which have pixels."""
     covered, least, most = 0.0, float("inf"), 0.0
     for r in regions.regions:
         if not r.rings:
@@ -251,10 +251,11 @@ def _not_pixels(regions: region_pb2.RegionSet) -> str:
 
 
 def _limitless(regions: region_pb2.RegionSet) -> str:
-    """Which regions nobody judges though others have limits: those without any, of which no limit, shape or reference of
-    another speaks. Empty for none."""
+    """Which regions nobody judges though others have limits: those without any, of which no limit, shape or reference
+    of another speaks. Empty for none."""
     texts = [t for r in regions.regions for t in [*r.limits, r.shape]]
-    named = {name for t in texts for name in re.findall(r'"([^"]*)"', t)} | {r.reference.region for r in regions.regions}
+    named = {name for t in texts for name in re.findall(r'"([^"]*)"', t)}
+    named |= {r.reference.region for r in regions.regions}
     groups = [re.compile(re.escape(n).replace(r"\*", ".*"), re.DOTALL) for n in named if "*" in n]
     found = [r.name for r in regions.regions if not r.limits and r.name not in named]
     found = [name for name in found if not any(g.fullmatch(name) for g in groups)]
@@ -262,9 +263,8 @@ def _limitless(regions: region_pb2.RegionSet) -> str:
         return ""
     if len(found) == 1:
         return f'region "{found[0]}" has no limits, and others have: nothing that it shows can fail a part'
-    return (
-        f'{len(found)} regions, such as "{found[0]}", have no limits, and others have: nothing that they show can fail a part'
-    )
+    some = f'{len(found)} regions, such as "{found[0]}",'
+    return f"{some} have no limits, and others have: nothing that they show can fail a part"
 
 
 def scale(x: float, y: float | None = None, *, origin: Sequence[float] = (0, 0)) -> region_pb2.Scale:
