@@ -141,6 +141,9 @@ type nearKey struct {
 	key string
 }
 
+// withoutDashes makes names equal that are spelt as one word or as several.
+var withoutDashes = strings.NewReplacer("_", "", "-", "")
+
 // meaning is the key that another one is close to, what to tell of it, and whether it is a key of another object.
 type meaning struct {
 	near, hint string
@@ -148,7 +151,7 @@ type meaning struct {
 }
 
 func (o *object) meaning(key string) meaning {
-	plain := func(key string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key)) }
+	plain := func(key string) string { return withoutDashes.Replace(strings.ToLower(key)) }
 	misplaced := func(of *object) bool {
 		at := slices.IndexFunc(of.read, func(own string) bool { return plain(own) == plain(key) })
 		return at >= 0 && !slices.Contains(slices.Concat(harmless, o.read, o.known), of.read[at])

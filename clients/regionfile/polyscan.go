@@ -412,7 +412,7 @@ func (c *cursor) fill() (string, *Error) {
 	if s == FillDefault {
 		return FillDefault, nil
 	}
-	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s)) {
+	switch withoutDashes.Replace(strings.ToLower(s)) {
 	case FillNonZero:
 		return FillNonZero, nil
 	case FillEvenOdd:

@@ -164,10 +164,14 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// written waits until so many parts are in the database.
+// written waits until so many parts are in the database, and wakes the writer, which else lets them wait for others.
 func (k *kept) written(t testing.TB, parts uint64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d parts in the history", parts), func() bool {
+		select {
+		case k.queue.wake <- struct{}{}:
+		default:
+		}
 		res, err := k.GetHistory(admin, &pb.GetHistoryRequest{})
 		if err != nil {
 			t.Fatal(err)

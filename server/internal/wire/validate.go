@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
@@ -19,8 +20,8 @@ import (
 
 // NewValidator compiles the rules of all requests of our services at once, so that no call pays for it and a rule that
 // can't be compiled shows at the start. The rules leave out the regions themselves, which package polygon checks in one
-// pass.
-func NewValidator() (*Validator, error) {
+// pass. All servers of a process share what is compiled.
+var NewValidator = sync.OnceValues(func() (*Validator, error) {
 	var requests []protoreflect.MessageDescriptor
 	protoregistry.GlobalFiles.RangeFilesByPackage(pb.File_polyscan_v1_frame_proto.Package(),
 		func(f protoreflect.FileDescriptor) bool {
@@ -33,7 +34,7 @@ func NewValidator() (*Validator, error) {
 		})
 	rules, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...))
 	return &Validator{rules}, err
-}
+})
 
 // Validator checks messages by the rules in the schemas.
 type Validator struct{ rules protovalidate.Validator }
