@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +25,14 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server"
 )
+
+// Tests here wait for cameras, servers and timers, so that more run at a time than there are processors.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // inspector is a server that can be killed and started again at its address.
 type inspector struct {

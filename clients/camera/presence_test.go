@@ -13,8 +13,9 @@ import (
 // A stream whose source is away at its end has not passed, whatever its parts are, and says since when. As many parts
 // as were asked for are enough.
 func TestAwayAtEnd(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
-	one := func(source string) string { // a file of camera run
+	one := func(t *testing.T, source string) string { // a file of camera run
 		file := filepath.Join(t.TempDir(), "line.yaml")
 		text := fmt.Sprintf("cameras: [{name: one, source: %q, addr: %q, limit: mean > 1, reconnect: 100ms}]", source, s.addr)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -23,22 +24,22 @@ func TestAwayAtEnd(t *testing.T) {
 		return file
 	}
 	for _, run := range []bool{false, true} {
-		args := func(source string) []string {
+		args := func(t *testing.T, source string) []string {
 			if run {
-				return []string{"run", one(source), "--json"}
+				return []string{"run", one(t, source), "--json"}
 			}
 			return []string{"stream", source, "--addr", s.addr, "--limit", "mean > 1", "--json", "--reconnect", "100ms"}
 		}
 		for name, x := range map[string]struct {
 			lost string
-			do   func() (source string, await, put, lose func(*running))
+			do   func(*testing.T) (source string, await, put, lose func(*running))
 		}{
-			"camera": {"doesn't answer", func() (string, func(*running), func(*running), func(*running)) {
+			"camera": {"doesn't answer", func(t *testing.T) (string, func(*running), func(*running), func(*running)) {
 				cam := simulate(t, func(*simulator.Config) {})
 				nothing := func(*running) {}
 				return cam.Addr().String(), nothing, nothing, func(*running) { cam.Close() }
 			}},
-			"folder": {"the folder has gone", func() (string, func(*running), func(*running), func(*running)) {
+			"folder": {"the folder has gone", func(t *testing.T) (string, func(*running), func(*running), func(*running)) {
 				dir := t.TempDir()
 				return dir, func(r *running) {
 						r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
@@ -49,21 +50,24 @@ func TestAwayAtEnd(t *testing.T) {
 					}
 			}},
 		} {
-			source, await, put, lose := x.do()
-			r := start(t, args(source)...)
-			await(r)
-			put(r)
-			r.out.await(t, "a part", func(s string) bool { return lines(s) >= 1 })
-			lose(r)
-			r.cancel()
-			if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "away when the stream ended, since ") ||
-				!strings.Contains(r.err.String(), x.lost) {
-				t.Errorf("%s, run %v: %d: %s", name, run, code, r.err)
-			}
+			t.Run(fmt.Sprintf("%s, run %v", name, run), func(t *testing.T) {
+				t.Parallel()
+				source, await, put, lose := x.do(t)
+				r := start(t, args(t, source)...)
+				await(r)
+				put(r)
+				r.out.await(t, "a part", func(s string) bool { return lines(s) >= 1 })
+				lose(r)
+				r.cancel()
+				if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "away when the stream ended, since ") ||
+					!strings.Contains(r.err.String(), x.lost) {
+					t.Errorf("%d: %s", code, r.err)
+				}
+			})
 		}
 	}
 	// A camera that never was there is no better.
-	r := start(t, "run", one("/dev/no-such-video"))
+	r := start(t, "run", one(t, "/dev/no-such-video"))
 	r.err.await(t, "that it isn't there", func(s string) bool { return strings.Contains(s, "no such file") })
 	r.cancel()
 	if code := r.wait(); code != exitLost || !strings.Contains(r.err.String(), "one: away when the stream ended, since ") {

@@ -143,6 +143,7 @@ func TestLineExample(t *testing.T) {
 
 // Pictures that a folder takes in before its server is there are parts.
 func TestRunBeforeServer(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
 	s.stop()
 	dir := t.TempDir()
@@ -172,6 +173,7 @@ func TestRunBeforeServer(t *testing.T) {
 // Cameras of a file stream beside each other into their servers. One that isn't there yet is waited for, and a server
 // that starts anew costs what it had.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	s, other := startInspector(t, false), startInspector(t, true)
 	one := simulate(t, func(c *simulator.Config) { c.Serial, c.Rate = "ONE", 100 })
 	l, err := net.ListenPacket("udp4", "127.0.0.1:0")

@@ -90,6 +90,7 @@ func TestFolder(t *testing.T) {
 // What is linked into a folder is taken as what is renamed into it: at once whole, each time by its own name alone. A
 // name that leads nowhere, or to no file, is a part that is missing; a folder is told of.
 func TestFolderLinks(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
 	dir, other := t.TempDir(), t.TempDir()
 	r := start(t, "stream", dir, "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json", "--count", "9")
@@ -257,6 +258,7 @@ func TestFolderComesBack(t *testing.T) {
 // What is in the place of a folder that has gone is read as it is, once each: another folder with pictures in it,
 // before the first picture, too, the old one that comes back with one more, and what a link or a mount leads to now.
 func TestFolderMadeAnew(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
 	top := t.TempDir()
 	in := func(names ...string) string { return filepath.Join(append([]string{top}, names...)...) }
@@ -559,6 +561,7 @@ func TestFFmpegLive(t *testing.T) {
 
 // Real ones, where they are installed; stage camera of .ci/run has them.
 func TestFFmpegReal(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("ffmpeg"); err != nil {
 		if os.Getenv("CAMERA_ARAVIS") != "" {
 			t.Fatal(err)

@@ -51,9 +51,11 @@ func TestStream(t *testing.T) {
 // What is lost comes again where the camera keeps it, and names its parts where it doesn't; never does a part pass that
 // lacks something.
 func TestLoss(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
 	for _, keeps := range []bool{true, false} {
 		t.Run(fmt.Sprint("keeps=", keeps), func(t *testing.T) {
+			t.Parallel()
 			cam := simulate(t, func(c *simulator.Config) {
 				c.Loss, c.Reorder, c.Duplicate, c.Seed, c.NoResend, c.Extended = 0.01, 0.02, 0.02, 3, !keeps, keeps
 			})
@@ -239,6 +241,7 @@ func TestLines(t *testing.T) {
 
 // A camera whose cable is out for a moment goes on; the parts that it took meanwhile are missing by name.
 func TestUnplugged(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
 	cam := simulate(t, func(c *simulator.Config) { c.Rate = 50 })
 	r := start(t, "stream", cam.Addr().String(), "--addr", s.addr, "-r", regionsFile(t, 160, 120), "--json")
@@ -341,6 +344,7 @@ func TestServerRestart(t *testing.T) {
 
 // A camera that has another program is refused, by that name, and so is a format that the server doesn't take.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
 	cam := simulate(t, func(*simulator.Config) {})
 	other, err := gvcp.Dial(cam.Addr())
@@ -487,6 +491,7 @@ func TestLineRefused(t *testing.T) {
 // A camera's Bayer frames have the colours of what it sees, in every format; of one that lost lines the rest comes, and
 // it is incomplete.
 func TestBayer(t *testing.T) {
+	t.Parallel()
 	s := startInspector(t, false)
 	dir := t.TempDir()
 	colour := image.NewNRGBA(image.Rect(0, 0, 512, 49)) // every second frame begins with an odd line
@@ -497,6 +502,7 @@ func TestBayer(t *testing.T) {
 	for _, format := range []string{"BayerRG8", "BayerGR12", "BayerGB10p", "BayerBG16", "BayerGR12p", "YUV422_8",
 		"YUV422_8_UYVY", "BGR8", "RGBa8"} {
 		t.Run(format, func(t *testing.T) {
+			t.Parallel()
 			sim := simulateCmd{Source: dir, Format: format, Listen: "127.0.0.1:0", Serial: "B1", Rate: 100}
 			cfg, err := sim.config(func(text string) { t.Error(text) })
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"image/png"
 	"os"
@@ -32,6 +33,10 @@ func TestMain(m *testing.M) {
 	childEnvironment = []string{asProgram}
 	os.Unsetenv("POLYSCAN_ADDR")
 	silence = 30 * time.Second // this machine may be busy
+	// Tests here wait for lines and timers, so that more run at a time than there are processors.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -171,30 +171,34 @@ func TestConnectionErrors(t *testing.T) {
 // TestServerGone: a run whose server is killed ends soon after, with the reason on standard error and the code of the
 // server; so does a search for the capacity.
 func TestServerGone(t *testing.T) {
+	t.Parallel()
 	for _, more := range [][]string{{"--duration", "1m"}, {"--find-capacity"}} {
-		var kill func()
-		var once sync.Once
-		var killed time.Time
-		ready := make(chan struct{})
-		addr, stop := startFake(t, func(*polyscanv1.PartResult) bool {
-			once.Do(func() {
-				<-ready
-				killed = time.Now()
-				go kill()
+		t.Run(more[0], func(t *testing.T) {
+			t.Parallel()
+			var kill func()
+			var once sync.Once
+			var killed time.Time
+			ready := make(chan struct{})
+			addr, stop := startFake(t, func(*polyscanv1.PartResult) bool {
+				once.Do(func() {
+					<-ready
+					killed = time.Now()
+					go kill()
+				})
+				return true
 			})
-			return true
+			kill = stop
+			close(ready)
+			_, errs, code := conveyor(t, append([]string{"--addr", addr, "--width", "256", "--line-rate", "2000", "--quiet",
+				"--max-held-up", "1"}, more...)...)
+			if took := time.Since(killed); code != exitServer || took > 30*time.Second { // half of what it was to run
+				t.Errorf("exit %d after %v", code, took)
+			}
+			if want := "conveyor: camera 0: the session ended: " + addr + ": no connection: "; !strings.HasPrefix(errs, want) ||
+				!strings.HasSuffix(errs, "; is the server running there?\n") || strings.Contains(errs, "desc =") {
+				t.Errorf("%q", errs)
+			}
 		})
-		kill = stop
-		close(ready)
-		_, errs, code := conveyor(t, append([]string{"--addr", addr, "--width", "256", "--line-rate", "2000", "--quiet",
-			"--max-held-up", "1"}, more...)...)
-		if took := time.Since(killed); code != exitServer || took > 30*time.Second { // half of what it was to run
-			t.Errorf("%v: exit %d after %v", more, code, took)
-		}
-		if want := "conveyor: camera 0: the session ended: " + addr + ": no connection: "; !strings.HasPrefix(errs, want) ||
-			!strings.HasSuffix(errs, "; is the server running there?\n") || strings.Contains(errs, "desc =") {
-			t.Errorf("%v: %q", more, errs)
-		}
 	}
 }
 

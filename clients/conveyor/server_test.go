@@ -40,12 +40,14 @@ func transports() []string {
 }
 
 func TestPlay(t *testing.T) {
+	t.Parallel()
 	scene := []string{"--width", "512", "--strip-lines", "32", "--part-lines", "100", "--region-count", "9",
 		"--defects", "0.3", "--line-rate", "20000",
 		"--duration", "0", "--repeat", "30", "--cameras", "2", "--verify"}
 	for _, transport := range transports() {
 		t.Run(transport, func(t *testing.T) {
-			r := playJSON(t, exitOK, append(scene, "--transport", transport)...)
+			t.Parallel()
+			r := playJSON(t, exitOK, append(slices.Clone(scene), "--transport", transport)...)
 			if c := r.Counts; c.Parts != 60 || c.Verdicts.Fail == 0 || c.Verdicts.Pass == 0 ||
 				c.Verdicts.Incomplete != 0 || len(c.Events) != 0 ||
 				r.Check.Checked != 60 || r.Server.Backend == "" {
@@ -54,21 +56,24 @@ func TestPlay(t *testing.T) {
 		})
 	}
 	t.Run("marked", func(t *testing.T) {
-		r := playJSON(t, exitOK, append(scene, "--trigger", "marked", "--gap", "25")...)
+		t.Parallel()
+		r := playJSON(t, exitOK, append(slices.Clone(scene), "--trigger", "marked", "--gap", "25")...)
 		if c := r.Counts; c.Parts != 60 || r.Check.Checked != 60 {
 			t.Errorf("%+v %+v", c, r.Check)
 		}
 	})
 	t.Run("overlapping", func(t *testing.T) {
+		t.Parallel()
 		// A window every 40 lines that is 100 lines high: several parts are open at a time, and the last ones stay
 		// incomplete.
-		r := playJSON(t, exitOK, append(scene, "--every", "40")...)
+		r := playJSON(t, exitOK, append(slices.Clone(scene), "--every", "40")...)
 		if c := r.Counts; c.Parts != 150 || c.Verdicts.Incomplete == 0 ||
 			r.Check.Partial != int(c.Verdicts.Incomplete) || r.Check.Checked != 150 {
 			t.Errorf("%+v %+v", c, r.Check)
 		}
 	})
 	t.Run("frames", func(t *testing.T) {
+		t.Parallel()
 		const dir = "../../testdata/conveyor"
 		r := playJSON(t, exitOK, dir, "--regions", dir+"/regions.json", "--line-rate", "20000", "--repeat", "1",
 			"--duration", "0", "--verify")
@@ -80,6 +85,7 @@ func TestPlay(t *testing.T) {
 
 // TestFaults: whatever goes wrong on the way, every part comes back, with the numbers of the lines that did.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	kinds := []struct {
 		fault     string
 		event     string
@@ -96,6 +102,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, tt := range kinds {
 		t.Run(tt.fault+" "+tt.transport, func(t *testing.T) {
+			t.Parallel()
 			r := playJSON(t, exitOK, "--width", "512", "--strip-lines", "32", "--part-lines", "128", "--region-count",
 				"9", "--line-rate", "40000",
 				"--duration", "0", "--repeat", "100", "--verify", "--fault", tt.fault, "--transport", tt.transport)
