@@ -5,6 +5,7 @@ package cpu
 
 import (
 	"iter"
+	"math"
 	"sync"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -567,17 +568,34 @@ func (b *box) cycle(x []float32) (float32, error) {
 		for y := y0; y < y1; y++ {
 			m := float32(0)
 			for p := y * b.w; p < len(x); p += n {
-				was, row := b.state.old[p:][:b.w], x[p:][:b.w]
-				for i, v := range row {
-					d := step * (v - was[i])
-					row[i] = was[i] + d
-					m = max(m, d, -d)
-				}
+				m = max(m, stepRow(x[p:][:b.w], b.state.old[p:][:b.w], step))
 			}
 			b.state.rows[y] = m
 		}
 	})
 	return largest(b.state.rows), err
+}
+
+// stepRow goes from what a row was by some times what it changed, and returns the largest way.
+func stepRow(row, was []float32, step float32) (most float32) {
+	n := eights(len(row))
+	if n > 0 {
+		most = math.Float32frombits(stepAVX2(&row[0], &was[:n][0], n, step))
+	}
+	for i := n; i < len(row); i++ {
+		d := step * (row[i] - was[i])
+		row[i] = was[i] + d
+		most = max(most, d, -d)
+	}
+	return most
+}
+
+// eights is how many of n numbers there are instructions for, those that make eight at a time.
+func eights(n int) int {
+	if simd < levelAVX2 {
+		return 0
+	}
+	return max(n, 0) &^ 7
 }
 
 func (b *box) correct(x []float32) error {
@@ -645,6 +663,10 @@ func relaxFinest(x, up, down, inv []float32, first int) {
 		x[0] = v + inv[0]*s
 		i = 2
 	}
+	if m := eights(n - 2); m > 0 {
+		relaxFinestAVX2(&x[1], &up[1], &down[1], &inv[1], m, i-1)
+		i += m
+	}
 	for ; i < n-1; i += 2 {
 		v := x[i]
 		x[i] = v + inv[i]*(((x[i-1]-v)+(x[i+1]-v))+((up[i]-v)+(down[i]-v)))
@@ -655,13 +677,20 @@ func relaxFinest(x, up, down, inv []float32, first int) {
 	}
 }
 
-// residualRow computes the residual of row y of a plane: 0 where there is no equation.
-func (b *box) residualRow(dst, plane []float32, y int) {
+// residualRow computes the residual of row y of a plane, 0 where there is no equation, and returns the largest.
+func (b *box) residualRow(dst, plane []float32, y int) (most float32) {
 	up, x, down := b.neighbours(plane, y)
 	n := len(x)
 	inv := b.inv[y*b.w:][:n]
 	dst, up, down = dst[:n], up[:n], down[:n]
-	for i := range dst {
+	m := eights(n - 2)
+	if m > 0 {
+		most = math.Float32frombits(residualFinestAVX2(&dst[1], &x[1], &up[1], &down[1], &inv[1], m))
+	}
+	for i := 0; i < n; i++ {
+		if i == 1 {
+			i += m
+		}
 		v := x[i]
 		s := (up[i] - v) + (down[i] - v)
 		if i > 0 {
@@ -674,7 +703,9 @@ func (b *box) residualRow(dst, plane []float32, y int) {
 			s = 0
 		}
 		dst[i] = s
+		most = max(most, s, -s)
 	}
+	return most
 }
 
 // residual is the largest one.
@@ -687,10 +718,7 @@ func (b *box) residual(x []float32) (float32, error) {
 		for y := from; y < to; y++ {
 			m := float32(0)
 			for p := 0; p < len(x); p += n {
-				b.residualRow(r, x[p:p+n], y)
-				for _, v := range r {
-					m = max(m, v, -v)
-				}
+				m = max(m, b.residualRow(r, x[p:p+n], y))
 			}
 			b.state.rows[y] = m
 		}
@@ -837,6 +865,10 @@ func (l *boxLevel) relaxRow(c, y, first int) {
 	b, inv := l.b[c][at:][:n], l.inv[at:][:n]
 	e, s, se, sw := l.e[at:][:n], l.s[at:][:n], l.se[at:][:n], l.sw[at:][:n]
 	su, seu, swu := l.s[up:][:n], l.se[up:][:n], l.sw[up:][:n]
+	if m := eights(n - 2); m > 0 {
+		relaxCoarseAVX2(&x[1], &b[1], &inv[1], &e[1], &s[1], &se[1], &sw[1], st, m, first-1)
+		first += m
+	}
 	for i := first; i < n-1; i += 2 {
 		x[i] = inv[i] * (b[i] + (e[i]*x[i+1] + e[i-1]*x[i-1]) + (s[i]*xd[i] + su[i]*xu[i]) +
 			(se[i]*xd[i+1] + seu[i-1]*xu[i-1]) + (sw[i]*xd[i-1] + swu[i+1]*xu[i+1]))
@@ -853,7 +885,11 @@ func (l *boxLevel) residualRow(dst []float32, c, y int) {
 	e, s, se, sw := l.e[at:][:n], l.s[at:][:n], l.se[at:][:n], l.sw[at:][:n]
 	su, seu, swu := l.s[up:][:n], l.se[up:][:n], l.sw[up:][:n]
 	dst = dst[:n-2]
-	for i := 1; i < n-1; i++ {
+	m := eights(n - 2)
+	if m > 0 {
+		residualCoarseAVX2(&dst[0], &x[1], &b[1], &inv[1], &sink[1], &e[1], &s[1], &se[1], &sw[1], st, m)
+	}
+	for i := 1 + m; i < n-1; i++ {
 		v := x[i]
 		r := b[i] - sink[i]*v + (e[i]*(x[i+1]-v) + e[i-1]*(x[i-1]-v)) + (s[i]*(xd[i]-v) + su[i]*(xu[i]-v)) +
 			(se[i]*(xd[i+1]-v) + seu[i-1]*(xu[i-1]-v)) + (sw[i]*(xd[i-1]-v) + swu[i+1]*(xu[i+1]-v))

@@ -263,3 +263,32 @@ func TestPass(t *testing.T) {
 		}
 	}
 }
+
+// All instructions give the same image, to the bit, and the same numbers about it, cycle by cycle.
+func TestBoxLevels(t *testing.T) {
+	for _, size := range [][2]int{{1, 5}, {3, 3}, {9, 4}, {10, 31}, {17, 17}, {63, 40}, {100, 9}, {131, 67}} {
+		s := devicetest.NewScene("levels", size[0], size[1], 2)
+		rng := seed.New(t, uint64(size[0]), uint64(size[1]))
+		for range 1 + size[0]*size[1]/20 {
+			s.Fix(rng.IntN(s.Width), rng.IntN(s.Height), rng.Float32(), rng.Float32())
+		}
+		var want [3][]float32
+		var status [3]driver.DiffusionStatus
+		for _, l := range levels() {
+			atLevel(t, l, func() {
+				d := newDiffusion(t, 2, s, 1e-9)
+				d.ok(d.s.Run(&d.setup))
+				d.solve.Cycles = 1
+				for k := range want {
+					x, got := d.next()
+					if l == 0 {
+						want[k], status[k] = x, got
+					}
+					if !slices.Equal(bytesOf(x), bytesOf(want[k])) || got != status[k] {
+						t.Errorf("%v, %dx%d, cycle %d: not the same: %+v instead of %+v", l, s.Width, s.Height, k, got, status[k])
+					}
+				}
+			})
+		}
+	}
+}
