@@ -32,6 +32,9 @@ type attack struct {
 	cancelled bool
 	// apart says that the case attacks servers that it starts itself.
 	apart bool
+	// asks says that run asks for so much and looks at the answers. The time of attacks doesn't end it: on a machine that
+	// others use, too, it would tell of deadlines where the server is right.
+	asks bool
 	// run attacks until ctx ends, or is done before. It reports what is wrong beside the bounds.
 	run func(ctx context.Context, a *attempt)
 }
@@ -104,6 +107,8 @@ const (
 	afterwards       = 50 * time.Millisecond // CPU after everything was cancelled
 	settle           = 5 * time.Second       // until everything is as it was before
 	logRate          = 100e3                 // bytes of log a second
+
+	askingTime = time.Minute // that a case which asks may take
 
 	aloneTime  = time.Second
 	probeEvery = 5 * time.Millisecond

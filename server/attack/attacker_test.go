@@ -78,7 +78,9 @@ func (a *attempt) attack(ctx context.Context, c attack) {
 		a.problem("the attacker can't be started: %v", err)
 		return
 	}
-	defer context.AfterFunc(ctx, func() { end.Close() })()
+	if !c.asks {
+		defer context.AfterFunc(ctx, func() { end.Close() })()
+	}
 	for lines := bufio.NewScanner(findings); lines.Scan(); {
 		var f finding
 		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
@@ -113,18 +115,22 @@ func TestAttacker(t *testing.T) {
 	a := &attempt{T: t, answers: map[codes.Code]int{}, process: &process{t: t, cmd: &exec.Cmd{Process: server},
 		addr: os.Getenv(attackerAddr), web: os.Getenv(attackerWeb)}}
 	findings := json.NewEncoder(os.NewFile(3, "findings"))
-	ctx, cancel := context.WithTimeout(t.Context(), *attackTime)
+	all := allAttacks()
+	i := slices.IndexFunc(all, func(c attack) bool { return c.title() == title })
+	if i < 0 {
+		t.Fatalf("no case is called %q", title)
+	}
+	limit := *attackTime
+	if all[i].asks {
+		limit = askingTime
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	go func() {
 		var b [1]byte
 		os.Stdin.Read(b[:])
 		cancel()
 	}()
-	all := allAttacks()
-	i := slices.IndexFunc(all, func(c attack) bool { return c.title() == title })
-	if i < 0 {
-		t.Fatalf("no case is called %q", title)
-	}
 	all[i].run(ctx, a)
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -52,7 +52,7 @@ var computeAttacks = []attack{
 				deadline...)
 		}},
 	{row: 16, name: "solves that are refused",
-		run: refusedSolve},
+		asks: true, run: refusedSolve},
 }
 
 // deadline is what the cases of a deadline give to each call.

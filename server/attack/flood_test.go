@@ -16,8 +16,8 @@ import (
 
 var floodAttacks = []attack{
 	{row: 16, name: "calls that are reset at once", run: resets},
-	{row: 16, name: "silent connections to the socket of shared memory", apart: true, run: silentConnections},
-	{row: 16, name: "recipes that are put and deleted", apart: true, run: deletedRecipes},
+	{row: 16, name: "silent connections to the socket of shared memory", apart: true, asks: true, run: silentConnections},
+	{row: 16, name: "recipes that are put and deleted", apart: true, asks: true, run: deletedRecipes},
 }
 
 // resets opens calls and takes them back, over eight connections.

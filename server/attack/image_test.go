@@ -29,10 +29,10 @@ var imageAttacks = []attack{
 	{row: 7, name: "a progressive JPEG of as many scans as are allowed", cancelled: true,
 		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 60), deadline...) }},
 	{row: 12, name: "a JPEG of nothing but FF00 in frames of 8 bytes",
-		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(512<<10), 8) }},
+		asks: true, run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(512<<10), 8) }},
 	{row: 12, name: "a JPEG of nothing but FF00",
-		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(30<<20), 0) }},
-	{row: 13, name: "a PNG of 1 × 2^25", run: tallPNG},
+		asks: true, run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(30<<20), 0) }},
+	{row: 13, name: "a PNG of 1 × 2^25", asks: true, run: tallPNG},
 }
 
 // file is a request to reduce an image file.

@@ -12,7 +12,7 @@ import (
 )
 
 var scanAttacks = []attack{
-	{row: 10, name: "resumes whose results nobody reads", args: []string{"--scan-unread", "4MiB"}, run: resumes},
+	{row: 10, name: "resumes whose results nobody reads", args: []string{"--scan-unread", "4MiB"}, asks: true, run: resumes},
 }
 
 type scanStream = grpc.BidiStreamingClient[pb.ScanLinesRequest, pb.ScanLinesResponse]

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -18,19 +17,19 @@ import (
 )
 
 var tokenAttacks = []attack{
-	{row: 9, name: "frames and sessions of another token", apart: true, run: othersThings},
-	{row: 9, name: "names of another token are guessed", apart: true, run: guessNames},
-	{row: 9, name: "all sessions for one client", apart: true, run: allSessions},
-	{row: 9, name: "all frames for one client", apart: true, run: allFrames},
-	{row: 9, name: "all shared memory for one client", apart: true, run: allSharedMemory},
-	{row: 9, name: "more than a quota", apart: true, run: beyondQuota},
+	{row: 9, name: "frames and sessions of another token", apart: true, asks: true, run: othersThings},
+	{row: 9, name: "names of another token are guessed", apart: true, asks: true, run: guessNames},
+	{row: 9, name: "all sessions for one client", apart: true, asks: true, run: allSessions},
+	{row: 9, name: "all frames for one client", apart: true, asks: true, run: allFrames},
+	{row: 9, name: "all shared memory for one client", apart: true, asks: true, run: allSharedMemory},
+	{row: 9, name: "more than a quota", apart: true, asks: true, run: beyondQuota},
 	{row: 9, name: "frames of a token that may only look", apart: true, run: viewerFloods},
-	{row: 14, name: "a token is taken out of the file", apart: true, run: revoke},
-	{row: 14, name: "the token file is emptied", apart: true, run: func(ctx context.Context, a *attempt) {
+	{row: 14, name: "a token is taken out of the file", apart: true, asks: true, run: revoke},
+	{row: 14, name: "the token file is emptied", apart: true, asks: true, run: func(ctx context.Context, a *attempt) {
 		without(ctx, a, func(file string) error { return os.WriteFile(file, nil, 0o600) })
 	}},
-	{row: 14, name: "the token file is deleted", apart: true, run: func(ctx context.Context, a *attempt) { without(ctx, a, os.Remove) }},
-	{row: 14, name: "a token changes, and the file's size and time don't", apart: true, run: sameSize},
+	{row: 14, name: "the token file is deleted", apart: true, asks: true, run: func(ctx context.Context, a *attempt) { without(ctx, a, os.Remove) }},
+	{row: 14, name: "a token changes, and the file's size and time don't", apart: true, asks: true, run: sameSize},
 	{row: 16, name: "a token file for all to read", apart: true, run: readableTokens},
 }
 
@@ -58,20 +57,26 @@ func as(ctx context.Context, token string) context.Context {
 }
 
 // allowed says whether a token is one of the server's.
-func allowed(ctx context.Context, p *process, t testing.TB, token string) bool {
-	_, err := pb.NewDeviceServiceClient(p.client(t)).GetDevice(as(ctx, token), &pb.GetDeviceRequest{})
-	return status.Code(err) == codes.OK
+func allowed(ctx context.Context, p *process, a *attempt, token string) bool {
+	_, err := pb.NewDeviceServiceClient(p.client(a)).GetDevice(as(ctx, token), &pb.GetDeviceRequest{})
+	if code := status.Code(err); code != codes.OK && code != codes.Unauthenticated {
+		a.problem("a call of the token %q: %v", token, err)
+	}
+	return err == nil
 }
 
 // eventually waits for what must be so within two seconds: one for the server to look, and one for this machine.
-func eventually(ctx context.Context, ok func() bool) bool {
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end) && ctx.Err() == nil; {
-		if ok() {
-			return true
+func (a *attempt) eventually(ok func() bool, otherwise string) {
+	const bound = 2 * time.Second
+	begun := time.Now()
+	for !ok() {
+		if time.Since(begun) > gross*bound {
+			a.problem("%s", otherwise)
+			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return ok()
+	a.felt(time.Since(begun), bound, "%s for %v", otherwise, time.Since(begun))
 }
 
 func othersThings(ctx context.Context, a *attempt) {
@@ -310,14 +315,17 @@ func revoke(ctx context.Context, a *attempt) {
 			}
 		}
 	}()
-	select {
-	case err := <-ended:
-		if status.Code(err) != codes.Unauthenticated {
-			a.problem("the stream of a token that was taken back: %v", err)
+	a.eventually(func() bool {
+		select {
+		case err := <-ended:
+			if status.Code(err) != codes.Unauthenticated {
+				a.problem("the stream of a token that was taken back: %v", err)
+			}
+			return true
+		default:
+			return false
 		}
-	case <-time.After(2 * time.Second):
-		a.tooSlow("the stream of a token that was taken back goes on")
-	}
+	}, "the stream of a token that was taken back goes on")
 }
 
 // without does something to the file, after which no token is one.
@@ -329,27 +337,22 @@ func without(ctx context.Context, a *attempt, change func(file string) error) {
 	if err := change(file); err != nil {
 		a.Fatal(err)
 	}
-	if !eventually(ctx, func() bool { return !allowed(ctx, p, a, "alice") }) {
-		a.problem("the token is taken although the file has none")
-	}
+	a.eventually(func() bool { return !allowed(ctx, p, a, "alice") }, "the token is taken although the file has none")
 }
 
 func sameSize(ctx context.Context, a *attempt) {
 	p, file := withTokens(a, 0o600, "alice")
 	at := time.Now().Add(-time.Hour)
 	os.Chtimes(file, at, at)
-	if !eventually(ctx, func() bool { return allowed(ctx, p, a, "alice") }) {
-		a.problem("the token is refused")
-	}
+	a.eventually(func() bool { return allowed(ctx, p, a, "alice") }, "the token is refused")
 	time.Sleep(1100 * time.Millisecond) // the server has seen that time
 	allowed(ctx, p, a, "alice")
 	if err := os.WriteFile(file, []byte("carol\n"), 0o600); err != nil {
 		a.Fatal(err)
 	}
 	os.Chtimes(file, at, at)
-	if !eventually(ctx, func() bool { return !allowed(ctx, p, a, "alice") && allowed(ctx, p, a, "carol") }) {
-		a.problem("the change goes unnoticed")
-	}
+	a.eventually(func() bool { return !allowed(ctx, p, a, "alice") && allowed(ctx, p, a, "carol") },
+		"the change goes unnoticed")
 }
 
 func readableTokens(_ context.Context, a *attempt) {
