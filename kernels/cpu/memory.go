@@ -5,7 +5,9 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -17,6 +19,10 @@ type mem struct {
 	data []byte // of the asked-for length, aligned to driver.Align
 	free func() error
 	gone atomic.Bool
+
+	looking sync.Mutex
+	host    int64     // as of the last look
+	next    time.Time // when to look again
 }
 
 func (d *device) Alloc(bytes int64) (driver.Mem, error) {
@@ -36,12 +42,18 @@ func (d *device) Alloc(bytes int64) (driver.Mem, error) {
 func (m *mem) Bytes() int64 { return int64(len(m.data)) }
 
 // HostBytes is how much of it the system has pages for: those that were written since Alloc, and not what ops that ended
-// early left out. Package kernels asks for it.
+// early left out. Package kernels asks for it. Looking takes at most a twentieth of the time, whoever asks how often.
 func (m *mem) HostBytes() int64 {
 	if m.gone.Load() {
 		return 0
 	}
-	return resident(m.data)
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	if begun := time.Now(); begun.After(m.next) {
+		m.host = resident(m.data)
+		m.next = begun.Add(20 * time.Since(begun))
+	}
+	return m.host
 }
 
 func (m *mem) Free() error {

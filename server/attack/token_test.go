@@ -28,7 +28,9 @@ var tokenAttacks = []attack{
 	{row: 14, name: "the token file is emptied", apart: true, asks: true, run: func(ctx context.Context, a *attempt) {
 		without(ctx, a, func(file string) error { return os.WriteFile(file, nil, 0o600) })
 	}},
-	{row: 14, name: "the token file is deleted", apart: true, asks: true, run: func(ctx context.Context, a *attempt) { without(ctx, a, os.Remove) }},
+	{row: 14, name: "the token file is deleted", apart: true, asks: true, run: func(ctx context.Context, a *attempt) {
+		without(ctx, a, os.Remove)
+	}},
 	{row: 14, name: "a token changes, and the file's size and time don't", apart: true, asks: true, run: sameSize},
 	{row: 16, name: "a token file for all to read", apart: true, run: readableTokens},
 }

@@ -40,7 +40,7 @@ var rows = []row{
 	{"non-test files in package server", 13, serverFiles},
 	{"exported symbols of what users import", 1086, exportedSymbols},
 	{"hand-written layout lines of kernels/cuda", 0, layoutLines},
-	{"Go lines over 140 columns", 1, longLines},
+	{"Go lines over 140 columns", 0, longLines},
 	{"words of README.md", 1300, readmeWords},
 	{"lines of README.md", 150, readmeLines},
 	{"lines of product Go", 133859, productLines},
