@@ -28,18 +28,20 @@ func isPicture(name string) bool {
 // folder is one.
 type folder struct {
 	*feed
-	path  string
-	watch *watcher
-	first []string // files that have come before the stream began, the last of which says what pictures are
+	path    string
+	watch   *watcher // before it is opened that of the stream before, if there was one
+	waiting []string // files that have come and were not handed over; the last before it began says what pictures are
 }
 
 // errOverflow is of a watcher that was too slow for the kernel's queue: files that came and went may be missed.
 var errOverflow = errors.New("more files came than the kernel keeps in mind")
 
 func (f *folder) open(ctx context.Context) (_ about, err error) {
-	if f.watch, err = watchFolder(f.path, nil); err != nil {
+	watch, err := watchFolder(f.path, f.watch)
+	if err != nil {
 		return about{}, err
 	}
+	f.watch = watch
 	f.presence.found() // though its first picture may not be
 	f.connected(true)
 	defer func() {
@@ -55,7 +57,7 @@ func (f *folder) open(ctx context.Context) (_ about, err error) {
 		if err != nil {
 			return about{}, err
 		}
-		f.first = append(f.first, name)
+		f.waiting = append(f.waiting, name)
 		if f.geo, err = pictureLayout(filepath.Join(f.path, name)); err != nil {
 			f.geo = gvsp.Geometry{}
 			f.notify("%s: %v", name, reason(err))
@@ -117,14 +119,16 @@ func (f *folder) file(ctx context.Context, jump func(why string)) (string, error
 func (f *folder) keep(ctx context.Context, to *sink) (err error) {
 	defer func() { err = errors.Join(err, f.close()) }()
 	for {
-		var name string
-		if len(f.first) > 0 {
-			name, f.first = f.first[0], f.first[1:]
-		} else if name, err = f.file(ctx, func(why string) { f.jump(to, why) }); ctx.Err() != nil {
-			return nil
-		} else if err != nil {
-			return err
+		if len(f.waiting) == 0 {
+			name, err := f.file(ctx, func(why string) { f.jump(to, why) })
+			if ctx.Err() != nil {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			f.waiting = append(f.waiting, name)
 		}
+		name, block := f.waiting[0], f.next
 		// Its name is kept with the part.
 		err = f.block(ctx, to, []gvsp.Datum{{Name: "file", Value: name}}, func(pixels []byte) (int, string) {
 			if err := f.decode(filepath.Join(f.path, name), pixels); err != nil {
@@ -132,10 +136,20 @@ func (f *folder) keep(ctx context.Context, to *sink) (err error) {
 			}
 			return f.geo.Height, ""
 		})
-		if err != nil {
+		if err != nil || f.next == block { // as the context has ended
 			return err
 		}
+		f.waiting = f.waiting[1:]
 	}
+}
+
+// left is the watcher for a stream that begins anew, once this one is closed: what came and was not handed over comes
+// again, and so does what comes until then.
+func (f *folder) left() *watcher {
+	for _, name := range f.waiting {
+		f.watch.forget(name)
+	}
+	return f.watch
 }
 
 // decode writes a picture's pixels.

@@ -227,6 +227,9 @@ func (w *watcher) poll() (n int, err error) {
 	return n, nil
 }
 
+// forget lets a file that was taken be new again.
+func (w *watcher) forget(name string) { delete(w.known, name) }
+
 // take makes a name known as it is.
 func (w *watcher) take(name string) string {
 	if s, _, ok := w.stampOf(name); ok {

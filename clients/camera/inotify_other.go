@@ -16,4 +16,6 @@ func watchFolder(string, *watcher) (*watcher, error) {
 
 func (*watcher) close() error { return nil }
 
+func (*watcher) forget(string) {}
+
 func (*watcher) next(context.Context) (string, error) { return "", errors.ErrUnsupported }

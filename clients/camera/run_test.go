@@ -7,8 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/camera/internal/simulator"
+	"github.com/polyscan/polyscan/clients/internal/cli"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // Mistakes of a file are told with file, line and key.
@@ -165,6 +169,49 @@ func TestRunBeforeServer(t *testing.T) {
 	}
 	for i, x := range r.rows(t) {
 		if x.Part != fmt.Sprintf("in-%d", i) || x.Data["file"] != []string{"a.png", "b.png"}[i] {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// What a folder takes in while its stream can't begin, and is started again, are parts: here until its recipe is there.
+func TestRunFolderAgain(t *testing.T) {
+	s := startInspector(t, false)
+	dir := t.TempDir()
+	file := filepath.Join(t.TempDir(), "line.yaml")
+	text := fmt.Sprintf("cameras: [{name: in, source: %s, addr: '%s', recipe: later, count: 4, reconnect: 300ms}]", dir,
+		s.addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writePNG(t, filepath.Join(dir, "before.png"), picture(0))
+	r := start(t, "run", file, "--json")
+	r.err.await(t, "that it waits", func(s string) bool { return strings.Contains(s, "first picture") })
+	writePNG(t, filepath.Join(dir, "a.png"), picture(0))
+	r.err.await(t, "that there is no recipe", func(s string) bool { return strings.Contains(s, "later") })
+	for _, name := range []string{"b.png", "c.png"} {
+		writePNG(t, filepath.Join(dir, name), picture(0))
+		time.Sleep(200 * time.Millisecond) // it is tried again meanwhile
+	}
+	c, err := clients.Dial(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in, err := cli.LoadInspection(regionsFile(t, 160, 120), false, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PutRecipe(t.Context(), &polyscanv1.Recipe{Name: "later", RegionSet: in.GetRegionSet()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.out.await(t, "what had come", func(s string) bool { return lines(s) == 3 })
+	writePNG(t, filepath.Join(dir, "d.png"), picture(0))
+	if code := r.wait(); code != exitOK {
+		t.Errorf("%d: %s", code, r.err)
+	}
+	for i, x := range r.rows(t) {
+		if x.Part != fmt.Sprintf("in-%d", i) || x.Data["file"] != []string{"a.png", "b.png", "c.png", "d.png"}[i] {
 			t.Errorf("%+v", x)
 		}
 	}

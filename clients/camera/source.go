@@ -84,7 +84,7 @@ func (s *stream) source() (source, error) {
 	}
 	switch mode := info.Mode(); {
 	case mode.IsDir():
-		return &folder{feed: f, path: name}, nil
+		return &folder{feed: f, path: name, watch: s.watch}, nil
 	case mode&fs.ModeNamedPipe != 0:
 		if c.Layout == "" {
 			return nil, usage("%s: --layout has to say what its pixels are", name)

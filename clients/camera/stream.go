@@ -154,6 +154,7 @@ type stream struct {
 	say   sync.Mutex // held while something is printed
 
 	presence presence
+	watch    *watcher // of a folder, while the stream isn't running
 
 	mu   sync.Mutex
 	src  source // nil before it was found
@@ -245,6 +246,9 @@ func (s *stream) run(ctx context.Context) (err error) {
 	src, err := s.source()
 	if err != nil {
 		return err
+	}
+	if f, ok := src.(*folder); ok {
+		defer func() { s.watch = f.left() }()
 	}
 	found, err := src.open(ctx)
 	if err != nil {
@@ -365,6 +369,11 @@ func (s *stream) run(ctx context.Context) (err error) {
 	timeout := time.AfterFunc(drainTime, give)
 	defer timeout.Stop()
 	served := <-sent
+	why := "the stream was given up"
+	if served != nil && !errors.Is(served, context.Canceled) {
+		why = "the server was lost: " + c.words(served)
+	}
+	to.flush(why) // what came after the server, or waited for it
 	<-live
 	s.mu.Lock()
 	st, _, _ := src.stats()
