@@ -54,7 +54,9 @@ func killHolders(ctx context.Context, a *attempt) {
 					err = cmd.Start()
 				}
 				if err != nil {
-					a.problem("a client can't be started: %v", err)
+					if ctx.Err() == nil {
+						a.problem("a client can't be started: %v", err)
+					}
 					return
 				}
 				lines := bufio.NewScanner(out)

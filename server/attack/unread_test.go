@@ -68,14 +68,15 @@ func unreadSmall(ctx context.Context, a *attempt) {
 
 const regionsOfRecipe = 20_000
 
-// putRecipe stores the recipe of many small regions, where it is not stored as often already as the server allows.
+// putRecipe stores the recipe of many small regions, where it is not stored as often already as the server allows. The
+// end of ctx doesn't end that: the attack begins after it.
 func putRecipe(ctx context.Context, a *attempt) {
 	regions := make([]*pb.Region, regionsOfRecipe)
 	for i := range regions {
 		regions[i] = rectangle(fmt.Sprintf("region %d of a board of many", i), 8, 8)
 	}
-	_, err := pb.NewRecipeServiceClient(a.client(a)).PutRecipe(ctx, &pb.PutRecipeRequest{Recipe: &pb.Recipe{
-		Name: "many", RegionSet: &pb.RegionSet{Regions: regions}}})
+	_, err := pb.NewRecipeServiceClient(a.client(a)).PutRecipe(context.WithoutCancel(ctx), &pb.PutRecipeRequest{
+		Recipe: &pb.Recipe{Name: "many", RegionSet: &pb.RegionSet{Regions: regions}}})
 	if err != nil && !strings.Contains(err.Error(), "recipes: the recipe takes") {
 		a.problem("put a recipe: %v", err)
 	}
