@@ -16,18 +16,14 @@ import (
 
 // moment is the sum of (v - mean)^k over the samples, divided by their number, as a fraction.
 func (c *oracleChannel) moment(k int) *big.Rat {
-	n := new(big.Rat).SetInt64(int64(len(c.sorted)))
-	mean := new(big.Rat).SetFrac(c.sum, big.NewInt(int64(len(c.sorted))))
-	all := new(big.Rat)
+	n := big.NewInt(int64(len(c.sorted)))
+	all := new(big.Int) // times n for each power
 	for v, times := range c.counts() {
-		d := new(big.Rat).Sub(ratio(int64(v), 1), mean)
-		p := ratio(int64(times), 1)
-		for range k {
-			p.Mul(p, d)
-		}
-		all.Add(all, p)
+		d := new(big.Int).Mul(n, big.NewInt(int64(v)))
+		d.Sub(d, c.sum).Exp(d, big.NewInt(int64(k)), nil)
+		all.Add(all, d.Mul(d, big.NewInt(int64(times))))
 	}
-	return all.Quo(all, n)
+	return new(big.Rat).SetFrac(all, new(big.Int).Exp(n, big.NewInt(int64(k+1)), nil))
 }
 
 func (c *oracleChannel) skewness() (float64, bool) {

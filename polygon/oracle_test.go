@@ -267,13 +267,13 @@ func (c *oracleChannel) mean() float64 {
 // spread is the variance and its root.
 func (c *oracleChannel) spread() (variance, stddev float64) {
 	n := big.NewInt(int64(len(c.sorted)))
-	mean := new(big.Rat).SetFrac(c.sum, n)
-	v := new(big.Rat)
+	squares := new(big.Int) // of deviations from the mean times n
 	for _, s := range c.sorted {
-		d := new(big.Rat).Sub(ratio(int64(s), 1), mean)
-		v.Add(v, d.Mul(d, d))
+		d := new(big.Int).Mul(n, big.NewInt(int64(s)))
+		d.Sub(d, c.sum)
+		squares.Add(squares, d.Mul(d, d))
 	}
-	v.Quo(v, new(big.Rat).SetInt(n))
+	v := new(big.Rat).SetFrac(squares, new(big.Int).Exp(n, big.NewInt(3), nil))
 	root := new(big.Float).SetPrec(300).SetRat(v)
 	stddev, _ = root.Sqrt(root).Float64()
 	return nearest(v), stddev

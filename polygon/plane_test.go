@@ -17,47 +17,45 @@ func (c *oracleChannel) plane() (p [3]float64, ok bool) {
 	if n == 0 {
 		return p, false
 	}
-	mean := func(k int) *big.Rat {
-		all := new(big.Rat)
-		for _, a := range c.at {
-			all.Add(all, ratio(a[k], 1))
+	// Deviations from means, times n, are integers.
+	var sums [3]int64
+	for _, a := range c.at {
+		for k := range sums {
+			sums[k] += a[k]
 		}
-		return all.Quo(all, ratio(n, 1))
 	}
-	of := [3]*big.Rat{mean(0), mean(1), mean(2)}
-	var s [3][3]*big.Rat
+	off := make([][3]*big.Int, n)
+	for i, a := range c.at {
+		for k := range sums {
+			off[i][k] = big.NewInt(n*a[k] - sums[k])
+		}
+	}
+	mul := func(a, b *big.Int) *big.Int { return new(big.Int).Mul(a, b) }
+	var s [3][3]*big.Int
 	for i := range s {
 		for k := range s {
-			s[i][k] = new(big.Rat)
-			for _, a := range c.at {
-				d, e := new(big.Rat).Sub(ratio(a[i], 1), of[i]), new(big.Rat).Sub(ratio(a[k], 1), of[k])
-				s[i][k].Add(s[i][k], d.Mul(d, e))
+			s[i][k] = new(big.Int)
+			for _, d := range off {
+				s[i][k].Add(s[i][k], mul(d[i], d[k]))
 			}
 		}
 	}
-	det := func(a, b, c, d *big.Rat) *big.Rat {
-		p, q := new(big.Rat).Mul(a, d), new(big.Rat).Mul(b, c)
-		return p.Sub(p, q)
-	}
+	det := func(a, b, c, d *big.Int) *big.Int { return new(big.Int).Sub(mul(a, d), mul(b, c)) }
 	all := det(s[0][0], s[0][1], s[1][0], s[1][1])
 	if all.Sign() == 0 {
 		return p, false
 	}
-	x, y := det(s[0][2], s[0][1], s[1][2], s[1][1]), det(s[0][0], s[0][2], s[1][0], s[1][2])
-	x.Quo(x, all)
-	y.Quo(y, all)
-	left := new(big.Rat)
-	for _, a := range c.at {
-		d := new(big.Rat).Sub(ratio(a[2], 1), of[2])
-		for k, slope := range []*big.Rat{x, y} {
-			e := new(big.Rat).Sub(ratio(a[k], 1), of[k])
-			d.Sub(d, e.Mul(e, slope))
-		}
-		left.Add(left, d.Mul(d, d))
+	x, y := det(s[0][2], s[0][1], s[1][2], s[1][1]), det(s[0][0], s[0][2], s[1][0], s[1][2]) // slopes, times all
+	left := new(big.Int)                                                                     // residuals, times n and all
+	for _, d := range off {
+		r := new(big.Int).Sub(mul(d[2], all), new(big.Int).Add(mul(d[0], x), mul(d[1], y)))
+		left.Add(left, mul(r, r))
 	}
-	root := new(big.Float).SetPrec(400).SetRat(left.Quo(left, ratio(n, 1)))
+	times := mul(big.NewInt(n), all)
+	root := new(big.Float).SetPrec(400).SetRat(new(big.Rat).SetFrac(left, mul(big.NewInt(n), mul(times, times))))
 	residual, _ := root.Sqrt(root).Float64()
-	return [3]float64{nearest(x), nearest(y), residual}, true
+	slope := func(v *big.Int) float64 { return nearest(new(big.Rat).SetFrac(v, all)) }
+	return [3]float64{slope(x), slope(y), residual}, true
 }
 
 // TestPlane: ramps have their slopes exactly, pixels on a line have no plane, and limits say so.
