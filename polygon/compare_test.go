@@ -87,7 +87,11 @@ func TestDistances(t *testing.T) {
 	see([]uint32{5}, []uint32{5}, 256)
 	see([]uint32{0}, []uint32{65535}, 65536)
 	see([]uint32{0, 1, 1}, []uint32{0, 1}, 256)
-	for i := range 200 {
+	n := 200
+	if testing.Short() {
+		n = 50
+	}
+	for i := range n {
 		levels := []int{2, 16, 256, 65536}[rng.IntN(4)]
 		a := make([]uint32, 1+rng.IntN(1<<rng.IntN(10)))
 		for k := range a {

@@ -28,7 +28,7 @@ func TestFloorSum(t *testing.T) {
 // TestExtentBytes: what is counted for extents is about what they take, and nothing where no region sticks out.
 func TestExtentBytes(t *testing.T) {
 	n := 2000
-	if race.Enabled {
+	if race.Enabled || testing.Short() { // it takes the square
 		n = 400
 	}
 	comb, wheel := make(Ring, n), make(Ring, n)

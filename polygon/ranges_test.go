@@ -502,11 +502,11 @@ func TestReachOfDeviations(t *testing.T) {
 func TestRefusedLimitsHold(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	n := 4000
-	if testing.Short() {
-		n = 1500
-	}
-	if race.Enabled { // one goroutine, which would take minutes
-		n /= 25
+	switch {
+	case race.Enabled: // one goroutine, which would take minutes
+		n = 60
+	case testing.Short():
+		n = 300
 	}
 	refused, seen := map[string]int{}, 0
 	for seed := range n {

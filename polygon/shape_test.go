@@ -163,7 +163,11 @@ func TestInsets(t *testing.T) {
 		t.Skip("it computes in one goroutine")
 	}
 	rng := testseed.New(t, 2, 8)
-	for range 60 {
+	n := 60
+	if testing.Short() {
+		n = 15
+	}
+	for range n {
 		mask := randomMask(rng)
 		d := pick(rng, 0, 0.5, 1, 1.25, 1.5, 2, math.Sqrt2, 3, 4.75)
 		near := func(x, y int, inside bool) bool { // a pixel inside, or outside, at d at most

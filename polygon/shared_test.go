@@ -299,11 +299,12 @@ func TestSharedPolygons(t *testing.T) {
 			firstSmall := draw(smallSet, scale, driver.RowSpans)
 			for _, m := range []driver.Method{driver.Naive, driver.Tiled, driver.EdgeFiltered,
 				driver.TiledEdgeFiltered} {
-				if race.Enabled && m == driver.EdgeFiltered && s.width > 2048 {
+				slow := m == driver.EdgeFiltered && s.width > 2048
+				if race.Enabled && slow {
 					continue
 				}
 				r, want := (*Raster)(nil), first
-				if m == driver.Naive || m == driver.Tiled {
+				if m == driver.Naive || m == driver.Tiled || testing.Short() && slow {
 					r, want = draw(smallSet, scale, m), firstSmall
 				} else {
 					r = draw(set, 1, m)
