@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,15 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata")
 
+// asProgram makes the test binary the program, for the server that tests start and kill.
+const asProgram = "POLYSCAN_TEST_AS_PROGRAM=1"
+
 func TestMain(m *testing.M) {
+	if name, value, _ := strings.Cut(asProgram, "="); os.Getenv(name) == value {
+		// Package shorttest adds an argument, which is for tests.
+		os.Args = slices.DeleteFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
+		main()
+	}
 	// What the user's shell says must not reach the tests.
 	for _, name := range []string{"POLYSCAN_ADDR", "POLYSCAN_TOKEN_FILE", "COMP_LINE", "COMP_POINT", "NO_COLOR"} {
 		os.Unsetenv(name)

@@ -70,7 +70,7 @@ func TestTriangulate(t *testing.T) {
 	case testing.Short():
 		most = 300
 	}
-	for _, set := range devicetest.PointSets(9, 5, most) {
+	for n, set := range devicetest.PointSets(9, 5, most) {
 		var rows, columns []int32
 		for _, p := range set.Points {
 			rows = append(rows, p.X, p.Y)
@@ -81,11 +81,14 @@ func TestTriangulate(t *testing.T) {
 			}
 		}
 		shape := fmt.Sprintf("(%d, 2)", len(set.Points))
-		for _, file := range []string{
+		for layout, file := range []string{
 			npyFile("<i4", false, shape, int32s(binary.LittleEndian, rows...)),
 			npyFile(">i4", false, shape, int32s(binary.BigEndian, rows...)),
 			npyFile("<i4", true, shape, int32s(binary.LittleEndian, columns...)),
 		} {
+			if testing.Short() && n%3 != layout {
+				continue
+			}
 			stdout := succeed(t, "triangulate", write(t, "points.npy", file), "-o", out)
 			b, err := os.ReadFile(out)
 			if err != nil {
