@@ -19,7 +19,6 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/internal/command"
 )
 
@@ -195,7 +194,7 @@ func (c *streamCmd) checkHost() error {
 	if err != nil {
 		return err
 	}
-	if err := cli.CheckLimits(cmp.Or(c.Regions, "--limit"), in.GetRegionSet().GetRegions()); err != nil {
+	if err := c.session(in).CheckLimits(); err != nil {
 		return usage("%v", err)
 	}
 	client, err := c.dial()

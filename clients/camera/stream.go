@@ -294,7 +294,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	to := newSink(lay, name, s.next)
-	to.longest, to.words = c.Reconnect, c.words
+	to.longest, to.words = c.Reconnect, func(err error) string { return c.words(err, in) }
 	shared := false
 	to.open = func(ctx context.Context) (scan *clients.Scan, err error) {
 		scan, shared, err = openScan(ctx, client, open, c.Transport)
@@ -312,7 +312,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 		}
 		if over {
 			if !told {
-				s.notify("%s", c.words(err))
+				s.notify("%s", c.words(err, in))
 			}
 			wait, told = min(2*wait, c.Reconnect), true
 		}
@@ -371,7 +371,7 @@ func (s *stream) run(ctx context.Context) (err error) {
 	served := <-sent
 	why := "the stream was given up"
 	if served != nil && !errors.Is(served, context.Canceled) {
-		why = "the server was lost: " + c.words(served)
+		why = "the server was lost: " + c.words(served, in)
 	}
 	to.flush(why) // what came after the server, or waited for it
 	<-live
@@ -400,11 +400,27 @@ func (c *streamCmd) dial() (*clients.Client, error) {
 }
 
 // words are those of the command line for an error of the server, or of the way to it.
-func (c *streamCmd) words(err error) string {
-	if x := clients.AsError(err); x != nil {
-		return cmp.Or(c.Connection(c.Addr).Explain(x), err.Error())
+func (c *streamCmd) words(err error, in *polyscanv1.Inspection) string {
+	x := clients.AsError(err)
+	switch {
+	case x == nil:
+		return err.Error()
+	case len(x.Violations) > 0:
+		return c.session(in).Refused(x)
 	}
-	return err.Error()
+	return cmp.Or(c.Connection(c.Addr).Explain(x), err.Error())
+}
+
+// session is where the fields of a session come from.
+func (c *streamCmd) session(in *polyscanv1.Inspection) cli.Session {
+	source := cmp.Or(c.Regions, "--limit")
+	if c.Recipe != "" {
+		source = "recipe " + c.Recipe
+	}
+	return cli.Session{Source: source, Regions: in.GetRegionSet().GetRegions(), Flags: map[string]string{"name": "--name",
+		"part_lines": "--part-lines", "every_lines": "--every", "latency_budget": "--budget", "recipe": "--recipe",
+		"layout.width": "the width of the frames", "layout.height": "the height of the frames",
+		"layout.pixel_format": "the format of the frames"}}
 }
 
 // refused is an error of the server in the words of the command line, if it is one of what was asked for.
@@ -413,7 +429,7 @@ func (c *streamCmd) refused(err error, in *polyscanv1.Inspection) error {
 	if x == nil || x.Code != codes.InvalidArgument && x.Code != codes.NotFound {
 		return err
 	}
-	return usage("%s", cli.Refused(x, cmp.Or(c.Regions, "--limit"), in.GetRegionSet().GetRegions()))
+	return usage("%s", c.session(in).Refused(x))
 }
 
 // sourceBytes is how long the server lets what a source or a frame is be.

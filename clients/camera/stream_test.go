@@ -363,6 +363,11 @@ func TestRefused(t *testing.T) {
 	}
 	defer silent.Close()
 	free := simulate(t, func(*simulator.Config) {}).Addr().String()
+	drawn := filepath.Join(t.TempDir(), "drawn.json")
+	text := `{"drawn_on":{"width":10,"height":10},"regions":[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["min > 3"]}]}`
+	if err := os.WriteFile(drawn, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range []struct {
 		args []string
 		code int
@@ -378,7 +383,11 @@ func TestRefused(t *testing.T) {
 		{[]string{"stream", free, "--addr", s.addr, "--limit", "blobs < 3"}, exitUsage,
 			`camera: --limit "blobs < 3": blobs aren't found in line-scans`},
 		{[]string{"stream", free, "--addr", s.addr, "--limit", `ncc of "golden" > 0.3`}, exitUsage,
-			`camera: frames = "golden": `},
+			`camera: --limit: frames: "golden": `},
+		{[]string{"stream", free, "--addr", s.addr, "--limit", "r.mean > 3", "--limit", "g.mean > 3"}, exitUsage,
+			`camera: --limit "r.mean > 3": the frame has no red channel (GRAY8) (and 1 more)` + "\n"},
+		{[]string{"stream", free, "--addr", s.addr, "-r", drawn}, exitUsage,
+			"camera: the width of the frames = 160: must be 10: the regions were drawn on a frame of 10x10 pixels\n"},
 		{[]string{"stream", free, "--addr", s.addr, "--recipe", "gone", "--reconnect", "0s"}, exitUsage,
 			`camera: recipe "gone": not stored`},
 		{[]string{"stream", free, "--addr", s.addr, "-r", file, "--every=-1"}, exitUsage, "--every -1"},
@@ -427,7 +436,7 @@ func TestWords(t *testing.T) {
 	}
 	defer client.Close()
 	_, err = client.GetDevice(t.Context())
-	got := (&streamCmd{Addr: s.addr}).words(err)
+	got := (&streamCmd{Addr: s.addr}).words(err, nil)
 	want := fmt.Sprintf("%s: no connection: dial tcp %[1]s: connect: connection refused; is the server running there?", s.addr)
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)

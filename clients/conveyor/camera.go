@@ -197,6 +197,11 @@ type cameraError struct {
 func (e *cameraError) Error() string { return e.text }
 func (e *cameraError) Unwrap() error { return e.err }
 
+// sessionFlags are the flags that set fields of a session.
+var sessionFlags = map[string]string{"name": "--name", "part_lines": "--part-lines", "every_lines": "--every",
+	"latency_budget": "--budget", "line_rate": "--line-rate", "recipe": "--recipe", "layout.height": "--strip-lines",
+	"layout.width": "the width of the frames", "layout.pixel_format": "the format of the frames"}
+
 // failure says what happened to the camera's session.
 func (c *camera) failure(before string, err error) error {
 	text, e, t := err.Error(), clients.AsError(err), c.load.target
@@ -205,7 +210,7 @@ func (c *camera) failure(before string, err error) error {
 	case c.load.shared && e.Code == codes.FailedPrecondition:
 		return usage("--transport shm: %s: %s (polyscand: --shm-socket)", t.addr, e.Reason())
 	case len(e.Violations) > 0:
-		text = cli.Refused(e, c.scene.source, c.scene.regions)
+		text = cli.Session{Source: c.scene.source, Regions: c.scene.regions, Flags: sessionFlags}.Refused(e)
 	case t.to.Explain(e) != "":
 		text = t.to.Explain(e)
 	}

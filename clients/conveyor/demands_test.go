@@ -205,13 +205,13 @@ func TestServerGone(t *testing.T) {
 // TestRefusals: what the server refuses is told in the words of the caller: the file and the region, not a field.
 func TestRefusals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
-	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]}]`),
-		0o644); err != nil {
+	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]},
+		{"name":"b","rings":[[[1,1],[9,1],[9,9]]],"limits":["g.mean < 3"]}]`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, errs, code := conveyor(t, "--width", "64", "--duration", "1s", "--line-rate", "1000", "--regions", file, "--quiet")
 	want := "conveyor: camera 0: " + file +
-		`: regions[0] "a": limits[0] = "r.mean < 3": the frame has no red channel (GRAY8)` + "\n"
+		`: regions[0] "a": limits[0] = "r.mean < 3": the frame has no red channel (GRAY8) (and 1 more)` + "\n"
 	if code != exitUsage || errs != want {
 		t.Errorf("exit %d, %q, want %q", code, errs, want)
 	}

@@ -84,31 +84,25 @@ func (e *serverError) Error() string {
 		return text
 	}
 	place := e.place(v[0].Field)
-	// The message usually starts with the path of the first field; what follows reads better than its description.
-	message = strings.Replace(message, "reductions.blobs does not say", e.blobs+" does not say", 1)
-	if rest, ok := strings.CutPrefix(message, v[0].Field); ok && rest != "" &&
-		(rest[0] == ' ' || rest[0] == ':') {
-		switch {
-		case strings.HasPrefix(place, "--") || place == "NAME" || place == "QUANTITY":
-			rest = formatWords.Replace(strings.TrimPrefix(rest, " =")) // as other errors have it
-			if strings.HasPrefix(v[0].Field, "frame.") && e.frame != "" {
-				place = e.frame + ": " + place
-			}
-		case e.regions != nil && strings.HasPrefix(place, e.regions.name+": "):
-			rest = cli.FileText(strings.TrimPrefix(place, e.regions.name+": "), rest)
-		case place == e.frame || e.regions != nil && place == e.regions.name:
-			rest = strings.TrimPrefix(rest, " =")
-			if rest[0] == ' ' {
-				rest = ":" + rest
-			}
+	rest := cli.Because(e.err, strings.Replace(message, "reductions.blobs does not say", e.blobs+" does not say", 1))
+	switch {
+	case strings.HasPrefix(place, "--") || place == "NAME" || place == "QUANTITY":
+		rest = formatWords.Replace(strings.TrimPrefix(rest, " =")) // as other errors have it
+		if strings.HasPrefix(v[0].Field, "frame.") && e.frame != "" {
+			place = e.frame + ": " + place
 		}
-		return place + rest
+	case e.regions != nil && strings.HasPrefix(place, e.regions.name+": "):
+		rest = cli.FileText(strings.TrimPrefix(place, e.regions.name+": "), rest)
+	case place == e.frame || e.regions != nil && place == e.regions.name:
+		rest = strings.TrimPrefix(rest, " =")
+		if rest[0] == ' ' {
+			rest = ":" + rest
+		}
 	}
-	s := strings.TrimSuffix(place, ":") + ": " + v[0].Description
-	if len(v) > 1 {
-		s += fmt.Sprintf(" (and %d more)", len(v)-1)
+	if rest[0] == ':' {
+		place = strings.TrimSuffix(place, ":")
 	}
-	return s
+	return place + rest
 }
 
 // which is the error with the name of the frame of several that its message speaks of behind all else, and the message

@@ -118,40 +118,77 @@ func Limitless(regions []regionfile.Region, count int) string {
 // quotedName is a name in a limit or a shape.
 var quotedName = regexp.MustCompile(`"([^"]*)"`)
 
-// Refused is why the server refused a session, in the words of its user: of the file of regions, or of the flag --limit
-// that stands for one, and not of a field of a request.
-func Refused(e *clients.Error, source string, regions []*polyscanv1.Region) string {
-	if len(e.Violations) == 0 || !strings.HasPrefix(e.Reason(), e.Violations[0].Field) {
+// Because is what a message of the server says of the field that it refused first, behind its path: " = VALUE: REASON", or
+// ": REASON", and how many more it refused.
+func Because(e *clients.Error, message string) string {
+	v := e.Violations
+	// What follows the path of the first field reads better than its description.
+	rest, ok := strings.CutPrefix(message, v[0].Field)
+	if ok && rest != "" && (rest[0] == ' ' || rest[0] == ':') {
+		return rest
+	}
+	more := ""
+	if len(v) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(v)-1)
+	}
+	return ": " + v[0].Description + more
+}
+
+// A Session is where the fields of a session with the server come from.
+type Session struct {
+	Source  string // the file of regions, the flag --limit that stands for one, or a recipe
+	Regions []*polyscanv1.Region
+	Flags   map[string]string // by the fields that they set, or all below which they do
+}
+
+// Refused is why the server refused the session, in the words of its user: of files and flags, and not of a field of a
+// request.
+func (s Session) Refused(e *clients.Error) string {
+	if len(e.Violations) == 0 {
 		return e.Reason()
 	}
-	path := e.Violations[0].Field
-	text := e.Reason()[len(path):]
+	path, text := e.Violations[0].Field, Because(e, e.Message)
 	path, of := strings.CutPrefix(strings.TrimPrefix(strings.TrimPrefix(path, "open."), "inspection."), "region_set.")
 	region, tail, _ := strings.Cut(path, ".")
+	file := s.Source != "--limit"
 	var i int
-	if key, ok := FileKey(path); ok && source != "--limit" {
-		return source + ": " + key + FileText(key, text)
+	if key, ok := FileKey(path); ok && file {
+		return s.Source + ": " + key + FileText(key, text)
 	}
-	if _, err := fmt.Sscanf(region, "regions[%d]", &i); !of || err != nil || i >= len(regions) {
+	if path == "frames" || strings.HasPrefix(path, "frames[") {
+		return s.Source + ": frames: " + strings.TrimPrefix(strings.TrimPrefix(text, " = "), ": ")
+	}
+	if _, err := fmt.Sscanf(region, "regions[%d]", &i); !of || err != nil || i >= len(s.Regions) {
+		for field, flag := range s.Flags {
+			if rest, ok := strings.CutPrefix(path, field); ok && (rest == "" || rest[0] == '.') {
+				if strings.HasPrefix(flag, "--") {
+					text = strings.TrimPrefix(text, " =")
+				}
+				return flag + text
+			}
+		}
+		if of && file {
+			return s.Source + ": " + path + text
+		}
 		return path + text
 	}
-	if source == "--limit" && strings.HasPrefix(tail, "limits[") {
-		return source + strings.TrimPrefix(text, " =")
+	if !file && strings.HasPrefix(tail, "limits[") {
+		return s.Source + strings.TrimPrefix(text, " =")
 	}
 	if tail != "" {
 		tail = ": " + tail
 	}
-	return fmt.Sprintf("%s: %s %q%s%s", source, region, regions[i].GetName(), tail, text)
+	return fmt.Sprintf("%s: %s %q%s%s", s.Source, region, s.Regions[i].GetName(), tail, text)
 }
 
 // CheckLimits refuses limits that can't be read, in the words of Refused.
-func CheckLimits(source string, regions []*polyscanv1.Region) error {
-	for i, g := range regions {
+func (s Session) CheckLimits() error {
+	for i, g := range s.Regions {
 		for k, limit := range g.GetLimits() {
 			if _, err := polygon.ParseLimit(limit); err != nil {
 				path := fmt.Sprintf("region_set.regions[%d].limits[%d]", i, k)
-				return errors.New(Refused(&clients.Error{Message: fmt.Sprintf("%s = %q: %s", path, limit, reductions.LimitReason(err)),
-					Violations: []clients.FieldViolation{{Field: path}}}, source, regions))
+				return errors.New(s.Refused(&clients.Error{Message: fmt.Sprintf("%s = %q: %s", path, limit,
+					reductions.LimitReason(err)), Violations: []clients.FieldViolation{{Field: path}}}))
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 // TestRefusedKeys: what the server refuses is told by the keys of the regions file, and not by the protocol's fields.
 func TestRefusedKeys(t *testing.T) {
+	flags := map[string]string{"every_lines": "--every", "layout.width": "the width", "name": "--name"}
 	for _, c := range []struct{ field, says, source, want string }{
 		{"open.inspection.reductions.blobs.strong_upper", " = <= 60: leaves out no blob", "a.json",
 			"a.json: reductions: blobs: strong <= 60: leaves out no blob"},
@@ -25,11 +26,29 @@ func TestRefusedKeys(t *testing.T) {
 			`a.json: regions[0] "pad": limits[1] = "mean < 999": can't fail`},
 		{"open.inspection.region_set.regions[0].limits[1]", ` = "mean < 999": can't fail`, "--limit",
 			`--limit "mean < 999": can't fail`},
+		{"open.inspection.region_set.scale.x", " = 1e+300: must be", "a.json", "a.json: scale.x = 1e+300: must be"},
+		{"open.inspection.frames", ` = "golden": is no frame`, "a.json", `a.json: frames: "golden": is no frame`},
+		{"open.inspection.frames", ` = "golden": is no frame`, "--limit", `--limit: frames: "golden": is no frame`},
+		{"open.every_lines", " = 9: must be 8", "a.json", "--every 9: must be 8"},
+		{"open.layout.width", " = 9: must be 8", "a.json", "the width = 9: must be 8"},
+		{"open.inspection.name", ` = "?": must be letters`, "a.json", `--name "?": must be letters`},
 	} {
 		e := &clients.Error{Message: c.field + c.says, Violations: []clients.FieldViolation{
 			{Field: c.field, Description: c.says}}}
-		if text := Refused(e, c.source, []*polyscanv1.Region{{Name: "pad"}}); text != c.want {
+		if text := (Session{c.source, []*polyscanv1.Region{{Name: "pad"}}, flags}).Refused(e); text != c.want {
 			t.Errorf("%s, want %s", text, c.want)
+		}
+		// Of several the message says how many, and which the first one is.
+		e.Message += " (and 1 more)"
+		e.Violations = append(e.Violations, clients.FieldViolation{Field: "open.inspection.x", Description: "wrong"})
+		if text := (Session{c.source, []*polyscanv1.Region{{Name: "pad"}}, flags}).Refused(e); text != c.want+" (and 1 more)" {
+			t.Errorf("%s, want %s (and 1 more)", text, c.want)
+		}
+		e.Message = "the request is refused"
+		why := c.says[strings.LastIndex(c.says, ": "):]
+		if text := (Session{c.source, nil, flags}).Refused(e); strings.Contains(text, "open.") ||
+			!strings.Contains(text, why) || !strings.HasSuffix(text, " (and 1 more)") {
+			t.Errorf("%s of %s", text, c.field)
 		}
 	}
 }
