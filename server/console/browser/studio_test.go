@@ -134,7 +134,7 @@ func (e studio) follow(what string, ax, ay, bx, by float64) {
 		e.t.Errorf("%s: none of %v pictures was made in one cycle", what, f.Count)
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	e.t.Logf("a handle dragged at 512 x 512, %s, server with 2 threads: %.1f pictures a second, %v of %v of 256 x 256; "+
+	e.t.Logf("a handle dragged, %s, server with 2 threads: %.1f pictures a second, %v of %v with sides below 512; "+
 		"medians: %.1f ms from change to picture, of which %.1f ms are the solver's; load %s", what, f.Rate, f.Small, f.Count, f.Took, f.Solve,
 		bytes.TrimSpace(load))
 }
@@ -162,7 +162,7 @@ func TestStudioCurve(t *testing.T) {
 	ax, ay := e.at(200, 20)
 	bx, by := e.at(260, 120)
 	e.run(mouse(chromedp.MousePressed, ax, ay))
-	e.follow("with blur", ax, ay, bx, by)
+	e.follow("512 x 512 with blur", ax, ay, bx, by)
 	e.run(mouse(chromedp.MouseMoved, bx, by), mouse(chromedp.MouseReleased, bx, by))
 	e.settled(0)
 	drawing, after := e.like(s, "dragged")
@@ -192,7 +192,7 @@ func TestStudioCurve(t *testing.T) {
 	e.do(`document.querySelectorAll(".stops")[2].querySelector("button.icon").click()`)
 	e.settled(0)
 	e.run(mouse(chromedp.MousePressed, bx, by))
-	e.follow("without blur", bx, by, ax, ay)
+	e.follow("512 x 512 without blur", bx, by, ax, ay)
 	e.run(mouse(chromedp.MouseMoved, bx, by), mouse(chromedp.MouseReleased, bx, by))
 	e.settled(0)
 	e.like(s, "without blur")
@@ -206,6 +206,45 @@ func TestStudioCurve(t *testing.T) {
 	} else if levels, _ := farthest(back, before); levels > 1 {
 		t.Errorf("undone: %d levels", levels)
 	}
+}
+
+// While pictures of a large canvas come at half its sides the server makes no others: from the first of them on, one
+// socket sends. Nothing rests on the way, though the machine is slow.
+func TestStudioLargeCanvas(t *testing.T) {
+	s := serve(t, "")
+	e := s.studio(t, "curves")
+	text, err := os.ReadFile(testdata("arch.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(t.TempDir(), "large.json")
+	if err := os.WriteFile(large, bytes.Replace(text, []byte(`"width": 640, "height": 480`),
+		[]byte(`"width": 1600, "height": 1600`), 1), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	n := e.pictures("picture")
+	e.files("#drawing", large)
+	e.settled(n)
+	e.do(`(() => {
+		window.senders = [];
+		const send = WebSocket.prototype.send, timeout = window.setTimeout;
+		WebSocket.prototype.send = function (data) { senders.push(this); return send.call(this, data); };
+		window.setTimeout = (f, time) => timeout(f, time === 150 ? 1500 : time);
+	})()`)
+	ax, ay := e.at(200, 20)
+	bx, by := e.at(260, 120)
+	e.run(mouse(chromedp.MousePressed, ax, ay))
+	e.follow("1600 x 1600 with blur", ax, ay, bx, by)
+	last := eval[string](e.tab, `(() => {
+		const all = [...new Set(senders)];
+		return senders.map(s => all.indexOf(s)).join("");
+	})()`)
+	e.run(mouse(chromedp.MouseReleased, bx, by))
+	if small := strings.IndexByte(last, '1'); small < 0 || strings.Contains(last[small:], "0") {
+		t.Errorf("sockets send in the order %s", last)
+	}
+	e.settled(0)
+	e.like(s, "dragged")
 }
 
 // A curve is drawn, coloured, blurred, made a barrier and removed without a mouse.

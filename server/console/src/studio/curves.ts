@@ -192,8 +192,10 @@ export const curves: Tab = (root) => {
     following = moving && pace > slow;
     if (following) {
       rest = window.setTimeout(() => follow(false), restTime);
+      edit.hold(); // or it would make pictures that nobody sees, each of them exact
       small.sync(true);
     } else {
+      small.hold();
       edit.sync(moving);
     }
     if (was !== following) edit.changed();

@@ -54,6 +54,7 @@ export class Edit {
   failed: (why: string) => void = () => {};
   /** Called when busy may have changed. */
   changed: () => void = () => {};
+  private held = false; // until the next sync
   private moving = false; // when the drawing changed last
   private draft = false; // the server was told to be quick
   private rest = 0; // timer until the drawing rests
@@ -94,9 +95,16 @@ export class Edit {
     this.sync();
   }
 
+  /** hold leaves the server's canvas as it is until the next sync, for when another Edit has the pictures. */
+  hold(): void {
+    this.held = true;
+    clearTimeout(this.rest);
+  }
+
   /** sync sends what has changed, once the picture before is there. moving says that more changes are about to come: a
    * picture that is nearly right is then worth more than one that is late. */
   sync(moving = false): void {
+    this.held = false;
     const d = this.drawing;
     if (!d.curves.length && !d.pixels.length) {
       // there is nothing to solve
@@ -185,7 +193,7 @@ export class Edit {
         // The server computes the next picture while the page shows this one.
         if (m.edits >= BigInt(this.edits)) {
           this.waiting = false;
-          if (d.revision !== this.revision || (this.draft && !this.moving)) this.sync(this.moving);
+          if (!this.held && (d.revision !== this.revision || (this.draft && !this.moving))) this.sync(this.moving);
         }
         if (m.outcome.case === "result") {
           this.failed("");
