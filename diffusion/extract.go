@@ -138,7 +138,8 @@ func Extract(ctx context.Context, p *Planes, opts *ExtractOptions,
 	}
 	d := &Drawing{Width: p.Width, Height: p.Height, Channels: p.Channels, Flags: make([]uint8, n),
 		Values: make([]float32, len(p.Values))}
-	pace := &pacer{pause: func() error {
+	kernels.Made(ctx, 2*n+4*len(p.Values)) // those of the drawing, and what is taken of them
+	pace := &pacer{made: func(bytes int) { kernels.Made(ctx, bytes) }, pause: func() error {
 		if err := context.Cause(ctx); err != nil || pause == nil {
 			return err
 		}
@@ -181,8 +182,9 @@ func Extract(ctx context.Context, p *Planes, opts *ExtractOptions,
 	}
 }
 
-// pacer calls pause now and then, and remembers its error.
+// pacer calls pause now and then, and remembers its error. made is told of memory as [kernels.Made] is.
 type pacer struct {
+	made  func(bytes int)
 	pause func() error
 	done  int
 	err   error
@@ -268,6 +270,7 @@ func (p *Planes) around(plane []float32, i int) float64 {
 func (x *extraction) addPixels(most int) int {
 	p, n := x.p, len(x.d.Flags)
 	off := make([]float32, len(p.Values))
+	x.pace.made(4 * len(off))
 	for i, v := range p.Values {
 		if !x.pace.spend(1) {
 			return 0

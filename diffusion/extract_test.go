@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -232,5 +233,40 @@ func TestExtractPauses(t *testing.T) {
 	got, err := diffusion.Extract(t.Context(), p, o, solver(d), func() error { return nil })
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("with pauses: %v, or another drawing", err)
+	}
+}
+
+// An extraction tells of the memory that it makes when it is made, so one that ends early tells of less.
+func TestExtractTellsWhatItMakes(t *testing.T) {
+	const side = 64
+	const n = side * side
+	random := rand.New(rand.NewPCG(5, 6))
+	p := &diffusion.Planes{Width: side, Height: side, Channels: 1, Values: make([]float32, n)}
+	for i := range p.Values {
+		p.Values[i] = random.Float32()
+	}
+	told := int64(0)
+	ctx := kernels.WithMade(t.Context(), func(n int64) { told += n })
+	ended := errors.New("ended")
+	for _, c := range []struct {
+		pauses      int // until it ends
+		least, most int64
+	}{
+		{0, (6 + 8*4) * n, (6 + 8*4) * n},     // the drawing, and what gradients take
+		{1000, (6 + 8*4 + 10) * n, 160*n - 1}, // and what edges take: some of noise's pixels lie on one
+	} {
+		told = 0
+		pauses := 0
+		_, err := diffusion.Extract(ctx, p, nil, func(context.Context, *diffusion.Drawing) ([]float32, error) {
+			return nil, ended
+		}, func() error {
+			if pauses++; pauses > c.pauses {
+				return ended
+			}
+			return nil
+		})
+		if !errors.Is(err, ended) || told < c.least || told > c.most {
+			t.Errorf("after %d pauses: %v, and told of %d bytes, want %d to %d", pauses, err, told, c.least, c.most)
+		}
 	}
 }

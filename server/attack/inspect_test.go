@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"math/rand/v2"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -66,6 +67,13 @@ var inspectAttacks = []attack{
 		Covered: &pb.CoveredSpec{Histogram: true}}, upon(500)...)},
 	{row: 11, name: "planes of regions upon regions", cancelled: true, run: inspecting(deadline, &pb.Reductions{
 		Statistics: []pb.Statistic{pb.Statistic_STATISTIC_PLANE}}, upon(2000)...)},
+	{row: 11, name: "extractions with a deadline", cancelled: true, run: func(ctx context.Context, a *attempt) {
+		f, random := grayFrame(600, 600), rand.New(rand.NewPCG(3, 4))
+		for i := range f.GetData() { // all of noise is edges
+			f.GetData()[i] = byte(random.Uint32())
+		}
+		flood(ctx, a, 2, pb.DiffusionService_Extract_FullMethodName, marshal(&pb.ExtractRequest{Frame: f}), deadline...)
+	}},
 	{row: 11, name: "masks of single pixels", cancelled: true, run: inspecting(deadline, &pb.Reductions{
 		Statistics: []pb.Statistic{pb.Statistic_STATISTIC_PLANE, pb.Statistic_STATISTIC_MEAN}}, dots(250_000))},
 	{row: 6, name: "Bayer pictures of few bytes", cancelled: true, run: func(ctx context.Context, a *attempt) {

@@ -101,14 +101,17 @@ func (s *Service) extract(ctx context.Context, dev *kernels.Device, req *pb.Extr
 		return nil, err
 	}
 	defer func() { turn.Leave() }()
-	f.Answer.FillAll()
 	if f.Coding != (kernels.Coding{}) {
 		p, err := f.Developed("frame")
 		if err != nil {
 			return nil, wire.Paths{Frame: "frame"}.Translate(err)
 		}
 		f.Picture = *p
+		f.Answer.Add(int64(f.Width) * int64(f.Height) * int64(f.Format.PixelBytes()))
 	}
+	// Planes, what is solved of them, and as a picture.
+	f.Answer.Add((4 + 4 + 1) * solveChannels * int64(f.Width) * int64(f.Height))
+	ctx = kernels.WithMade(ctx, f.Answer.Add)
 	planes, err := planesOf(&f.Picture, turn)
 	in.Free()
 	if err != nil {
@@ -163,6 +166,7 @@ func (s *Service) extract(ctx context.Context, dev *kernels.Device, req *pb.Extr
 			return nil, err
 		}
 	}
+	f.Answer.FillAll()
 	out := framecodec.New(m)
 	out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
 	return out, nil
