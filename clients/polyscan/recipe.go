@@ -157,7 +157,7 @@ func (c *recipePutCmd) Run(e *env) error {
 		if r.Reductions, err = c.reductionFlags.message(nil); err != nil {
 			return err
 		}
-		if err := rs.checkLevels(r.Reductions); err != nil {
+		if err := rs.checkAsked(r.Reductions); err != nil {
 			return err
 		}
 	} else {

@@ -852,27 +852,44 @@ func (t *target) reductions(o *reductionFlags, fallback *polyscanv1.Reductions) 
 	}
 	r, err := o.message(fallback)
 	if err == nil && t.recipe == nil {
-		err = t.regions.checkLevels(r)
+		err = t.regions.checkAsked(r)
 	}
 	return r, err
 }
 
-// ofTextures matches limits on textures, whose offsets are numbers.
-var ofTextures = regexp.MustCompile(`(?i)\b(contrast|homogeneity|energy|correlation|entropy)\s*\(\s*[-+]?\d`)
-
-// checkLevels refuses reductions that flags put in the place of the file's where limits on textures would be about
-// other levels.
-func (r *regions) checkLevels(asked *polyscanv1.Reductions) error {
-	levels := func(m *polyscanv1.Reductions) uint32 {
-		return cmp.Or(m.GetCooccurrence().GetLevels(), polygon.DefaultLevels)
-	}
-	own, now := levels(r.reductions), levels(asked)
-	limited := func(g regionfile.Region) bool { return slices.ContainsFunc(g.Limits, ofTextures.MatchString) }
-	if r.reductions.GetCooccurrence() == nil || own == now || !slices.ContainsFunc(r.file.Regions, limited) {
+// checkAsked refuses reductions that flags put in the place of the file's where limits would be about something else:
+// textures of other levels, or colours by another matrix.
+func (r *regions) checkAsked(asked *polyscanv1.Reductions) error {
+	texture, matrix := r.reductions.GetCooccurrence() != nil, r.reductions.GetColorMatrix() != nil
+	if !texture && !matrix || !r.hasLimits() {
 		return nil
 	}
-	return bad(r.name, "its limits are about textures of %d levels, and flags ask for %d: ask for the same by --texture "+
-		"and --texture-levels, or leave the flags about numbers out", own, now)
+	set, err := r.build(true)
+	if set == nil {
+		return err
+	}
+	settings := func(m *polyscanv1.Reductions) *polygon.Reductions {
+		s := &polygon.Reductions{}
+		if levels := m.GetCooccurrence().GetLevels(); texture {
+			s.Cooccurrence = &polygon.CooccurrenceSpec{Levels: int(levels)}
+		}
+		for i, v := range m.GetColorMatrix() {
+			if matrix {
+				s.Colors.Matrix[i/3][i%3] = v
+			}
+		}
+		return s
+	}
+	var moved *kernels.InvalidError
+	if own := settings(r.reductions); errors.As(set.CheckAsked(settings(asked), own), &moved) {
+		what := "colours by its own matrix, and flags ask for another one, or none: ask for the same by --color-matrix"
+		if strings.Contains(moved.Violations[0].Path.String(), "cooccurrence") {
+			what = fmt.Sprintf("textures of %d levels, and flags ask for %s: ask for the same by --texture and "+
+				"--texture-levels", cmp.Or(own.Cooccurrence.Levels, polygon.DefaultLevels), moved.Violations[0].Value)
+		}
+		return bad(r.name, "its limits are about %s, or leave the flags about numbers out", what)
+	}
+	return nil
 }
 
 // inspection is the target as the server takes it.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,22 @@ func TestTextures(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr, "textures of 16 levels") {
 			t.Errorf("%v: exit %d, %s", more, code, stderr)
 		}
+	}
+	// Nor to another matrix.
+	board := "../../testdata/board.png"
+	matrix := write(t, "matrix.json", `{"reductions": ["color_matrix(1,0,0,0,1,0,0,0,1)"], "regions": [{"name": "a",
+		"rings": [[[10, 10], [90, 10], [90, 90]]], "limits": ["matrix.x.mean < 30"]}]}`)
+	for _, more := range [][]string{{"--stats", "mean"}, {"--color-matrix", "0.3,0,0,0,1,0,0,0,1"}} {
+		for _, args := range [][]string{{"reduce", board}, {"recipe", "put", "r", "--recipes", t.TempDir()}} {
+			_, stderr, code := polyscan(t, slices.Concat(args, []string{"-r", matrix}, more)...)
+			if code != exitUsage || !strings.Contains(stderr, matrix+": its limits are about colours by its own matrix") {
+				t.Errorf("%q, %v: exit %d, %s", args, more, code, stderr)
+			}
+		}
+	}
+	if _, stderr, code := polyscan(t, "reduce", board, "-r", matrix, "--fail-on-reject", "--color-matrix",
+		"1,0,0,0,1,0,0,0,1"); code != exitReject {
+		t.Errorf("by the same matrix: exit %d, %s", code, stderr)
 	}
 	same := []string{"reduce", image, "-r", file, "--fail-on-reject", "--texture", "1,0", "--texture-levels", "16"}
 	if _, stderr, code := polyscan(t, same...); code != exitReject {

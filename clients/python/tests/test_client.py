@@ -903,6 +903,20 @@ def test_reductions_of_files(client, tmp_path):
         client.teach([frame], path, quantities=["mean"])
 
 
+def test_matrix_of_colours(client, tmp_path, rng):
+    """What is asked for moves limits on colours to no other matrix than that of the file or recipe."""
+    frame = rng.integers(0, 256, (64, 64, 3), np.uint8)
+    path = tmp_path / "matrix.json"
+    path.write_text(region_file(',"reductions":["color_matrix(1,0,0,0,1,0,0,0,1)"]', limits='"matrix.x.mean > 9"'))
+    client.put_recipe("matrix", path)
+    for source in (path, client.get_recipe("matrix")):
+        assert client.reduce(frame, source).passed
+        assert client.reduce(frame, source, colors=np.eye(3)).passed
+        for asked in ({"colors": np.eye(3) * 0.5}, {"statistics": ["mean"]}):
+            with pytest.raises(polyscan.RegionFileError, match="colours by its own matrix"):
+                client.reduce(frame, source, **asked)
+
+
 def test_levels_of_textures(client, tmp_path, rng):
     """What is asked for moves limits on textures to no other levels than those of the file or recipe."""
     frame = rng.integers(0, 256, (64, 64), np.uint8)

@@ -731,13 +731,19 @@ def asked(
                 raise RegionFileError(f"{regions._source}: {e}") from None
         named = file.get("frames", {})
         before = texts + [limit for r in file["regions"] for limit in r.get("limits", [])]
-    own = _levels(file)
+    own, own_matrix = _settings(file)
     now_levels = (given.cooccurrence.levels if given else 0) or _LEVELS
     limits = [limit for r in regions.message.regions for limit in r.limits]
     if own and own != now_levels and any(_OF_TEXTURES.search(limit) for limit in limits):
         raise RegionFileError(
             f"{regions._source}: its limits are about textures of {own} levels, and {now_levels} are asked for: ask for "
             "the same by texture, or leave out what is asked for"
+        )
+    now_matrix = list(given.color_matrix) if given else []
+    if own_matrix and own_matrix != now_matrix and any(_OF_MATRIX.search(limit) for limit in limits):
+        raise RegionFileError(
+            f"{regions._source}: its limits are about colours by its own matrix, and another one, or none, is asked for: "
+            "ask for the same by colors, or leave out what is asked for"
         )
     # The server refuses a frame that nothing speaks of, which is none that only replaced limits or reductions spoke of.
     now = [limit for r in regions.message.regions for limit in r.limits]
@@ -751,15 +757,19 @@ def asked(
 # What limits on textures look like, whose offsets are numbers, and the levels of those that nobody asks for.
 _OF_TEXTURES = re.compile(r"\b(contrast|homogeneity|energy|correlation|entropy)\s*\(\s*[-+]?\d", re.IGNORECASE)
 _LEVELS = 64
+_OF_MATRIX = re.compile(r"\bmatrix\.[xyz]\b", re.IGNORECASE)
 
 
-def _levels(file: Any) -> int:
-    """The levels of the textures that a file or recipe asks for; 0 where it asks for none, or says what nobody reads."""
+def _settings(file: Any) -> tuple[int, list[float]]:
+    """The levels of the textures and the matrix of the colours that a file or recipe asks for; 0 and none where it asks
+    for neither, or says what nobody reads."""
     try:
         asked = file.reductions if isinstance(file, recipe_pb2.Recipe) else spelled(file.get("reductions", []))
     except ValueError:
-        return 0
-    return (asked.cooccurrence.levels or _LEVELS) if asked is not None and asked.HasField("cooccurrence") else 0
+        return 0, []
+    if asked is None:
+        return 0, []
+    return (asked.cooccurrence.levels or _LEVELS) if asked.HasField("cooccurrence") else 0, list(asked.color_matrix)
 
 
 def of_recipe(recipe: recipe_pb2.Recipe) -> Regions:
