@@ -322,7 +322,7 @@ func (d *device) diffusionSolve(op *driver.DiffusionSolve, stop *stopFlag) error
 	} else {
 		*head = solveHeader{}
 		for c := range op.Channels {
-			if err := d.fillIn(x[c*n:][:n], colours[c*n:][:n], flags, inv, g, op.Start, stop); err != nil {
+			if err := d.fillIn(x[c*n:][:n], colours[c*n:][:n], flags, inv, made, op.Start, stop); err != nil {
 				return err
 			}
 		}
@@ -379,24 +379,28 @@ func (d *device) bands(name string, rows, ns int, stop *stopFlag, f func(from, t
 
 // fillIn sets a plane: the colours where they are given, and elsewhere what the start is to be, or their mean where
 // there is no equation.
-func (d *device) fillIn(x, colours []float32, flags []byte, inv []float32, g driver.DiffusionGrid,
+func (d *device) fillIn(x, colours []float32, flags []byte, inv []float32, made *setupHeader,
 	start driver.DiffusionStart, stop *stopFlag) error {
 	pace := newPace(stop)
 	sum, count := 0.0, 0
-	for y := range g.Height {
-		for i := y * g.Width; i < (y+1)*g.Width; i++ {
+	w, h := int(made.Width), int(made.Height)
+	for y := range h {
+		if start != driver.DiffusionFromMean && made.Counts.Void == 0 {
+			break // no pixel gets the mean
+		}
+		for i := y * w; i < (y+1)*w; i++ {
 			if flags[i]&driver.DiffusionFixed != 0 {
 				sum += float64(colours[i])
 				count++
 			}
 		}
-		if pace.spend(g.Width) {
+		if pace.spend(w) {
 			return errAborted
 		}
 	}
 	mean := float32(sum / float64(max(count, 1)))
-	return d.bands("DiffusionSolve", g.Height, g.Width, stop, func(y0, y1 int) {
-		for i := y0 * g.Width; i < y1*g.Width; i++ {
+	return d.bands("DiffusionSolve", h, w, stop, func(y0, y1 int) {
+		for i := y0 * w; i < y1*w; i++ {
 			if flags[i]&driver.DiffusionFixed != 0 {
 				x[i] = colours[i]
 			} else if start == driver.DiffusionFromMean || inv[i] == 0 {

@@ -70,12 +70,10 @@ TEXT ·relaxFinestAVX2(SB), NOSPLIT, $0-48
 	LEAQ lanes<>(SB), BX
 	VMOVDQU (BX)(DX*1), Y7
 	XORQ AX, AX
+	VMOVUPS -4(DI), Y1
 
 loop:
-	CMPQ AX, CX
-	JGE done
 	VMOVUPS (DI)(AX*4), Y0
-	VMOVUPS -4(DI)(AX*4), Y1
 	VMOVUPS 4(DI)(AX*4), Y2
 	VMOVUPS (R8)(AX*4), Y3
 	VMOVUPS (R9)(AX*4), Y4
@@ -89,11 +87,16 @@ loop:
 	VMULPS (R10)(AX*4), Y1, Y1
 	VADDPS Y1, Y0, Y1
 	VBLENDVPS Y7, Y1, Y0, Y0
-	VMOVUPS Y0, (DI)(AX*4)
 	ADDQ $8, AX
+	CMPQ AX, CX
+	JGE done
+	// Behind the store this load would wait for it. What is relaxed now is beside no pixel that is relaxed then.
+	VMOVUPS -4(DI)(AX*4), Y1
+	VMOVUPS Y0, -32(DI)(AX*4)
 	JMP loop
 
 done:
+	VMOVUPS Y0, -32(DI)(AX*4)
 	VZEROUPPER
 	RET
 
@@ -156,14 +159,12 @@ TEXT ·relaxCoarseAVX2(SB), NOSPLIT, $0-80
 	SHLQ $5, AX
 	LEAQ lanes<>(SB), BX
 	VMOVDQU (BX)(AX*1), Y7
+	VMOVUPS -4(DI), Y8
 
 loop:
-	CMPQ CX, $0
-	JLE done
 	VMOVUPS (R9), Y0
 	VMULPS 4(DI), Y0, Y0
-	VMOVUPS -4(R9), Y1
-	VMULPS -4(DI), Y1, Y1
+	VMULPS -4(R9), Y8, Y1
 	VADDPS Y1, Y0, Y0
 	VADDPS (SI), Y0, Y0       // b + e
 	MOVQ DI, BX
@@ -195,6 +196,9 @@ loop:
 	VMULPS (R8), Y0, Y0
 	VMOVUPS (DI), Y1
 	VBLENDVPS Y7, Y0, Y1, Y1
+	SUBQ $8, CX
+	JLE done
+	VMOVUPS 28(DI), Y8        // before the store, as above
 	VMOVUPS Y1, (DI)
 	ADDQ $32, DI
 	ADDQ $32, SI
@@ -203,10 +207,10 @@ loop:
 	ADDQ $32, R10
 	ADDQ $32, R11
 	ADDQ $32, R12
-	SUBQ $8, CX
 	JMP loop
 
 done:
+	VMOVUPS Y1, (DI)
 	VZEROUPPER
 	RET
 
