@@ -566,6 +566,7 @@ func endOf(t testing.TB, c *websocket.Conn) string {
 
 // A stream in both directions goes over a socket as over gRPC, to its end; other origins get none.
 func TestSockets(t *testing.T) {
+	t.Parallel()
 	s := start(t, Config{Console: true})
 	b := newBrowser(t, s.serveHTTP(t))
 	const path = "/socket/polyscan.v1.InspectionService/StreamFrames"
@@ -610,6 +611,7 @@ func TestSockets(t *testing.T) {
 
 // A stream of answers comes as they are made.
 func TestStreamOverConnect(t *testing.T) {
+	t.Parallel()
 	s := start(t, Config{Console: true})
 	b := newBrowser(t, s.serveHTTP(t))
 	ctx, cancel := context.WithCancel(t.Context())

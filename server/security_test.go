@@ -257,6 +257,7 @@ func (a *authority) dial(certs ...tls.Certificate) grpc.DialOption {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	dir := t.TempDir()
 	cert, key := a.issue(t, dir, 100)

@@ -712,6 +712,7 @@ func TestTenantsModel(t *testing.T) {
 
 // The file counts by its content: a change that leaves size and time alone is noticed.
 func TestTokensByContent(t *testing.T) {
+	t.Parallel()
 	s, file := startTenants(t, Config{}, "alice name=x")
 	at := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(file, at, at); err != nil {
@@ -781,6 +782,7 @@ func TestLogsNameTenants(t *testing.T) {
 // A shift lead sees what all tenants do, and may do no more than others of the role; the call ends when that is taken
 // back.
 func TestSeesAll(t *testing.T) {
+	t.Parallel()
 	s, file := startTenants(t, Config{}, "a name=alice", "l name=lead role=view sees=all", "v name=visitor role=view")
 	lead, visitor := s.as(t, "l").watch(t, &pb.WatchRequest{}), s.as(t, "v").watch(t, &pb.WatchRequest{})
 	st := s.as(t, "a").open(t, inspecting(rect("r", 0, 0, 2, 1)))

@@ -16,6 +16,7 @@ import (
 // of the host's memory for as long, and the server ends the connection when a client has not read for the time of
 // idle streams.
 func TestUnreadAnswer(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		name   string
 		side   uint32 // pixels: of up to a megabyte nothing is taken of the ledger before it is made
@@ -27,6 +28,7 @@ func TestUnreadAnswer(t *testing.T) {
 		{"the client ends that of a small one", 600, time.Hour, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
 			ts := start(t, Config{StreamIdleTimeout: x.limit})
 			conn, err := ts.dial()
 			if err != nil {
