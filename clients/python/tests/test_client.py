@@ -992,6 +992,8 @@ def test_recipes_as_regions(client, rng):
         client.put_recipe(
             "whole", {"all": SQUARE}, limits=limits, description="as drawn", golden=kept, texture=polyscan.Texture([(2, 0)], 16),
         )
+        with pytest.warns(polyscan.InputWarning, match="recipe gone: frame 'golden': 'nope' is no resident frame"):
+            client.put_recipe("gone", {"all": SQUARE}, limits=limits[:1], golden="nope")
         for source in (client.get_recipe("whole"), client.recipe_regions("whole")):
             client.put_recipe("copy", source)
             found, copy = client.get_recipe("whole"), client.get_recipe("copy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Iterator, Callable, Iterable, Mapping, Sequence, TypeVar, cast
 
 import grpc
@@ -333,6 +334,14 @@ class Methods(Base):
         found = self._regions_of(regions, limits)
         wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
         wanted, frames = _regions.asked(found, wanted, golden)
+        for key, kept in sorted(frames.items()):
+            try:
+                self.get_frame(kept, timeout=timeout)
+            except (_errors.NotFound, _errors.InvalidArgument):
+                text = f"recipe {name}: frame {key!r}: {kept!r} is no resident frame: it judges nothing until there is one"
+                warnings.warn(text, _errors.InputWarning, stacklevel=2)
+            except _errors.Error:
+                pass  # which the recipe meets, too, or a token that may not ask
         return self._call(_calls.put_recipe(name, found, description, wanted, expected_version, frames), timeout)
 
     def get_recipe(self, recipe: str, *, timeout: float | None = None) -> recipe_pb2.Recipe:
