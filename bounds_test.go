@@ -97,12 +97,18 @@ func TestSchemaBounds(t *testing.T) {
 		"CorrelationTerm.radius": {try: func(n int) error {
 			return polygon.Reductions{Correlations: []polygon.Correlation{{Kind: polygon.Radial, Radius: n}}}.Validate()
 		}},
-		"CorrelationTerm.frame":    wire(128),
-		"Inspection.frames":        wire(128), // names on both sides
-		"Recipe.frames":            wire(128),
-		"Pose.affine":              wire(6),
-		"FlatField.fraction_bits":  {constant: driver.MaxFraction},
-		"CooccurrenceSpec.offsets": {constant: polygon.MaxOffsets},
+		"CorrelationTerm.frame":         wire(128),
+		"Inspection.frames":             wire(128), // names on both sides
+		"Recipe.frames":                 wire(128),
+		"Pose.affine":                   wire(6),
+		"Locate.fiducials":              wire(16), // and those behind it are of server/internal/locate
+		"Locate.max_residual":           wire(1000),
+		"Locate.max_distortion_percent": wire(25),
+		"Fiducial.threshold":            wire(math.MaxUint16),
+		"Fiducial.min_area":             {constant: polygon.MostMinArea},
+		"Fiducial.max_area":             {constant: polygon.MostMinArea},
+		"FlatField.fraction_bits":       {constant: driver.MaxFraction},
+		"CooccurrenceSpec.offsets":      {constant: polygon.MaxOffsets},
 		"PixelOffset.dx": {try: func(n int) error {
 			return polygon.Reductions{Cooccurrence: &polygon.CooccurrenceSpec{Offsets: []polygon.Offset{{DX: n}}}}.Validate()
 		}},

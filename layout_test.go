@@ -70,7 +70,8 @@ const (
 
 var bottomRooms = []string{
 	rooms + "/apierr", rooms + "/auth", rooms + "/budget", rooms + "/device", rooms + "/events", rooms + "/frames",
-	rooms + "/framestream", rooms + "/hostwork", rooms + "/network", rooms + "/observe", rooms + "/setting", rooms + "/wire",
+	rooms + "/framestream", rooms + "/hostwork", rooms + "/locate", rooms + "/network", rooms + "/observe", rooms + "/setting",
+	rooms + "/wire",
 }
 
 var rules = []rule{

@@ -361,7 +361,10 @@ type FrameResult struct {
 	// Frame.part_id.
 	PartId string `protobuf:"bytes,9,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
 	// With which the regions were moved, by affine; unset where they are as they were drawn.
-	Pose          *Pose `protobuf:"bytes,10,opt,name=pose,proto3" json:"pose,omitempty"`
+	Pose *Pose `protobuf:"bytes,10,opt,name=pose,proto3" json:"pose,omitempty"`
+	// Where RegionSet.locate asks. A frame whose part wasn't found has the verdict FAIL, and so has each region with limits:
+	// none of their pixels were looked at.
+	Location      *Location `protobuf:"bytes,11,opt,name=location,proto3" json:"location,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,6 +465,13 @@ func (x *FrameResult) GetPartId() string {
 func (x *FrameResult) GetPose() *Pose {
 	if x != nil {
 		return x.Pose
+	}
+	return nil
+}
+
+func (x *FrameResult) GetLocation() *Location {
+	if x != nil {
+		return x.Location
 	}
 	return nil
 }
@@ -970,7 +980,7 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\n" +
 	"inspection\x18\x01 \x01(\v2\x17.polyscan.v1.InspectionB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"inspection\x120\n" +
-	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\xaf\x03\n" +
+	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\xe2\x03\n" +
 	"\vFrameResult\x12\x19\n" +
 	"\bframe_id\x18\x01 \x01(\tR\aframeId\x120\n" +
 	"\x06layout\x18\x02 \x01(\v2\x18.polyscan.v1.FrameLayoutR\x06layout\x123\n" +
@@ -982,7 +992,8 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\acolumns\x18\b \x01(\v2\x1a.polyscan.v1.RegionColumnsR\acolumns\x12\x17\n" +
 	"\apart_id\x18\t \x01(\tR\x06partId\x12%\n" +
 	"\x04pose\x18\n" +
-	" \x01(\v2\x11.polyscan.v1.PoseR\x04pose\"\xa5\x01\n" +
+	" \x01(\v2\x11.polyscan.v1.PoseR\x04pose\x121\n" +
+	"\blocation\x18\v \x01(\v2\x15.polyscan.v1.LocationR\blocation\"\xa5\x01\n" +
 	"\n" +
 	"StageTimes\x121\n" +
 	"\x06decode\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
@@ -1067,9 +1078,10 @@ var file_polyscan_v1_inspection_proto_goTypes = []any{
 	(*RegionResult)(nil),         // 21: polyscan.v1.RegionResult
 	(Verdict)(0),                 // 22: polyscan.v1.Verdict
 	(*RegionColumns)(nil),        // 23: polyscan.v1.RegionColumns
-	(*durationpb.Duration)(nil),  // 24: google.protobuf.Duration
-	(Encoding)(0),                // 25: polyscan.v1.Encoding
-	(*status.Status)(nil),        // 26: google.rpc.Status
+	(*Location)(nil),             // 24: polyscan.v1.Location
+	(*durationpb.Duration)(nil),  // 25: google.protobuf.Duration
+	(Encoding)(0),                // 26: polyscan.v1.Encoding
+	(*status.Status)(nil),        // 27: google.rpc.Status
 }
 var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	12, // 0: polyscan.v1.Inspection.region_set:type_name -> polyscan.v1.RegionSet
@@ -1090,32 +1102,33 @@ var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	5,  // 15: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
 	23, // 16: polyscan.v1.FrameResult.columns:type_name -> polyscan.v1.RegionColumns
 	18, // 17: polyscan.v1.FrameResult.pose:type_name -> polyscan.v1.Pose
-	24, // 18: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
-	24, // 19: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
-	24, // 20: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
-	4,  // 21: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
-	12, // 22: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
-	13, // 23: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	1,  // 24: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
-	15, // 25: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
-	25, // 26: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
-	19, // 27: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
-	2,  // 28: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
-	19, // 29: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
-	18, // 30: polyscan.v1.StreamFramesRequest.pose:type_name -> polyscan.v1.Pose
-	4,  // 31: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
-	26, // 32: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
-	3,  // 33: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
-	7,  // 34: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
-	9,  // 35: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
-	6,  // 36: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
-	8,  // 37: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
-	10, // 38: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
-	36, // [36:39] is the sub-list for method output_type
-	33, // [33:36] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	24, // 18: polyscan.v1.FrameResult.location:type_name -> polyscan.v1.Location
+	25, // 19: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
+	25, // 20: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
+	25, // 21: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
+	4,  // 22: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
+	12, // 23: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
+	13, // 24: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	1,  // 25: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
+	15, // 26: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
+	26, // 27: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
+	19, // 28: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
+	2,  // 29: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
+	19, // 30: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
+	18, // 31: polyscan.v1.StreamFramesRequest.pose:type_name -> polyscan.v1.Pose
+	4,  // 32: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
+	27, // 33: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
+	3,  // 34: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
+	7,  // 35: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
+	9,  // 36: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
+	6,  // 37: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
+	8,  // 38: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
+	10, // 39: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
+	37, // [37:40] is the sub-list for method output_type
+	34, // [34:37] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_inspection_proto_init() }

@@ -664,6 +664,118 @@ func (Derivative) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
+// LocateModel says what the pose may do.
+type LocateModel int32
+
+const (
+	// TRANSLATION with one fiducial, SIMILARITY with two, AFFINE with more.
+	LocateModel_LOCATE_MODEL_UNSPECIFIED LocateModel = 0
+	LocateModel_LOCATE_MODEL_TRANSLATION LocateModel = 1
+	// A shift, a rotation and one scale; two fiducials at least.
+	LocateModel_LOCATE_MODEL_SIMILARITY LocateModel = 2
+	// Three fiducials at least that don't lie on a line.
+	LocateModel_LOCATE_MODEL_AFFINE LocateModel = 3
+)
+
+// Enum value maps for LocateModel.
+var (
+	LocateModel_name = map[int32]string{
+		0: "LOCATE_MODEL_UNSPECIFIED",
+		1: "LOCATE_MODEL_TRANSLATION",
+		2: "LOCATE_MODEL_SIMILARITY",
+		3: "LOCATE_MODEL_AFFINE",
+	}
+	LocateModel_value = map[string]int32{
+		"LOCATE_MODEL_UNSPECIFIED": 0,
+		"LOCATE_MODEL_TRANSLATION": 1,
+		"LOCATE_MODEL_SIMILARITY":  2,
+		"LOCATE_MODEL_AFFINE":      3,
+	}
+)
+
+func (x LocateModel) Enum() *LocateModel {
+	p := new(LocateModel)
+	*p = x
+	return p
+}
+
+func (x LocateModel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LocateModel) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[10].Descriptor()
+}
+
+func (LocateModel) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[10]
+}
+
+func (x LocateModel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LocateModel.Descriptor instead.
+func (LocateModel) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+}
+
+// FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least) and
+// have no holes; the roundness (Blob.roundness) of a circle is above 0.8, that of a square 0.6 to 0.98, and that of a cross
+// below 0.7.
+type FiducialKind int32
+
+const (
+	// Any blob.
+	FiducialKind_FIDUCIAL_KIND_UNSPECIFIED FiducialKind = 0
+	FiducialKind_FIDUCIAL_KIND_CIRCLE      FiducialKind = 1
+	FiducialKind_FIDUCIAL_KIND_SQUARE      FiducialKind = 2
+	FiducialKind_FIDUCIAL_KIND_CROSS       FiducialKind = 3
+)
+
+// Enum value maps for FiducialKind.
+var (
+	FiducialKind_name = map[int32]string{
+		0: "FIDUCIAL_KIND_UNSPECIFIED",
+		1: "FIDUCIAL_KIND_CIRCLE",
+		2: "FIDUCIAL_KIND_SQUARE",
+		3: "FIDUCIAL_KIND_CROSS",
+	}
+	FiducialKind_value = map[string]int32{
+		"FIDUCIAL_KIND_UNSPECIFIED": 0,
+		"FIDUCIAL_KIND_CIRCLE":      1,
+		"FIDUCIAL_KIND_SQUARE":      2,
+		"FIDUCIAL_KIND_CROSS":       3,
+	}
+)
+
+func (x FiducialKind) Enum() *FiducialKind {
+	p := new(FiducialKind)
+	*p = x
+	return p
+}
+
+func (x FiducialKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FiducialKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_region_proto_enumTypes[11].Descriptor()
+}
+
+func (FiducialKind) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_region_proto_enumTypes[11]
+}
+
+func (x FiducialKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FiducialKind.Descriptor instead.
+func (FiducialKind) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+}
+
 // Verdict is the outcome of limits.
 type Verdict int32
 
@@ -699,11 +811,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[10].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[12].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[10]
+	return &file_polyscan_v1_region_proto_enumTypes[12]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -712,7 +824,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
 }
 
 // Ring is a closed polygon; the last vertex joins the first.
@@ -1863,7 +1975,11 @@ type RegionSet struct {
 	// The frame that the regions were drawn on, where that is known. Where regions have limits, or get them (Teach), a
 	// frame of another size is refused: the limits would look at other pixels. Lines of a line-scan must have its width;
 	// parts may have any length, unless they are whole (ScanOpen.whole_parts).
-	DrawnOn       *FrameSize `protobuf:"bytes,3,opt,name=drawn_on,json=drawnOn,proto3" json:"drawn_on,omitempty"`
+	DrawnOn *FrameSize `protobuf:"bytes,3,opt,name=drawn_on,json=drawnOn,proto3" json:"drawn_on,omitempty"`
+	// How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found doesn't
+	// pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of their own, refuse
+	// it; Rasterize and DiffusionService take the regions as they were drawn.
+	Locate        *Locate `protobuf:"bytes,4,opt,name=locate,proto3" json:"locate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1919,6 +2035,407 @@ func (x *RegionSet) GetDrawnOn() *FrameSize {
 	return nil
 }
 
+func (x *RegionSet) GetLocate() *Locate {
+	if x != nil {
+		return x.Locate
+	}
+	return nil
+}
+
+// Locate finds a part by its fiducials, fits a pose to them by least squares, and checks it.
+type Locate struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Fiducials []*Fiducial            `protobuf:"bytes,1,rep,name=fiducials,proto3" json:"fiducials,omitempty"`
+	Model     LocateModel            `protobuf:"varint,2,opt,name=model,proto3,enum=polyscan.v1.LocateModel" json:"model,omitempty"`
+	// How far a centre may lie from where the pose has it, in pixels: the greatest residual. 0 means 1.
+	MaxResidual float64 `protobuf:"fixed64,3,opt,name=max_residual,json=maxResidual,proto3" json:"max_residual,omitempty"`
+	// How much lengths may differ from those of the part, in percent: the distances between fiducials, the scales of the pose
+	// and the tangent of its slant. 0 means 0.75.
+	MaxDistortionPercent float64 `protobuf:"fixed64,4,opt,name=max_distortion_percent,json=maxDistortionPercent,proto3" json:"max_distortion_percent,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *Locate) Reset() {
+	*x = Locate{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Locate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Locate) ProtoMessage() {}
+
+func (x *Locate) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Locate.ProtoReflect.Descriptor instead.
+func (*Locate) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Locate) GetFiducials() []*Fiducial {
+	if x != nil {
+		return x.Fiducials
+	}
+	return nil
+}
+
+func (x *Locate) GetModel() LocateModel {
+	if x != nil {
+		return x.Model
+	}
+	return LocateModel_LOCATE_MODEL_UNSPECIFIED
+}
+
+func (x *Locate) GetMaxResidual() float64 {
+	if x != nil {
+		return x.MaxResidual
+	}
+	return 0
+}
+
+func (x *Locate) GetMaxDistortionPercent() float64 {
+	if x != nil {
+		return x.MaxDistortionPercent
+	}
+	return 0
+}
+
+// Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch the
+// border of the window. Its centre is the centroid of the blob and of what is up to 1.5 px about it, weighted by how far
+// pixels differ from the mean of what is around that, up to 4 px from the blob: nothing else should lie there.
+type Fiducial struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where to look, in the frame: rings, or a shape that names no region; the name is the fiducial's, by default its number
+	// from 1. It has no limits. All of it must lie inside the frame.
+	Window *Region `protobuf:"bytes,1,opt,name=window,proto3" json:"window,omitempty"`
+	// The centre of the mark, where the regions are as they were drawn.
+	At   *Point       `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	Kind FiducialKind `protobuf:"varint,3,opt,name=kind,proto3,enum=polyscan.v1.FiducialKind" json:"kind,omitempty"`
+	// The mark is darker than what is around it, else brighter.
+	Dark bool `protobuf:"varint,4,opt,name=dark,proto3" json:"dark,omitempty"`
+	// The least sample of a bright mark, the greatest of a dark one. 0 takes it from the histogram of the window, by Otsu's
+	// method; where no blob beyond it may be the mark, what lies beyond it is split again, three times in all. The means of
+	// both sides must lie a sixteenth of all samples apart.
+	Threshold uint32 `protobuf:"varint,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// Pixels of the mark. 0 means 16 at least, and as many as there are.
+	MinArea uint32 `protobuf:"varint,6,opt,name=min_area,json=minArea,proto3" json:"min_area,omitempty"`
+	MaxArea uint32 `protobuf:"varint,7,opt,name=max_area,json=maxArea,proto3" json:"max_area,omitempty"`
+	// A channel of the frame's own; unspecified means gray, and green of colours.
+	Channel       Channel `protobuf:"varint,8,opt,name=channel,proto3,enum=polyscan.v1.Channel" json:"channel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fiducial) Reset() {
+	*x = Fiducial{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fiducial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fiducial) ProtoMessage() {}
+
+func (x *Fiducial) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fiducial.ProtoReflect.Descriptor instead.
+func (*Fiducial) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Fiducial) GetWindow() *Region {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *Fiducial) GetAt() *Point {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Fiducial) GetKind() FiducialKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FiducialKind_FIDUCIAL_KIND_UNSPECIFIED
+}
+
+func (x *Fiducial) GetDark() bool {
+	if x != nil {
+		return x.Dark
+	}
+	return false
+}
+
+func (x *Fiducial) GetThreshold() uint32 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *Fiducial) GetMinArea() uint32 {
+	if x != nil {
+		return x.MinArea
+	}
+	return 0
+}
+
+func (x *Fiducial) GetMaxArea() uint32 {
+	if x != nil {
+		return x.MaxArea
+	}
+	return 0
+}
+
+func (x *Fiducial) GetChannel() Channel {
+	if x != nil {
+		return x.Channel
+	}
+	return Channel_CHANNEL_UNSPECIFIED
+}
+
+// Location is where a part was found.
+type Location struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Found bool                   `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	// Why it was not.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Unset where a fiducial wasn't found. Where found is false it is out of bounds, and the regions were not moved with it.
+	Pose *Pose `protobuf:"bytes,3,opt,name=pose,proto3" json:"pose,omitempty"`
+	// What the pose does: degrees clockwise, lengths along x and y, and by how many degrees the y axis is off square.
+	Rotation float64 `protobuf:"fixed64,4,opt,name=rotation,proto3" json:"rotation,omitempty"`
+	ScaleX   float64 `protobuf:"fixed64,5,opt,name=scale_x,json=scaleX,proto3" json:"scale_x,omitempty"`
+	ScaleY   float64 `protobuf:"fixed64,6,opt,name=scale_y,json=scaleY,proto3" json:"scale_y,omitempty"`
+	Slant    float64 `protobuf:"fixed64,7,opt,name=slant,proto3" json:"slant,omitempty"`
+	// The greatest of the fiducials', in pixels.
+	Residual      float64          `protobuf:"fixed64,8,opt,name=residual,proto3" json:"residual,omitempty"`
+	Fiducials     []*FoundFiducial `protobuf:"bytes,9,rep,name=fiducials,proto3" json:"fiducials,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Location) Reset() {
+	*x = Location{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Location) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Location) ProtoMessage() {}
+
+func (x *Location) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Location.ProtoReflect.Descriptor instead.
+func (*Location) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Location) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
+}
+
+func (x *Location) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Location) GetPose() *Pose {
+	if x != nil {
+		return x.Pose
+	}
+	return nil
+}
+
+func (x *Location) GetRotation() float64 {
+	if x != nil {
+		return x.Rotation
+	}
+	return 0
+}
+
+func (x *Location) GetScaleX() float64 {
+	if x != nil {
+		return x.ScaleX
+	}
+	return 0
+}
+
+func (x *Location) GetScaleY() float64 {
+	if x != nil {
+		return x.ScaleY
+	}
+	return 0
+}
+
+func (x *Location) GetSlant() float64 {
+	if x != nil {
+		return x.Slant
+	}
+	return 0
+}
+
+func (x *Location) GetResidual() float64 {
+	if x != nil {
+		return x.Residual
+	}
+	return 0
+}
+
+func (x *Location) GetFiducials() []*FoundFiducial {
+	if x != nil {
+		return x.Fiducials
+	}
+	return nil
+}
+
+// FoundFiducial is what was found of a fiducial.
+type FoundFiducial struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Found bool                   `protobuf:"varint,2,opt,name=found,proto3" json:"found,omitempty"`
+	// Why it was not.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Its centre, where it was found.
+	At   *Point `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	Area uint32 `protobuf:"varint,5,opt,name=area,proto3" json:"area,omitempty"`
+	// Between its samples and those around it.
+	Threshold float64 `protobuf:"fixed64,6,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// How far its centre lies from where the pose has it, in pixels. Unset where there is no pose.
+	Residual      *float64 `protobuf:"fixed64,7,opt,name=residual,proto3,oneof" json:"residual,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundFiducial) Reset() {
+	*x = FoundFiducial{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundFiducial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundFiducial) ProtoMessage() {}
+
+func (x *FoundFiducial) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundFiducial.ProtoReflect.Descriptor instead.
+func (*FoundFiducial) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FoundFiducial) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FoundFiducial) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
+}
+
+func (x *FoundFiducial) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FoundFiducial) GetAt() *Point {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *FoundFiducial) GetArea() uint32 {
+	if x != nil {
+		return x.Area
+	}
+	return 0
+}
+
+func (x *FoundFiducial) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *FoundFiducial) GetResidual() float64 {
+	if x != nil && x.Residual != nil {
+		return *x.Residual
+	}
+	return 0
+}
+
 // FrameSize is how large a frame is, in pixels.
 type FrameSize struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1930,7 +2447,7 @@ type FrameSize struct {
 
 func (x *FrameSize) Reset() {
 	*x = FrameSize{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2459,7 @@ func (x *FrameSize) String() string {
 func (*FrameSize) ProtoMessage() {}
 
 func (x *FrameSize) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2472,7 @@ func (x *FrameSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameSize.ProtoReflect.Descriptor instead.
 func (*FrameSize) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FrameSize) GetWidth() uint32 {
@@ -1987,7 +2504,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2516,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2529,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Scale) GetX() float64 {
@@ -2049,7 +2566,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2578,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2591,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -2127,7 +2644,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2656,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2669,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -2208,7 +2725,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2737,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2750,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -2266,7 +2783,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2795,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2808,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -2399,7 +2916,7 @@ type ChannelStatistics struct {
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2928,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2941,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -2712,7 +3229,7 @@ type Covered struct {
 
 func (x *Covered) Reset() {
 	*x = Covered{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +3241,7 @@ func (x *Covered) String() string {
 func (*Covered) ProtoMessage() {}
 
 func (x *Covered) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +3254,7 @@ func (x *Covered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Covered.ProtoReflect.Descriptor instead.
 func (*Covered) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Covered) GetSum() float64 {
@@ -2790,7 +3307,7 @@ type CoveredHistogram struct {
 
 func (x *CoveredHistogram) Reset() {
 	*x = CoveredHistogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2802,7 +3319,7 @@ func (x *CoveredHistogram) String() string {
 func (*CoveredHistogram) ProtoMessage() {}
 
 func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2815,7 +3332,7 @@ func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoveredHistogram.ProtoReflect.Descriptor instead.
 func (*CoveredHistogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CoveredHistogram) GetLower() float64 {
@@ -2879,7 +3396,7 @@ type Texture struct {
 
 func (x *Texture) Reset() {
 	*x = Texture{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2891,7 +3408,7 @@ func (x *Texture) String() string {
 func (*Texture) ProtoMessage() {}
 
 func (x *Texture) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2904,7 +3421,7 @@ func (x *Texture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Texture.ProtoReflect.Descriptor instead.
 func (*Texture) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Texture) GetOffset() *PixelOffset {
@@ -3011,7 +3528,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3023,7 +3540,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,7 +3553,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -3172,7 +3689,7 @@ type RegionBlobs struct {
 
 func (x *RegionBlobs) Reset() {
 	*x = RegionBlobs{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3701,7 @@ func (x *RegionBlobs) String() string {
 func (*RegionBlobs) ProtoMessage() {}
 
 func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3714,7 @@ func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionBlobs.ProtoReflect.Descriptor instead.
 func (*RegionBlobs) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RegionBlobs) GetFound() uint64 {
@@ -3285,7 +3802,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[28]
+	mi := &file_polyscan_v1_region_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3297,7 +3814,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[28]
+	mi := &file_polyscan_v1_region_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3310,7 +3827,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{28}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Blob) GetFirst() *PixelPosition {
@@ -3568,11 +4085,46 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	" \x03(\x0e2\x17.polyscan.v1.ColorSpaceB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\x06colors\x12|\n" +
 	"\fcolor_matrix\x18\v \x03(\x01BY\xbaHV\xba\x01S\n" +
 	"\x17reductions.color_matrix\x12\x14must be nine numbers\x1a\"size(this) == 0 || size(this) == 9R\vcolorMatrix\x12L\n" +
-	"\vderivatives\x18\x0f \x03(\x0e2\x17.polyscan.v1.DerivativeB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\vderivatives\"\x9f\x01\n" +
+	"\vderivatives\x18\x0f \x03(\x0e2\x17.polyscan.v1.DerivativeB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\a\x82\x01\x04\x10\x01 \x00R\vderivatives\"\xcc\x01\n" +
 	"\tRegionSet\x125\n" +
 	"\aregions\x18\x01 \x03(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xd8\x01\x03R\aregions\x12(\n" +
 	"\x05scale\x18\x02 \x01(\v2\x12.polyscan.v1.ScaleR\x05scale\x121\n" +
-	"\bdrawn_on\x18\x03 \x01(\v2\x16.polyscan.v1.FrameSizeR\adrawnOn\"S\n" +
+	"\bdrawn_on\x18\x03 \x01(\v2\x16.polyscan.v1.FrameSizeR\adrawnOn\x12+\n" +
+	"\x06locate\x18\x04 \x01(\v2\x13.polyscan.v1.LocateR\x06locate\"\x8e\x02\n" +
+	"\x06Locate\x12?\n" +
+	"\tfiducials\x18\x01 \x03(\v2\x15.polyscan.v1.FiducialB\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10\x10R\tfiducials\x128\n" +
+	"\x05model\x18\x02 \x01(\x0e2\x18.polyscan.v1.LocateModelB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05model\x12:\n" +
+	"\fmax_residual\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00R\vmaxResidual\x12M\n" +
+	"\x16max_distortion_percent\x18\x04 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x009@)\x00\x00\x00\x00\x00\x00\x00\x00R\x14maxDistortionPercent\"\xeb\x02\n" +
+	"\bFiducial\x123\n" +
+	"\x06window\x18\x01 \x01(\v2\x13.polyscan.v1.RegionB\x06\xbaH\x03\xc8\x01\x01R\x06window\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x12.polyscan.v1.PointB\x06\xbaH\x03\xc8\x01\x01R\x02at\x127\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x19.polyscan.v1.FiducialKindB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04kind\x12\x12\n" +
+	"\x04dark\x18\x04 \x01(\bR\x04dark\x12'\n" +
+	"\tthreshold\x18\x05 \x01(\rB\t\xbaH\x06*\x04\x18\xff\xff\x03R\tthreshold\x12&\n" +
+	"\bmin_area\x18\x06 \x01(\rB\v\xbaH\b*\x06\x18\x80\x80\x80\x80\x02R\aminArea\x12&\n" +
+	"\bmax_area\x18\a \x01(\rB\v\xbaH\b*\x06\x18\x80\x80\x80\x80\x02R\amaxArea\x128\n" +
+	"\achannel\x18\b \x01(\x0e2\x14.polyscan.v1.ChannelB\b\xbaH\x05\x82\x01\x02\x10\x01R\achannel\"\x99\x02\n" +
+	"\bLocation\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\bR\x05found\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
+	"\x04pose\x18\x03 \x01(\v2\x11.polyscan.v1.PoseR\x04pose\x12\x1a\n" +
+	"\brotation\x18\x04 \x01(\x01R\brotation\x12\x17\n" +
+	"\ascale_x\x18\x05 \x01(\x01R\x06scaleX\x12\x17\n" +
+	"\ascale_y\x18\x06 \x01(\x01R\x06scaleY\x12\x14\n" +
+	"\x05slant\x18\a \x01(\x01R\x05slant\x12\x1a\n" +
+	"\bresidual\x18\b \x01(\x01R\bresidual\x128\n" +
+	"\tfiducials\x18\t \x03(\v2\x1a.polyscan.v1.FoundFiducialR\tfiducials\"\xd5\x01\n" +
+	"\rFoundFiducial\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05found\x18\x02 \x01(\bR\x05found\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\"\n" +
+	"\x02at\x18\x04 \x01(\v2\x12.polyscan.v1.PointR\x02at\x12\x12\n" +
+	"\x04area\x18\x05 \x01(\rR\x04area\x12\x1c\n" +
+	"\tthreshold\x18\x06 \x01(\x01R\tthreshold\x12\x1f\n" +
+	"\bresidual\x18\a \x01(\x01H\x00R\bresidual\x88\x01\x01B\v\n" +
+	"\t_residual\"S\n" +
 	"\tFrameSize\x12!\n" +
 	"\x05width\x18\x01 \x01(\rB\v\xbaH\b*\x06\x18\x80\x80@(\x01R\x05width\x12#\n" +
 	"\x06height\x18\x02 \x01(\rB\v\xbaH\b*\x06\x18\x80\x80@(\x01R\x06height\"O\n" +
@@ -3844,7 +4396,17 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"Derivative\x12\x1a\n" +
 	"\x16DERIVATIVE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13DERIVATIVE_GRADIENT\x10\x01\x12\x18\n" +
-	"\x14DERIVATIVE_LAPLACIAN\x10\x02*F\n" +
+	"\x14DERIVATIVE_LAPLACIAN\x10\x02*\x7f\n" +
+	"\vLocateModel\x12\x1c\n" +
+	"\x18LOCATE_MODEL_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18LOCATE_MODEL_TRANSLATION\x10\x01\x12\x1b\n" +
+	"\x17LOCATE_MODEL_SIMILARITY\x10\x02\x12\x17\n" +
+	"\x13LOCATE_MODEL_AFFINE\x10\x03*z\n" +
+	"\fFiducialKind\x12\x1d\n" +
+	"\x19FIDUCIAL_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14FIDUCIAL_KIND_CIRCLE\x10\x01\x12\x18\n" +
+	"\x14FIDUCIAL_KIND_SQUARE\x10\x02\x12\x17\n" +
+	"\x13FIDUCIAL_KIND_CROSS\x10\x03*F\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fVERDICT_PASS\x10\x01\x12\x10\n" +
@@ -3862,8 +4424,8 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_region_proto_rawDescData
 }
 
-var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -3875,106 +4437,122 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(CorrelationKind)(0),      // 7: polyscan.v1.CorrelationKind
 	(ColorSpace)(0),           // 8: polyscan.v1.ColorSpace
 	(Derivative)(0),           // 9: polyscan.v1.Derivative
-	(Verdict)(0),              // 10: polyscan.v1.Verdict
-	(*Ring)(nil),              // 11: polyscan.v1.Ring
-	(*Mask)(nil),              // 12: polyscan.v1.Mask
-	(*Region)(nil),            // 13: polyscan.v1.Region
-	(*Pose)(nil),              // 14: polyscan.v1.Pose
-	(*Reference)(nil),         // 15: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 16: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 17: polyscan.v1.HistogramSpec
-	(*PixelOffset)(nil),       // 18: polyscan.v1.PixelOffset
-	(*CooccurrenceSpec)(nil),  // 19: polyscan.v1.CooccurrenceSpec
-	(*CoveredSpec)(nil),       // 20: polyscan.v1.CoveredSpec
-	(*Morph)(nil),             // 21: polyscan.v1.Morph
-	(*BlobSpec)(nil),          // 22: polyscan.v1.BlobSpec
-	(*CorrelationTerm)(nil),   // 23: polyscan.v1.CorrelationTerm
-	(*Correlation)(nil),       // 24: polyscan.v1.Correlation
-	(*Reductions)(nil),        // 25: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 26: polyscan.v1.RegionSet
-	(*FrameSize)(nil),         // 27: polyscan.v1.FrameSize
-	(*Scale)(nil),             // 28: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 29: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 30: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 31: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 32: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 33: polyscan.v1.ChannelStatistics
-	(*Covered)(nil),           // 34: polyscan.v1.Covered
-	(*CoveredHistogram)(nil),  // 35: polyscan.v1.CoveredHistogram
-	(*Texture)(nil),           // 36: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 37: polyscan.v1.RegionResult
-	(*RegionBlobs)(nil),       // 38: polyscan.v1.RegionBlobs
-	(*Blob)(nil),              // 39: polyscan.v1.Blob
-	(*Point)(nil),             // 40: polyscan.v1.Point
-	(Channel)(0),              // 41: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 42: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 43: polyscan.v1.PixelRect
+	(LocateModel)(0),          // 10: polyscan.v1.LocateModel
+	(FiducialKind)(0),         // 11: polyscan.v1.FiducialKind
+	(Verdict)(0),              // 12: polyscan.v1.Verdict
+	(*Ring)(nil),              // 13: polyscan.v1.Ring
+	(*Mask)(nil),              // 14: polyscan.v1.Mask
+	(*Region)(nil),            // 15: polyscan.v1.Region
+	(*Pose)(nil),              // 16: polyscan.v1.Pose
+	(*Reference)(nil),         // 17: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 18: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 19: polyscan.v1.HistogramSpec
+	(*PixelOffset)(nil),       // 20: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 21: polyscan.v1.CooccurrenceSpec
+	(*CoveredSpec)(nil),       // 22: polyscan.v1.CoveredSpec
+	(*Morph)(nil),             // 23: polyscan.v1.Morph
+	(*BlobSpec)(nil),          // 24: polyscan.v1.BlobSpec
+	(*CorrelationTerm)(nil),   // 25: polyscan.v1.CorrelationTerm
+	(*Correlation)(nil),       // 26: polyscan.v1.Correlation
+	(*Reductions)(nil),        // 27: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 28: polyscan.v1.RegionSet
+	(*Locate)(nil),            // 29: polyscan.v1.Locate
+	(*Fiducial)(nil),          // 30: polyscan.v1.Fiducial
+	(*Location)(nil),          // 31: polyscan.v1.Location
+	(*FoundFiducial)(nil),     // 32: polyscan.v1.FoundFiducial
+	(*FrameSize)(nil),         // 33: polyscan.v1.FrameSize
+	(*Scale)(nil),             // 34: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 35: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 36: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 37: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 38: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 39: polyscan.v1.ChannelStatistics
+	(*Covered)(nil),           // 40: polyscan.v1.Covered
+	(*CoveredHistogram)(nil),  // 41: polyscan.v1.CoveredHistogram
+	(*Texture)(nil),           // 42: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 43: polyscan.v1.RegionResult
+	(*RegionBlobs)(nil),       // 44: polyscan.v1.RegionBlobs
+	(*Blob)(nil),              // 45: polyscan.v1.Blob
+	(*Point)(nil),             // 46: polyscan.v1.Point
+	(Channel)(0),              // 47: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 48: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 49: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
-	11, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
+	13, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	15, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
-	12, // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
-	40, // 4: polyscan.v1.Pose.about:type_name -> polyscan.v1.Point
-	16, // 5: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	18, // 6: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	17, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	14, // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
+	46, // 4: polyscan.v1.Pose.about:type_name -> polyscan.v1.Point
+	18, // 5: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	20, // 6: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
 	5,  // 7: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
-	41, // 8: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
+	47, // 8: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
 	4,  // 9: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
-	21, // 10: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
+	23, // 10: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
 	6,  // 11: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
 	7,  // 12: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
-	18, // 13: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
-	41, // 14: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
-	23, // 15: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
+	20, // 13: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
+	47, // 14: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
+	25, // 15: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
 	2,  // 16: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
 	3,  // 17: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	17, // 18: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	19, // 19: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
-	23, // 20: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
-	20, // 21: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
-	22, // 22: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
+	19, // 18: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	21, // 19: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	25, // 20: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
+	22, // 21: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
+	24, // 22: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
 	8,  // 23: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
 	9,  // 24: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
-	13, // 25: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	28, // 26: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	27, // 27: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
-	40, // 28: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	10, // 29: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	41, // 30: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	41, // 31: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	42, // 32: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	42, // 33: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	31, // 34: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	32, // 35: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	40, // 36: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	40, // 37: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	40, // 38: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	40, // 39: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	36, // 40: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	24, // 41: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
-	34, // 42: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
-	35, // 43: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
-	18, // 44: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	43, // 45: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	40, // 46: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	33, // 47: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	10, // 48: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	30, // 49: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	29, // 50: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	40, // 51: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	38, // 52: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
-	39, // 53: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
-	42, // 54: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
-	43, // 55: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
-	40, // 56: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
-	11, // 57: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
-	40, // 58: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	15, // 25: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	34, // 26: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	33, // 27: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
+	29, // 28: polyscan.v1.RegionSet.locate:type_name -> polyscan.v1.Locate
+	30, // 29: polyscan.v1.Locate.fiducials:type_name -> polyscan.v1.Fiducial
+	10, // 30: polyscan.v1.Locate.model:type_name -> polyscan.v1.LocateModel
+	15, // 31: polyscan.v1.Fiducial.window:type_name -> polyscan.v1.Region
+	46, // 32: polyscan.v1.Fiducial.at:type_name -> polyscan.v1.Point
+	11, // 33: polyscan.v1.Fiducial.kind:type_name -> polyscan.v1.FiducialKind
+	47, // 34: polyscan.v1.Fiducial.channel:type_name -> polyscan.v1.Channel
+	16, // 35: polyscan.v1.Location.pose:type_name -> polyscan.v1.Pose
+	32, // 36: polyscan.v1.Location.fiducials:type_name -> polyscan.v1.FoundFiducial
+	46, // 37: polyscan.v1.FoundFiducial.at:type_name -> polyscan.v1.Point
+	46, // 38: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	12, // 39: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	47, // 40: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	47, // 41: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	48, // 42: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	48, // 43: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	37, // 44: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	38, // 45: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	46, // 46: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	46, // 47: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	46, // 48: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	46, // 49: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	42, // 50: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	26, // 51: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
+	40, // 52: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
+	41, // 53: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
+	20, // 54: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	49, // 55: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	46, // 56: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	39, // 57: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	12, // 58: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	36, // 59: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	35, // 60: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	46, // 61: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	44, // 62: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
+	45, // 63: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
+	48, // 64: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
+	49, // 65: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
+	46, // 66: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
+	13, // 67: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
+	46, // 68: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -3986,19 +4564,20 @@ func file_polyscan_v1_region_proto_init() {
 	file_polyscan_v1_region_proto_msgTypes[11].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[13].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[19].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[22].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[23].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[25].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[26].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[27].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[28].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[29].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[30].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[31].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
-			NumEnums:      11,
-			NumMessages:   29,
+			NumEnums:      13,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

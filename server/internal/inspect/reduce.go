@@ -12,35 +12,72 @@ import (
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/frames"
+	"github.com/polyscan/polyscan/server/internal/locate"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // compared reduces a frame, beside the other frames that correlations need. last, where it isn't nil, has the frame
 // before, and then this one.
-func (s *Service) compared(ctx context.Context, dev device.Lease, what *wire.Inspection, m *pb.Frame, f *frames.Frame,
-	last *lastFrame) (*polygon.Result, error) {
+func (s *Service) compared(ctx context.Context, dev device.Lease, what *wire.Inspection, at place, m *pb.Frame,
+	f *frames.Frame, last *lastFrame) (*polygon.Result, *locate.Location, error) {
 	if len(what.Frames) == 0 && last == nil {
 		picture := f.Picture
 		picture.Flat = what.Flat
-		return s.run(ctx, dev, what, picture)
+		return s.placed(ctx, dev, what, at, picture)
 	}
 	in, picture := *what, f.Picture
 	found, release, err := s.Frames.Named(ctx, what.Frames, what.Paths.Root+"frames")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer release()
 	in.Reductions.Frames = found
 	if last != nil {
 		done, err := last.next(ctx, dev, s.Frames.Residents, m.GetResident(), &picture, found)
 		if err != nil {
-			return nil, in.Paths.Translate(err)
+			return nil, nil, in.Paths.Translate(err)
 		}
 		defer done()
 	}
 	picture.Flat = what.Flat
 	wire.Correct(found, what.Flat)
-	return s.run(ctx, dev, &in, picture)
+	return s.placed(ctx, dev, &in, at, picture)
+}
+
+// placed reduces a frame with the regions where the part lies: by the pose of the request, or by the one that is found.
+// Where none is, the regions are where no pixel is, and notFound is to be called when the result is judged.
+func (s *Service) placed(ctx context.Context, dev device.Lease, in *wire.Inspection, at place,
+	f kernels.Picture) (res *polygon.Result, loc *locate.Location, err error) {
+	pose := at.pose
+	if pose == nil && in.Locator != nil {
+		if loc, err = in.Locator.Locate(ctx, dev.Device, f); err != nil {
+			return nil, nil, in.Paths.Translate(err)
+		}
+		if pose = &loc.Pose; !loc.Found {
+			pose = &polygon.Pose{A: 1, C: 1 << 21, E: 1} // in the middle of all that is right of any frame
+		}
+	}
+	if pose != nil {
+		if in, err = s.posed(ctx, in, *pose, at.path); err != nil {
+			return nil, nil, err
+		}
+	}
+	res, err = s.run(ctx, dev, in, f)
+	return res, loc, err
+}
+
+// notFound fails a result of regions whose part wasn't found, and says in all limits why: these have failed, as no pixel
+// of the regions lies in the frame.
+func notFound(res *polygon.Result, loc *locate.Location) {
+	res.Verdict, res.Pose = polygon.Fail, nil
+	for i := range res.Regions {
+		r := &res.Regions[i]
+		for k := range r.Limits {
+			r.Verdict = polygon.Fail
+			l := &r.Limits[k]
+			l.Verdict, l.Value, l.Measured, l.Reason = polygon.Fail, 0, false, "the part was not found: "+loc.Reason
+		}
+	}
 }
 
 // haveFrames refuses an inspection that needs frames which are not there.

@@ -21,6 +21,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/framestream"
+	"github.com/polyscan/polyscan/server/internal/locate"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
@@ -179,14 +180,15 @@ func (s *Service) reduceFrame(
 	defer f.Release()
 	ctx = kernels.WithMade(ctx, f.Answer.Add)
 	var res *polygon.Result
-	if err = what.CheckSize(f.Width, f.Height); err == nil && at.pose != nil {
-		what, err = s.posed(ctx, what, *at.pose, at.path)
-	}
-	if err == nil {
-		res, err = s.compared(ctx, dev, what, m, f, last)
+	var loc *locate.Location
+	if err = what.CheckSize(f.Width, f.Height); err == nil {
+		res, loc, err = s.compared(ctx, dev, what, at, m, f, last)
 	}
 	if err == nil && judge != nil {
 		judge(res)
+	}
+	if err == nil && loc != nil && !loc.Found {
+		notFound(res, loc)
 	}
 	var sketch *events.Sketch
 	if len(f.Data) > 0 && err == nil {
@@ -216,7 +218,7 @@ func (s *Service) reduceFrame(
 		res.Release()
 		return nil, nil, nil, nil, err
 	}
-	result.PartId = m.GetPartId()
+	result.PartId, result.Location = m.GetPartId(), wire.LocationMessage(loc)
 	sketch.Done(number, result.GetPartId(), result.GetVerdict(), res)
 	return &wire.Response{Message: result, Start: start, Ctx: ctx, Size: share, Share: f.Answer}, res, picture,
 		func() { f.Answer.Release(); res.Release() }, nil

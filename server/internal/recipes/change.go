@@ -102,6 +102,9 @@ func differences(before, after *pb.Recipe) []string {
 	if a, b := before.GetRegionSet().GetDrawnOn(), after.GetRegionSet().GetDrawnOn(); !proto.Equal(a, b) {
 		add("drawn on: %dx%d pixels, before %dx%d", b.GetWidth(), b.GetHeight(), a.GetWidth(), a.GetHeight())
 	}
+	if a, b := before.GetRegionSet().GetLocate(), after.GetRegionSet().GetLocate(); !proto.Equal(a, b) {
+		add("locate: %d fiducials, before %d", len(b.GetFiducials()), len(a.GetFiducials()))
+	}
 	was := map[string][]*pb.Region{} // regions may share a name: then they are compared in order
 	label := func(i int, r *pb.Region) string {
 		if r.GetName() != "" {

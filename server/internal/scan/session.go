@@ -107,6 +107,10 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	err = s.Frames.Work.Do(ctx, wire.SetWork(set), wire.SmallSet, func(pause func() error) error {
 		what, err = wire.NewInspection(ctx, open.GetInspection(), "open.inspection", "strip.frame", s.Recipes, nil,
 			s.Bounds, pause)
+		if err == nil && what.Pose == nil && what.Locator != nil {
+			return apierr.Refuse("open.inspection.pose", "unset", "must be given: the regions have a locate section, and parts "+
+				"of line-scans aren't located, as lines are reduced before all windows have passed")
+		}
 		if err == nil && what.Pose != nil {
 			what.Set, err = what.Moved(ctx, *what.Pose, "open.inspection.pose", s.Bounds, pause)
 		}

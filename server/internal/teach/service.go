@@ -74,7 +74,21 @@ type opening interface {
 }
 
 // opened resolves the regions of a call, which keeps what it needs of them in mem.
-func (s *Service) opened(ctx context.Context, open opening, mem *memory) (r *regions, err error) {
+func (s *Service) opened(ctx context.Context, open opening, mem *memory) (*regions, error) {
+	r, err := s.resolved(ctx, open, mem)
+	if err != nil || r.from.GetLocate() == nil {
+		return r, err
+	}
+	if r.paths.Stored != "" {
+		return nil, apierr.Refuse(r.paths.Ref, r.paths.Stored, "%s", unlocated)
+	}
+	return nil, apierr.Refuse(r.paths.Set+".locate", "a section", "%s", unlocated)
+}
+
+const unlocated = "locates its parts, and frames of Teach and Try aren't located: leave the section out, and take frames " +
+	"of parts that lie where the regions were drawn"
+
+func (s *Service) resolved(ctx context.Context, open opening, mem *memory) (r *regions, err error) {
 	if ref := open.GetRecipe(); ref != nil {
 		return s.stored(ref, "open.recipe")
 	}

@@ -57,7 +57,7 @@ func (p Paths) Translate(err error) error { return FieldError(err, p.Violation) 
 func (p Paths) Violation(v kernels.Violation) (path, value, reason string) {
 	path, inRecipe := p.Root+v.Path.String(), false
 	switch Root(v) {
-	case "regions", "scale":
+	case "regions", "scale", "locate":
 		path, inRecipe = kernels.Path{p.Set}.Join(FlatPath(v.Path)...).String(), p.Stored != ""
 	case "reductions":
 		path, inRecipe = kernels.Path{p.Reductions}.Join(v.Path[1:]...).String(), p.StoredReductions

@@ -14,6 +14,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/locate"
 )
 
 // Inspection is what to do with frames, ready to be done.
@@ -27,6 +28,7 @@ type Inspection struct {
 	Flat       *kernels.FlatField // what frames are corrected by; nil for frames as they are
 	Frames     map[string]string  // the resident frames that correlations need, by the names that they have there
 	Pose       *polygon.Pose      // of the part, with which Set is to be moved; nil for none
+	Locator    *locate.Locator    // finds the pose in each frame where there is none; nil where nothing does
 
 	Name    string // of the camera or station that asks
 	Recipe  string // and its version; "" where the regions came with the request
@@ -57,7 +59,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	flat := in.GetFlatField()
 	var kept map[string]string
 	var own *pb.Reductions // of the recipe
-	var drawnOn *pb.FrameSize
+	var regions *pb.RegionSet
 	switch r := in.GetRegions().(type) {
 	case *pb.Inspection_RegionSet:
 		set, again, err := sets.compile(ctx, r.RegionSet, out.Paths, b, pause)
@@ -65,7 +67,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 			return nil, err
 		}
 		out.Set, out.Keep, out.Regions = set, again, r.RegionSet.GetRegions()
-		drawnOn = r.RegionSet.GetDrawnOn()
+		regions = r.RegionSet
 	case *pb.Inspection_Recipe:
 		recipe, set, err := recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion())
 		if err != nil {
@@ -74,7 +76,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		out.Set, out.Keep = set, true
 		out.Recipe, out.Version, out.Regions = recipe.GetName(), recipe.GetVersion(), recipe.GetRegionSet().GetRegions()
 		out.Paths.Stored, out.Paths.Ref = RecipeID(recipe), path+".recipe"
-		kept, drawnOn = recipe.GetFrames(), recipe.GetRegionSet().GetDrawnOn()
+		kept, regions = recipe.GetFrames(), recipe.GetRegionSet()
 		if flat == nil {
 			flat, out.Paths.StoredFlat = recipe.GetFlatField(), true
 		}
@@ -87,9 +89,12 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 		return nil, apierr.Refuse(path+".regions", nil, "one of region_set and recipe must be given")
 	}
 	if out.Set.HasLimits() {
-		out.drawnOn = drawnOn
+		out.drawnOn = regions.GetDrawnOn()
 	}
 	var err error
+	if out.Locator, err = locatorOf(regions, out.Paths); err != nil {
+		return nil, err
+	}
 	if flat != nil { // recipes may be nil where nothing refers to any
 		if out.Flat, err = recipes.FlatField(flat, path+".flat_field"); err != nil {
 			return nil, err

@@ -20,8 +20,16 @@ func NewSet(ctx context.Context, m *pb.RegionSet, p Paths, b polygon.Bounds, pau
 	if err != nil {
 		return nil, err
 	}
+	locator, err := locatorOf(m, p)
+	if err != nil {
+		return nil, err
+	}
 	return counted(ctx, p, b, func(b polygon.Bounds) (*polygon.Set, error) {
-		return polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
+		set, err := polygon.NewSetInPieces(regions, scaleOf(m.GetScale()), b, pause)
+		if err == nil && locator != nil {
+			err = checkMoves(locator, set, regions, b, pause)
+		}
+		return set, err
 	})
 }
 

@@ -20,7 +20,7 @@ from polyscan.v1 import recipe_pb2 as polyscan_dot_v1_dot_recipe__pb2
 from polyscan.v1 import region_pb2 as polyscan_dot_v1_dot_region__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpolyscan/v1/inspection.proto\x12\x0bpolyscan.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19polyscan/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xcb\x04\n\nInspection\x12\x37\n\nregion_set\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x12\x30\n\x06recipe\x18\x02 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12\x37\n\nreductions\x18\x03 \x01(\x0b\x32\x17.polyscan.v1.ReductionsR\nreductions\x12\x31\n\x06method\x18\x04 \x01(\x0e\x32\x17.polyscan.v1.MaskMethodB\x00R\x06method\x12\x37\n\nwork_class\x18\x05 \x01(\x0e\x32\x16.polyscan.v1.WorkClassB\x00R\tworkClass\x12\x32\n\x06result\x18\x06 \x01(\x0b\x32\x1a.polyscan.v1.ResultOptionsR\x06result\x12\x14\n\x04name\x18\x07 \x01(\tB\x00R\x04name\x12=\n\x06\x66rames\x18\x08 \x03(\x0b\x32#.polyscan.v1.Inspection.FramesEntryB\x00R\x06\x66rames\x12\x35\n\nflat_field\x18\t \x01(\x0b\x32\x16.polyscan.v1.FlatFieldR\tflatField\x12%\n\x04pose\x18\n \x01(\x0b\x32\x11.polyscan.v1.PoseR\x04pose\x1a\x39\n\x0b\x46ramesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\x42\x0b\n\x07regions\x12\x00\"v\n\rReduceRequest\x12\x39\n\ninspection\x18\x01 \x01(\x0b\x32\x17.polyscan.v1.InspectionB\x00R\ninspection\x12*\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x12.polyscan.v1.FrameB\x00R\x05\x66rame\"\xaf\x03\n\x0b\x46rameResult\x12\x19\n\x08\x66rame_id\x18\x01 \x01(\tR\x07\x66rameId\x12\x30\n\x06layout\x18\x02 \x01(\x0b\x32\x18.polyscan.v1.FrameLayoutR\x06layout\x12\x33\n\x07regions\x18\x03 \x03(\x0b\x32\x19.polyscan.v1.RegionResultR\x07regions\x12.\n\x07verdict\x18\x04 \x01(\x0e\x32\x14.polyscan.v1.VerdictR\x07verdict\x12\x18\n\x07\x62\x61\x63kend\x18\x05 \x01(\tR\x07\x62\x61\x63kend\x12/\n\x06method\x18\x06 \x01(\x0e\x32\x17.polyscan.v1.MaskMethodR\x06method\x12-\n\x05times\x18\x07 \x01(\x0b\x32\x17.polyscan.v1.StageTimesR\x05times\x12\x34\n\x07\x63olumns\x18\x08 \x01(\x0b\x32\x1a.polyscan.v1.RegionColumnsR\x07\x63olumns\x12\x17\n\x07part_id\x18\t \x01(\tR\x06partId\x12%\n\x04pose\x18\n \x01(\x0b\x32\x11.polyscan.v1.PoseR\x04pose\"\xa5\x01\n\nStageTimes\x12\x31\n\x06\x64\x65\x63ode\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationR\x06\x64\x65\x63ode\x12/\n\x05queue\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05queue\x12\x33\n\x07\x63ompute\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x63ompute\"B\n\x0eReduceResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32\x18.polyscan.v1.FrameResultR\x06result\"\xd3\x02\n\x10RasterizeRequest\x12\x37\n\nregion_set\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x12\x30\n\x06recipe\x18\x02 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12\x16\n\x05width\x18\x03 \x01(\rB\x00R\x05width\x12\x18\n\x06height\x18\x04 \x01(\rB\x00R\x06height\x12-\n\x04mode\x18\x05 \x01(\x0e\x32\x17.polyscan.v1.RasterModeB\x00R\x04mode\x12\x31\n\x06method\x18\x06 \x01(\x0e\x32\x17.polyscan.v1.MaskMethodB\x00R\x06method\x12\x33\n\x08\x65ncoding\x18\x07 \x01(\x0e\x32\x15.polyscan.v1.EncodingB\x00R\x08\x65ncodingB\x0b\n\x07regions\x12\x00\"o\n\x11RasterizeResponse\x12\x16\n\x06\x63ounts\x18\x01 \x03(\x04R\x06\x63ounts\x12\x18\n\x07\x62\x61\x63kend\x18\x02 \x01(\tR\x07\x62\x61\x63kend\x12(\n\x05image\x18\x03 \x01(\x0b\x32\x12.polyscan.v1.FrameR\x05image\"\xa4\x01\n\x13StreamFramesRequest\x12-\n\x04open\x18\x01 \x01(\x0b\x32\x17.polyscan.v1.InspectionH\x00R\x04open\x12*\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x12.polyscan.v1.FrameH\x00R\x05\x66rame\x12%\n\x04pose\x18\x03 \x01(\x0b\x32\x11.polyscan.v1.PoseR\x04poseB\x0b\n\x07message\x12\x00\"\x9f\x01\n\x14StreamFramesResponse\x12\x1a\n\x08sequence\x18\x01 \x01(\x04R\x08sequence\x12\x32\n\x06result\x18\x02 \x01(\x0b\x32\x18.polyscan.v1.FrameResultH\x00R\x06result\x12,\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x14.polyscan.rpc.StatusH\x00R\x05\x65rrorB\t\n\x07outcome*Y\n\tWorkClass\x12\x1a\n\x16WORK_CLASS_UNSPECIFIED\x10\x00\x12\x1a\n\x16WORK_CLASS_INTERACTIVE\x10\x01\x12\x14\n\x10WORK_CLASS_BATCH\x10\x02*W\n\nRasterMode\x12\x1b\n\x17RASTER_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10RASTER_MODE_MASK\x10\x01\x12\x16\n\x12RASTER_MODE_LABELS\x10\x02\x32\xfb\x01\n\x11InspectionService\x12\x41\n\x06Reduce\x12\x1a.polyscan.v1.ReduceRequest\x1a\x1b.polyscan.v1.ReduceResponse\x12J\n\tRasterize\x12\x1d.polyscan.v1.RasterizeRequest\x1a\x1e.polyscan.v1.RasterizeResponse\x12W\n\x0cStreamFrames\x12 .polyscan.v1.StreamFramesRequest\x1a!.polyscan.v1.StreamFramesResponse(\x01\x30\x01\x42\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cpolyscan/v1/inspection.proto\x12\x0bpolyscan.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19polyscan/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xcb\x04\n\nInspection\x12\x37\n\nregion_set\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x12\x30\n\x06recipe\x18\x02 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12\x37\n\nreductions\x18\x03 \x01(\x0b\x32\x17.polyscan.v1.ReductionsR\nreductions\x12\x31\n\x06method\x18\x04 \x01(\x0e\x32\x17.polyscan.v1.MaskMethodB\x00R\x06method\x12\x37\n\nwork_class\x18\x05 \x01(\x0e\x32\x16.polyscan.v1.WorkClassB\x00R\tworkClass\x12\x32\n\x06result\x18\x06 \x01(\x0b\x32\x1a.polyscan.v1.ResultOptionsR\x06result\x12\x14\n\x04name\x18\x07 \x01(\tB\x00R\x04name\x12=\n\x06\x66rames\x18\x08 \x03(\x0b\x32#.polyscan.v1.Inspection.FramesEntryB\x00R\x06\x66rames\x12\x35\n\nflat_field\x18\t \x01(\x0b\x32\x16.polyscan.v1.FlatFieldR\tflatField\x12%\n\x04pose\x18\n \x01(\x0b\x32\x11.polyscan.v1.PoseR\x04pose\x1a\x39\n\x0b\x46ramesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\x42\x0b\n\x07regions\x12\x00\"v\n\rReduceRequest\x12\x39\n\ninspection\x18\x01 \x01(\x0b\x32\x17.polyscan.v1.InspectionB\x00R\ninspection\x12*\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x12.polyscan.v1.FrameB\x00R\x05\x66rame\"\xe2\x03\n\x0b\x46rameResult\x12\x19\n\x08\x66rame_id\x18\x01 \x01(\tR\x07\x66rameId\x12\x30\n\x06layout\x18\x02 \x01(\x0b\x32\x18.polyscan.v1.FrameLayoutR\x06layout\x12\x33\n\x07regions\x18\x03 \x03(\x0b\x32\x19.polyscan.v1.RegionResultR\x07regions\x12.\n\x07verdict\x18\x04 \x01(\x0e\x32\x14.polyscan.v1.VerdictR\x07verdict\x12\x18\n\x07\x62\x61\x63kend\x18\x05 \x01(\tR\x07\x62\x61\x63kend\x12/\n\x06method\x18\x06 \x01(\x0e\x32\x17.polyscan.v1.MaskMethodR\x06method\x12-\n\x05times\x18\x07 \x01(\x0b\x32\x17.polyscan.v1.StageTimesR\x05times\x12\x34\n\x07\x63olumns\x18\x08 \x01(\x0b\x32\x1a.polyscan.v1.RegionColumnsR\x07\x63olumns\x12\x17\n\x07part_id\x18\t \x01(\tR\x06partId\x12%\n\x04pose\x18\n \x01(\x0b\x32\x11.polyscan.v1.PoseR\x04pose\x12\x31\n\x08location\x18\x0b \x01(\x0b\x32\x15.polyscan.v1.LocationR\x08location\"\xa5\x01\n\nStageTimes\x12\x31\n\x06\x64\x65\x63ode\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationR\x06\x64\x65\x63ode\x12/\n\x05queue\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05queue\x12\x33\n\x07\x63ompute\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07\x63ompute\"B\n\x0eReduceResponse\x12\x30\n\x06result\x18\x01 \x01(\x0b\x32\x18.polyscan.v1.FrameResultR\x06result\"\xd3\x02\n\x10RasterizeRequest\x12\x37\n\nregion_set\x18\x01 \x01(\x0b\x32\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x12\x30\n\x06recipe\x18\x02 \x01(\x0b\x32\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12\x16\n\x05width\x18\x03 \x01(\rB\x00R\x05width\x12\x18\n\x06height\x18\x04 \x01(\rB\x00R\x06height\x12-\n\x04mode\x18\x05 \x01(\x0e\x32\x17.polyscan.v1.RasterModeB\x00R\x04mode\x12\x31\n\x06method\x18\x06 \x01(\x0e\x32\x17.polyscan.v1.MaskMethodB\x00R\x06method\x12\x33\n\x08\x65ncoding\x18\x07 \x01(\x0e\x32\x15.polyscan.v1.EncodingB\x00R\x08\x65ncodingB\x0b\n\x07regions\x12\x00\"o\n\x11RasterizeResponse\x12\x16\n\x06\x63ounts\x18\x01 \x03(\x04R\x06\x63ounts\x12\x18\n\x07\x62\x61\x63kend\x18\x02 \x01(\tR\x07\x62\x61\x63kend\x12(\n\x05image\x18\x03 \x01(\x0b\x32\x12.polyscan.v1.FrameR\x05image\"\xa4\x01\n\x13StreamFramesRequest\x12-\n\x04open\x18\x01 \x01(\x0b\x32\x17.polyscan.v1.InspectionH\x00R\x04open\x12*\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x12.polyscan.v1.FrameH\x00R\x05\x66rame\x12%\n\x04pose\x18\x03 \x01(\x0b\x32\x11.polyscan.v1.PoseR\x04poseB\x0b\n\x07message\x12\x00\"\x9f\x01\n\x14StreamFramesResponse\x12\x1a\n\x08sequence\x18\x01 \x01(\x04R\x08sequence\x12\x32\n\x06result\x18\x02 \x01(\x0b\x32\x18.polyscan.v1.FrameResultH\x00R\x06result\x12,\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x14.polyscan.rpc.StatusH\x00R\x05\x65rrorB\t\n\x07outcome*Y\n\tWorkClass\x12\x1a\n\x16WORK_CLASS_UNSPECIFIED\x10\x00\x12\x1a\n\x16WORK_CLASS_INTERACTIVE\x10\x01\x12\x14\n\x10WORK_CLASS_BATCH\x10\x02*W\n\nRasterMode\x12\x1b\n\x17RASTER_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10RASTER_MODE_MASK\x10\x01\x12\x16\n\x12RASTER_MODE_LABELS\x10\x02\x32\xfb\x01\n\x11InspectionService\x12\x41\n\x06Reduce\x12\x1a.polyscan.v1.ReduceRequest\x1a\x1b.polyscan.v1.ReduceResponse\x12J\n\tRasterize\x12\x1d.polyscan.v1.RasterizeRequest\x1a\x1e.polyscan.v1.RasterizeResponse\x12W\n\x0cStreamFrames\x12 .polyscan.v1.StreamFramesRequest\x1a!.polyscan.v1.StreamFramesResponse(\x01\x30\x01\x42\x00\x62\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'polyscan.v1.inspection_pb2', globals())
@@ -29,10 +29,10 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _INSPECTION_FRAMESENTRY._options = None
   _INSPECTION_FRAMESENTRY._serialized_options = b'8\001'
-  _WORKCLASS._serialized_start=2372
-  _WORKCLASS._serialized_end=2461
-  _RASTERMODE._serialized_start=2463
-  _RASTERMODE._serialized_end=2550
+  _WORKCLASS._serialized_start=2423
+  _WORKCLASS._serialized_end=2512
+  _RASTERMODE._serialized_start=2514
+  _RASTERMODE._serialized_end=2601
   _INSPECTION._serialized_start=209
   _INSPECTION._serialized_end=796
   _INSPECTION_FRAMESENTRY._serialized_start=726
@@ -40,19 +40,19 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _REDUCEREQUEST._serialized_start=798
   _REDUCEREQUEST._serialized_end=916
   _FRAMERESULT._serialized_start=919
-  _FRAMERESULT._serialized_end=1350
-  _STAGETIMES._serialized_start=1353
-  _STAGETIMES._serialized_end=1518
-  _REDUCERESPONSE._serialized_start=1520
-  _REDUCERESPONSE._serialized_end=1586
-  _RASTERIZEREQUEST._serialized_start=1589
-  _RASTERIZEREQUEST._serialized_end=1928
-  _RASTERIZERESPONSE._serialized_start=1930
-  _RASTERIZERESPONSE._serialized_end=2041
-  _STREAMFRAMESREQUEST._serialized_start=2044
-  _STREAMFRAMESREQUEST._serialized_end=2208
-  _STREAMFRAMESRESPONSE._serialized_start=2211
-  _STREAMFRAMESRESPONSE._serialized_end=2370
-  _INSPECTIONSERVICE._serialized_start=2553
-  _INSPECTIONSERVICE._serialized_end=2804
+  _FRAMERESULT._serialized_end=1401
+  _STAGETIMES._serialized_start=1404
+  _STAGETIMES._serialized_end=1569
+  _REDUCERESPONSE._serialized_start=1571
+  _REDUCERESPONSE._serialized_end=1637
+  _RASTERIZEREQUEST._serialized_start=1640
+  _RASTERIZEREQUEST._serialized_end=1979
+  _RASTERIZERESPONSE._serialized_start=1981
+  _RASTERIZERESPONSE._serialized_end=2092
+  _STREAMFRAMESREQUEST._serialized_start=2095
+  _STREAMFRAMESREQUEST._serialized_end=2259
+  _STREAMFRAMESRESPONSE._serialized_start=2262
+  _STREAMFRAMESRESPONSE._serialized_end=2421
+  _INSPECTIONSERVICE._serialized_start=2604
+  _INSPECTIONSERVICE._serialized_end=2855
 # @@protoc_insertion_point(module_scope)

@@ -20,11 +20,12 @@ WORK_CLASS_INTERACTIVE: WorkClass
 WORK_CLASS_UNSPECIFIED: WorkClass
 
 class FrameResult(_message.Message):
-    __slots__ = ["backend", "columns", "frame_id", "layout", "method", "part_id", "pose", "regions", "times", "verdict"]
+    __slots__ = ["backend", "columns", "frame_id", "layout", "location", "method", "part_id", "pose", "regions", "times", "verdict"]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     FRAME_ID_FIELD_NUMBER: _ClassVar[int]
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     PART_ID_FIELD_NUMBER: _ClassVar[int]
     POSE_FIELD_NUMBER: _ClassVar[int]
@@ -35,13 +36,14 @@ class FrameResult(_message.Message):
     columns: _columns_pb2.RegionColumns
     frame_id: str
     layout: _frame_pb2.FrameLayout
+    location: _region_pb2.Location
     method: _region_pb2.MaskMethod
     part_id: str
     pose: _region_pb2.Pose
     regions: _containers.RepeatedCompositeFieldContainer[_region_pb2.RegionResult]
     times: StageTimes
     verdict: _region_pb2.Verdict
-    def __init__(self, frame_id: _Optional[str] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., backend: _Optional[str] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., times: _Optional[_Union[StageTimes, _Mapping]] = ..., columns: _Optional[_Union[_columns_pb2.RegionColumns, _Mapping]] = ..., part_id: _Optional[str] = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ...) -> None: ...
+    def __init__(self, frame_id: _Optional[str] = ..., layout: _Optional[_Union[_frame_pb2.FrameLayout, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., backend: _Optional[str] = ..., method: _Optional[_Union[_region_pb2.MaskMethod, str]] = ..., times: _Optional[_Union[StageTimes, _Mapping]] = ..., columns: _Optional[_Union[_columns_pb2.RegionColumns, _Mapping]] = ..., part_id: _Optional[str] = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ..., location: _Optional[_Union[_region_pb2.Location, _Mapping]] = ...) -> None: ...
 
 class Inspection(_message.Message):
     __slots__ = ["flat_field", "frames", "method", "name", "pose", "recipe", "reductions", "region_set", "result", "work_class"]

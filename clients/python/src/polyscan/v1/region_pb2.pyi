@@ -28,9 +28,17 @@ DERIVATIVE_GRADIENT: Derivative
 DERIVATIVE_LAPLACIAN: Derivative
 DERIVATIVE_UNSPECIFIED: Derivative
 DESCRIPTOR: _descriptor.FileDescriptor
+FIDUCIAL_KIND_CIRCLE: FiducialKind
+FIDUCIAL_KIND_CROSS: FiducialKind
+FIDUCIAL_KIND_SQUARE: FiducialKind
+FIDUCIAL_KIND_UNSPECIFIED: FiducialKind
 FILL_RULE_EVEN_ODD: FillRule
 FILL_RULE_NON_ZERO: FillRule
 FILL_RULE_UNSPECIFIED: FillRule
+LOCATE_MODEL_AFFINE: LocateModel
+LOCATE_MODEL_SIMILARITY: LocateModel
+LOCATE_MODEL_TRANSLATION: LocateModel
+LOCATE_MODEL_UNSPECIFIED: LocateModel
 MASK_METHOD_EDGE_FILTERED: MaskMethod
 MASK_METHOD_NAIVE: MaskMethod
 MASK_METHOD_ROW_SPANS: MaskMethod
@@ -299,6 +307,44 @@ class CoveredSpec(_message.Message):
     histogram: bool
     def __init__(self, histogram: bool = ...) -> None: ...
 
+class Fiducial(_message.Message):
+    __slots__ = ["at", "channel", "dark", "kind", "max_area", "min_area", "threshold", "window"]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    DARK_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MAX_AREA_FIELD_NUMBER: _ClassVar[int]
+    MIN_AREA_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    at: _frame_pb2.Point
+    channel: _frame_pb2.Channel
+    dark: bool
+    kind: FiducialKind
+    max_area: int
+    min_area: int
+    threshold: int
+    window: Region
+    def __init__(self, window: _Optional[_Union[Region, _Mapping]] = ..., at: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., kind: _Optional[_Union[FiducialKind, str]] = ..., dark: bool = ..., threshold: _Optional[int] = ..., min_area: _Optional[int] = ..., max_area: _Optional[int] = ..., channel: _Optional[_Union[_frame_pb2.Channel, str]] = ...) -> None: ...
+
+class FoundFiducial(_message.Message):
+    __slots__ = ["area", "at", "found", "name", "reason", "residual", "threshold"]
+    AREA_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    area: int
+    at: _frame_pb2.Point
+    found: bool
+    name: str
+    reason: str
+    residual: float
+    threshold: float
+    def __init__(self, name: _Optional[str] = ..., found: bool = ..., reason: _Optional[str] = ..., at: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., area: _Optional[int] = ..., threshold: _Optional[float] = ..., residual: _Optional[float] = ...) -> None: ...
+
 class FrameSize(_message.Message):
     __slots__ = ["height", "width"]
     HEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +392,40 @@ class LimitResult(_message.Message):
     value: float
     verdict: Verdict
     def __init__(self, expression: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., value: _Optional[float] = ..., channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., reason: _Optional[str] = ..., parts: _Optional[int] = ...) -> None: ...
+
+class Locate(_message.Message):
+    __slots__ = ["fiducials", "max_distortion_percent", "max_residual", "model"]
+    FIDUCIALS_FIELD_NUMBER: _ClassVar[int]
+    MAX_DISTORTION_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESIDUAL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    fiducials: _containers.RepeatedCompositeFieldContainer[Fiducial]
+    max_distortion_percent: float
+    max_residual: float
+    model: LocateModel
+    def __init__(self, fiducials: _Optional[_Iterable[_Union[Fiducial, _Mapping]]] = ..., model: _Optional[_Union[LocateModel, str]] = ..., max_residual: _Optional[float] = ..., max_distortion_percent: _Optional[float] = ...) -> None: ...
+
+class Location(_message.Message):
+    __slots__ = ["fiducials", "found", "pose", "reason", "residual", "rotation", "scale_x", "scale_y", "slant"]
+    FIDUCIALS_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    POSE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_FIELD_NUMBER: _ClassVar[int]
+    SCALE_X_FIELD_NUMBER: _ClassVar[int]
+    SCALE_Y_FIELD_NUMBER: _ClassVar[int]
+    SLANT_FIELD_NUMBER: _ClassVar[int]
+    fiducials: _containers.RepeatedCompositeFieldContainer[FoundFiducial]
+    found: bool
+    pose: Pose
+    reason: str
+    residual: float
+    rotation: float
+    scale_x: float
+    scale_y: float
+    slant: float
+    def __init__(self, found: bool = ..., reason: _Optional[str] = ..., pose: _Optional[_Union[Pose, _Mapping]] = ..., rotation: _Optional[float] = ..., scale_x: _Optional[float] = ..., scale_y: _Optional[float] = ..., slant: _Optional[float] = ..., residual: _Optional[float] = ..., fiducials: _Optional[_Iterable[_Union[FoundFiducial, _Mapping]]] = ...) -> None: ...
 
 class Mask(_message.Message):
     __slots__ = ["runs"]
@@ -520,14 +600,16 @@ class RegionResult(_message.Message):
     def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., count: _Optional[int] = ..., area: _Optional[float] = ..., coverage: _Optional[float] = ..., bounds: _Optional[_Union[_frame_pb2.PixelRect, _Mapping]] = ..., centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., channels: _Optional[_Iterable[_Union[ChannelStatistics, _Mapping]]] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., limits: _Optional[_Iterable[_Union[LimitResult, _Mapping]]] = ..., area_mm2: _Optional[float] = ..., count_mm2: _Optional[float] = ..., bounds_mm: _Optional[_Union[MillimetreRect, _Mapping]] = ..., centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., covered_count: _Optional[float] = ..., blobs: _Optional[_Union[RegionBlobs, _Mapping]] = ...) -> None: ...
 
 class RegionSet(_message.Message):
-    __slots__ = ["drawn_on", "regions", "scale"]
+    __slots__ = ["drawn_on", "locate", "regions", "scale"]
     DRAWN_ON_FIELD_NUMBER: _ClassVar[int]
+    LOCATE_FIELD_NUMBER: _ClassVar[int]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
     drawn_on: FrameSize
+    locate: Locate
     regions: _containers.RepeatedCompositeFieldContainer[Region]
     scale: Scale
-    def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ..., scale: _Optional[_Union[Scale, _Mapping]] = ..., drawn_on: _Optional[_Union[FrameSize, _Mapping]] = ...) -> None: ...
+    def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ..., scale: _Optional[_Union[Scale, _Mapping]] = ..., drawn_on: _Optional[_Union[FrameSize, _Mapping]] = ..., locate: _Optional[_Union[Locate, _Mapping]] = ...) -> None: ...
 
 class Ring(_message.Message):
     __slots__ = ["xy"]
@@ -595,6 +677,12 @@ class ColorSpace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class Derivative(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class LocateModel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class FiducialKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

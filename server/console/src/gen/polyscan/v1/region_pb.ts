@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIs0BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzaxINCgVzaGFwZRgHIAEoCSJyCgRQb3NlEhAKCHJvdGF0aW9uGAEgASgBEg0KBXNjYWxlGAIgASgBEiEKBWFib3V0GAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQSCgoCZHgYBCABKAESCgoCZHkYBSABKAESDgoGYWZmaW5lGAYgAygBIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIiUKC1BpeGVsT2Zmc2V0EgoKAmR4GAEgASgREgoKAmR5GAIgASgRIl0KEENvb2NjdXJyZW5jZVNwZWMSDgoGbGV2ZWxzGAEgASgNEikKB29mZnNldHMYAiADKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZjb3VudHMYAyABKAgiIAoLQ292ZXJlZFNwZWMSEQoJaGlzdG9ncmFtGAEgASgIIlwKBU1vcnBoEiQKBGtpbmQYASABKA4yFi5wb2x5c2Nhbi52MS5Nb3JwaEtpbmQSDQoFd2lkdGgYAiABKA0SDgoGaGVpZ2h0GAMgASgNEg4KBnJhZGl1cxgEIAEoDSKNAwoIQmxvYlNwZWMSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSLQoJdGhyZXNob2xkGAIgASgOMhoucG9seXNjYW4udjEuQmxvYlRocmVzaG9sZBISCgVsb3dlchgDIAEoAUgAiAEBEhIKBXVwcGVyGAQgASgBSAGIAQESGQoMc3Ryb25nX2xvd2VyGAUgASgBSAKIAQESGQoMc3Ryb25nX3VwcGVyGAYgASgBSAOIAQESFgoOZm91cl9jb25uZWN0ZWQYByABKAgSIQoFc3RlcHMYCCADKAsyEi5wb2x5c2Nhbi52MS5Nb3JwaBIQCghtaW5fYXJlYRgJIAEoDRIRCgltYXhfYmxvYnMYCiABKA0SJQoFb3JkZXIYCyABKA4yFi5wb2x5c2Nhbi52MS5CbG9iT3JkZXISEAoIY29udG91cnMYDCABKAhCCAoGX2xvd2VyQggKBl91cHBlckIPCg1fc3Ryb25nX2xvd2VyQg8KDV9zdHJvbmdfdXBwZXIiqgEKD0NvcnJlbGF0aW9uVGVybRIqCgRraW5kGAEgASgOMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25LaW5kEigKBm9mZnNldBgCIAEoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg4KBnJhZGl1cxgDIAEoDRINCgVmcmFtZRgEIAEoCRIiCgR3aXRoGAUgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbCK6AQoLQ29ycmVsYXRpb24SKAoCb2YYASABKAsyHC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvblRlcm0SDQoFcGFpcnMYAiABKAQSFAoHcHJvZHVjdBgDIAEoAUgAiAEBEhcKCmNvdmFyaWFuY2UYBCABKAFIAYgBARIYCgtjb3JyZWxhdGlvbhgFIAEoAUgCiAEBQgoKCF9wcm9kdWN0Qg0KC19jb3ZhcmlhbmNlQg4KDF9jb3JyZWxhdGlvbiLdAwoKUmVkdWN0aW9ucxIqCgpzdGF0aXN0aWNzGAEgAygOMhYucG9seXNjYW4udjEuU3RhdGlzdGljEhMKC3BlcmNlbnRpbGVzGAIgAygBEjgKEXBlcmNlbnRpbGVfbWV0aG9kGAMgASgOMh0ucG9seXNjYW4udjEuUGVyY2VudGlsZU1ldGhvZBItCgloaXN0b2dyYW0YBCABKAsyGi5wb2x5c2Nhbi52MS5IaXN0b2dyYW1TcGVjEjMKDGNvb2NjdXJyZW5jZRgFIAEoCzIdLnBvbHlzY2FuLnYxLkNvb2NjdXJyZW5jZVNwZWMSMgoMY29ycmVsYXRpb25zGAYgAygLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEikKB2NvdmVyZWQYDCABKAsyGC5wb2x5c2Nhbi52MS5Db3ZlcmVkU3BlYxIkCgVibG9icxgOIAEoCzIVLnBvbHlzY2FuLnYxLkJsb2JTcGVjEicKBmNvbG9ycxgKIAMoDjIXLnBvbHlzY2FuLnYxLkNvbG9yU3BhY2USFAoMY29sb3JfbWF0cml4GAsgAygBEiwKC2Rlcml2YXRpdmVzGA8gAygOMhcucG9seXNjYW4udjEuRGVyaXZhdGl2ZSJ+CglSZWdpb25TZXQSJAoHcmVnaW9ucxgBIAMoCzITLnBvbHlzY2FuLnYxLlJlZ2lvbhIhCgVzY2FsZRgCIAEoCzISLnBvbHlzY2FuLnYxLlNjYWxlEigKCGRyYXduX29uGAMgASgLMhYucG9seXNjYW4udjEuRnJhbWVTaXplIioKCUZyYW1lU2l6ZRINCgV3aWR0aBgBIAEoDRIOCgZoZWlnaHQYAiABKA0iQQoFU2NhbGUSCQoBeBgBIAEoARIJCgF5GAIgASgBEiIKBm9yaWdpbhgDIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50IkAKDk1pbGxpbWV0cmVSZWN0EgoKAngwGAEgASgBEgoKAnkwGAIgASgBEgoKAngxGAMgASgBEgoKAnkxGAQgASgBIqwBCgtMaW1pdFJlc3VsdBISCgpleHByZXNzaW9uGAEgASgJEiUKB3ZlcmRpY3QYAiABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EhIKBXZhbHVlGAMgASgBSACIAQESJQoHY2hhbm5lbBgEIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDgoGcmVhc29uGAUgASgJEg0KBXBhcnRzGAYgASgNQggKBl92YWx1ZSI0Cg9QZXJjZW50aWxlVmFsdWUSEgoKcGVyY2VudGlsZRgBIAEoARINCgV2YWx1ZRgCIAEoASJXCglIaXN0b2dyYW0SDQoFbG93ZXIYASABKAESDQoFdXBwZXIYAiABKAESDgoGY291bnRzGAMgAygEEg0KBWJlbG93GAQgASgEEg0KBWFib3ZlGAUgASgEIr4LChFDaGFubmVsU3RhdGlzdGljcxIlCgdjaGFubmVsGAEgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBISCgVjb3VudBgCIAEoBEgAiAEBEhAKA3N1bRgDIAEoBEgBiAEBEhsKDnN1bV9vZl9zcXVhcmVzGAQgASgESAKIAQESEQoEbWVhbhgFIAEoAUgDiAEBEhUKCHZhcmlhbmNlGAYgASgBSASIAQESEwoGc3RkZGV2GAcgASgBSAWIAQESEAoDbWluGAggASgNSAaIAQESEAoDbWF4GAkgASgNSAeIAQESKgoGbWluX2F0GAogASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhIqCgZtYXhfYXQYCyABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEhMKBm1lZGlhbhgMIAEoAUgIiAEBEhEKBG1vZGUYDSABKA1ICYgBARIVCghkaXN0aW5jdBgOIAEoDUgKiAEBEjEKC3BlcmNlbnRpbGVzGA8gAygLMhwucG9seXNjYW4udjEuUGVyY2VudGlsZVZhbHVlEikKCWhpc3RvZ3JhbRgQIAEoCzIWLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbRItChF3ZWlnaHRlZF9jZW50cm9pZBgRIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhUKCHNrZXduZXNzGBIgASgBSAuIAQESFQoIa3VydG9zaXMYEyABKAFIDIgBARIUCgdlbnRyb3B5GBQgASgBSA2IAQESJAoXbWVhbl9hYnNvbHV0ZV9kZXZpYXRpb24YFSABKAFIDogBARIgChNpbnRlcnF1YXJ0aWxlX3JhbmdlGBYgASgBSA+IAQESEgoKY3VtdWxhdGl2ZRgXIAMoBBIfChJrb2xtb2dvcm92X3NtaXJub3YYGCABKAFIEIgBARIYCgt3YXNzZXJzdGVpbhgZIAEoAUgRiAEBEhsKDmplbnNlbl9zaGFubm9uGBogASgBSBKIAQESFwoKY2hpX3NxdWFyZRgbIAEoAUgTiAEBEiUKCW1pbl9hdF9tbRgcIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiUKCW1heF9hdF9tbRgdIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKFHdlaWdodGVkX2NlbnRyb2lkX21tGB4gASgLMhIucG9seXNjYW4udjEuUG9pbnQSJgoIdGV4dHVyZXMYHyADKAsyFC5wb2x5c2Nhbi52MS5UZXh0dXJlEi4KDGNvcnJlbGF0aW9ucxggIAMoCzIYLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uEhQKB3BsYW5lX3gYISABKAFIFIgBARIUCgdwbGFuZV95GCIgASgBSBWIAQESGwoOcGxhbmVfcmVzaWR1YWwYIyABKAFIFogBARIMCgRzdGVwGCggASgBEgwKBHplcm8YKSABKA0SJQoHY292ZXJlZBgqIAEoCzIULnBvbHlzY2FuLnYxLkNvdmVyZWRCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmVCCgoIX3BsYW5lX3hCCgoIX3BsYW5lX3lCEQoPX3BsYW5lX3Jlc2lkdWFsIqgBCgdDb3ZlcmVkEgsKA3N1bRgBIAEoARIRCgRtZWFuGAIgASgBSACIAQESFQoIdmFyaWFuY2UYAyABKAFIAYgBARITCgZzdGRkZXYYBCABKAFIAogBARIwCgloaXN0b2dyYW0YBSABKAsyHS5wb2x5c2Nhbi52MS5Db3ZlcmVkSGlzdG9ncmFtQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2Il4KEENvdmVyZWRIaXN0b2dyYW0SDQoFbG93ZXIYASABKAESDQoFdXBwZXIYAiABKAESDgoGY291bnRzGAMgAygBEg0KBWJlbG93GAQgASgBEg0KBWFib3ZlGAUgASgBIpwCCgdUZXh0dXJlEigKBm9mZnNldBgBIAEoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg4KBmxldmVscxgCIAEoDRINCgVwYWlycxgDIAEoBBIVCghjb250cmFzdBgEIAEoAUgAiAEBEhgKC2hvbW9nZW5laXR5GAUgASgBSAGIAQESEwoGZW5lcmd5GAYgASgBSAKIAQESGAoLY29ycmVsYXRpb24YByABKAFIA4gBARIUCgdlbnRyb3B5GAggASgBSASIAQESDgoGY291bnRzGAkgAygNQgsKCV9jb250cmFzdEIOCgxfaG9tb2dlbmVpdHlCCQoHX2VuZXJneUIOCgxfY29ycmVsYXRpb25CCgoIX2VudHJvcHkitwQKDFJlZ2lvblJlc3VsdBINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEg0KBWNvdW50GAMgASgEEgwKBGFyZWEYBCABKAESFQoIY292ZXJhZ2UYBSABKAFIAIgBARImCgZib3VuZHMYBiABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYByABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwCghjaGFubmVscxgIIAMoCzIeLnBvbHlzY2FuLnYxLkNoYW5uZWxTdGF0aXN0aWNzEiUKB3ZlcmRpY3QYCSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EigKBmxpbWl0cxgKIAMoCzIYLnBvbHlzY2FuLnYxLkxpbWl0UmVzdWx0EhUKCGFyZWFfbW0yGAsgASgBSAGIAQESFgoJY291bnRfbW0yGAwgASgBSAKIAQESLgoJYm91bmRzX21tGA0gASgLMhsucG9seXNjYW4udjEuTWlsbGltZXRyZVJlY3QSJwoLY2VudHJvaWRfbW0YDiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIaCg1jb3ZlcmVkX2NvdW50GBMgASgBSAOIAQESJwoFYmxvYnMYFSABKAsyGC5wb2x5c2Nhbi52MS5SZWdpb25CbG9ic0ILCglfY292ZXJhZ2VCCwoJX2FyZWFfbW0yQgwKCl9jb3VudF9tbTJCEAoOX2NvdmVyZWRfY291bnQikAEKC1JlZ2lvbkJsb2JzEg0KBWZvdW5kGAEgASgEEgwKBGtlcHQYAiABKAQSDAoEYXJlYRgDIAEoBBIQCgh0b29fbWFueRgEIAEoCBIgCgVibG9icxgFIAMoCzIRLnBvbHlzY2FuLnYxLkJsb2ISFQoIYXJlYV9tbTIYBiABKAFIAIgBAUILCglfYXJlYV9tbTIisQQKBEJsb2ISKQoFZmlyc3QYASABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEgwKBGFyZWEYAiABKAQSJgoGYm91bmRzGAMgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAQgASgLMhIucG9seXNjYW4udjEuUG9pbnQSDgoGbGVuZ3RoGAUgASgBEg8KB2JyZWFkdGgYBiABKAESDQoFYW5nbGUYByABKAESDQoFc2lkZXMYCCABKAQSEQoJcGVyaW1ldGVyGAkgASgBEhEKCXJvdW5kbmVzcxgKIAEoARINCgVob2xlcxgLIAEoDRILCgNzdW0YDCABKAQSCwoDbWluGA0gASgNEgsKA21heBgOIAEoDRIMCgRtZWFuGA8gASgBEg4KBnN0ZGRldhgQIAEoARIiCgdjb250b3VyGBEgAygLMhEucG9seXNjYW4udjEuUmluZxIVCghhcmVhX21tMhgSIAEoAUgAiAEBEicKC2NlbnRyb2lkX21tGBMgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFgoJbGVuZ3RoX21tGBQgASgBSAGIAQESFwoKYnJlYWR0aF9tbRgVIAEoAUgCiAEBEhkKDHBlcmltZXRlcl9tbRgWIAEoAUgDiAEBQgsKCV9hcmVhX21tMkIMCgpfbGVuZ3RoX21tQg0KC19icmVhZHRoX21tQg8KDV9wZXJpbWV0ZXJfbW0qVQoIRmlsbFJ1bGUSGQoVRklMTF9SVUxFX1VOU1BFQ0lGSUVEEAASFgoSRklMTF9SVUxFX05PTl9aRVJPEAESFgoSRklMTF9SVUxFX0VWRU5fT0REEAIqtgEKCk1hc2tNZXRob2QSGwoXTUFTS19NRVRIT0RfVU5TUEVDSUZJRUQQABIVChFNQVNLX01FVEhPRF9OQUlWRRABEhUKEU1BU0tfTUVUSE9EX1RJTEVEEAISHQoZTUFTS19NRVRIT0RfRURHRV9GSUxURVJFRBADEiMKH01BU0tfTUVUSE9EX1RJTEVEX0VER0VfRklMVEVSRUQQBBIZChVNQVNLX01FVEhPRF9ST1dfU1BBTlMQBSq7BAoJU3RhdGlzdGljEhkKFVNUQVRJU1RJQ19VTlNQRUNJRklFRBAAEhMKD1NUQVRJU1RJQ19DT1VOVBABEhEKDVNUQVRJU1RJQ19TVU0QAhIcChhTVEFUSVNUSUNfU1VNX09GX1NRVUFSRVMQAxISCg5TVEFUSVNUSUNfTUVBThAEEhYKElNUQVRJU1RJQ19WQVJJQU5DRRAFEhQKEFNUQVRJU1RJQ19TVERERVYQBhIRCg1TVEFUSVNUSUNfTUlOEAcSEQoNU1RBVElTVElDX01BWBAIEhcKE1NUQVRJU1RJQ19ISVNUT0dSQU0QCRIZChVTVEFUSVNUSUNfUEVSQ0VOVElMRVMQChIUChBTVEFUSVNUSUNfTUVESUFOEAsSEgoOU1RBVElTVElDX01PREUQDBIWChJTVEFUSVNUSUNfRElTVElOQ1QQDRIWChJTVEFUSVNUSUNfQ0VOVFJPSUQQDhIWChJTVEFUSVNUSUNfU0tFV05FU1MQDxIWChJTVEFUSVNUSUNfS1VSVE9TSVMQEBIVChFTVEFUSVNUSUNfRU5UUk9QWRAREiUKIVNUQVRJU1RJQ19NRUFOX0FCU09MVVRFX0RFVklBVElPThASEiEKHVNUQVRJU1RJQ19JTlRFUlFVQVJUSUxFX1JBTkdFEBMSGAoUU1RBVElTVElDX0NVTVVMQVRJVkUQFBIXChNTVEFUSVNUSUNfRElTVEFOQ0VTEBUSEwoPU1RBVElTVElDX1BMQU5FEBYqdwoQUGVyY2VudGlsZU1ldGhvZBIhCh1QRVJDRU5USUxFX01FVEhPRF9VTlNQRUNJRklFRBAAEiIKHlBFUkNFTlRJTEVfTUVUSE9EX05FQVJFU1RfUkFOSxABEhwKGFBFUkNFTlRJTEVfTUVUSE9EX0xJTkVBUhACKokBCg1CbG9iVGhyZXNob2xkEh4KGkJMT0JfVEhSRVNIT0xEX1VOU1BFQ0lGSUVEEAASGQoVQkxPQl9USFJFU0hPTERfVkFMVUVTEAESHQoZQkxPQl9USFJFU0hPTERfREVWSUFUSU9OUxACEh4KGkJMT0JfVEhSRVNIT0xEX1BFUkNFTlRJTEVTEAMqfwoJTW9ycGhLaW5kEhoKFk1PUlBIX0tJTkRfVU5TUEVDSUZJRUQQABIUChBNT1JQSF9LSU5EX0VST0RFEAESFQoRTU9SUEhfS0lORF9ESUxBVEUQAhITCg9NT1JQSF9LSU5EX09QRU4QAxIUChBNT1JQSF9LSU5EX0NMT1NFEAQqUgoJQmxvYk9yZGVyEhoKFkJMT0JfT1JERVJfVU5TUEVDSUZJRUQQABIUChBCTE9CX09SREVSX1BMQUNFEAESEwoPQkxPQl9PUkRFUl9BUkVBEAIqpAEKD0NvcnJlbGF0aW9uS2luZBIgChxDT1JSRUxBVElPTl9LSU5EX1VOU1BFQ0lGSUVEEAASGAoUQ09SUkVMQVRJT05fS0lORF9MQUcQARIbChdDT1JSRUxBVElPTl9LSU5EX1JBRElBTBACEhoKFkNPUlJFTEFUSU9OX0tJTkRfRlJBTUUQAxIcChhDT1JSRUxBVElPTl9LSU5EX0NIQU5ORUwQBCqbAQoKQ29sb3JTcGFjZRIbChdDT0xPUl9TUEFDRV9VTlNQRUNJRklFRBAAEhQKEENPTE9SX1NQQUNFX0dSQVkQARIYChRDT0xPUl9TUEFDRV9HUkFZXzcwORACEhMKD0NPTE9SX1NQQUNFX0hTVhADEhMKD0NPTE9SX1NQQUNFX0xBQhAEEhYKEkNPTE9SX1NQQUNFX01BVFJJWBAFKlsKCkRlcml2YXRpdmUSGgoWREVSSVZBVElWRV9VTlNQRUNJRklFRBAAEhcKE0RFUklWQVRJVkVfR1JBRElFTlQQARIYChRERVJJVkFUSVZFX0xBUExBQ0lBThACKkYKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIs0BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzaxINCgVzaGFwZRgHIAEoCSJyCgRQb3NlEhAKCHJvdGF0aW9uGAEgASgBEg0KBXNjYWxlGAIgASgBEiEKBWFib3V0GAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQSCgoCZHgYBCABKAESCgoCZHkYBSABKAESDgoGYWZmaW5lGAYgAygBIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIiUKC1BpeGVsT2Zmc2V0EgoKAmR4GAEgASgREgoKAmR5GAIgASgRIl0KEENvb2NjdXJyZW5jZVNwZWMSDgoGbGV2ZWxzGAEgASgNEikKB29mZnNldHMYAiADKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZjb3VudHMYAyABKAgiIAoLQ292ZXJlZFNwZWMSEQoJaGlzdG9ncmFtGAEgASgIIlwKBU1vcnBoEiQKBGtpbmQYASABKA4yFi5wb2x5c2Nhbi52MS5Nb3JwaEtpbmQSDQoFd2lkdGgYAiABKA0SDgoGaGVpZ2h0GAMgASgNEg4KBnJhZGl1cxgEIAEoDSKNAwoIQmxvYlNwZWMSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSLQoJdGhyZXNob2xkGAIgASgOMhoucG9seXNjYW4udjEuQmxvYlRocmVzaG9sZBISCgVsb3dlchgDIAEoAUgAiAEBEhIKBXVwcGVyGAQgASgBSAGIAQESGQoMc3Ryb25nX2xvd2VyGAUgASgBSAKIAQESGQoMc3Ryb25nX3VwcGVyGAYgASgBSAOIAQESFgoOZm91cl9jb25uZWN0ZWQYByABKAgSIQoFc3RlcHMYCCADKAsyEi5wb2x5c2Nhbi52MS5Nb3JwaBIQCghtaW5fYXJlYRgJIAEoDRIRCgltYXhfYmxvYnMYCiABKA0SJQoFb3JkZXIYCyABKA4yFi5wb2x5c2Nhbi52MS5CbG9iT3JkZXISEAoIY29udG91cnMYDCABKAhCCAoGX2xvd2VyQggKBl91cHBlckIPCg1fc3Ryb25nX2xvd2VyQg8KDV9zdHJvbmdfdXBwZXIiqgEKD0NvcnJlbGF0aW9uVGVybRIqCgRraW5kGAEgASgOMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25LaW5kEigKBm9mZnNldBgCIAEoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg4KBnJhZGl1cxgDIAEoDRINCgVmcmFtZRgEIAEoCRIiCgR3aXRoGAUgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbCK6AQoLQ29ycmVsYXRpb24SKAoCb2YYASABKAsyHC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvblRlcm0SDQoFcGFpcnMYAiABKAQSFAoHcHJvZHVjdBgDIAEoAUgAiAEBEhcKCmNvdmFyaWFuY2UYBCABKAFIAYgBARIYCgtjb3JyZWxhdGlvbhgFIAEoAUgCiAEBQgoKCF9wcm9kdWN0Qg0KC19jb3ZhcmlhbmNlQg4KDF9jb3JyZWxhdGlvbiLdAwoKUmVkdWN0aW9ucxIqCgpzdGF0aXN0aWNzGAEgAygOMhYucG9seXNjYW4udjEuU3RhdGlzdGljEhMKC3BlcmNlbnRpbGVzGAIgAygBEjgKEXBlcmNlbnRpbGVfbWV0aG9kGAMgASgOMh0ucG9seXNjYW4udjEuUGVyY2VudGlsZU1ldGhvZBItCgloaXN0b2dyYW0YBCABKAsyGi5wb2x5c2Nhbi52MS5IaXN0b2dyYW1TcGVjEjMKDGNvb2NjdXJyZW5jZRgFIAEoCzIdLnBvbHlzY2FuLnYxLkNvb2NjdXJyZW5jZVNwZWMSMgoMY29ycmVsYXRpb25zGAYgAygLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEikKB2NvdmVyZWQYDCABKAsyGC5wb2x5c2Nhbi52MS5Db3ZlcmVkU3BlYxIkCgVibG9icxgOIAEoCzIVLnBvbHlzY2FuLnYxLkJsb2JTcGVjEicKBmNvbG9ycxgKIAMoDjIXLnBvbHlzY2FuLnYxLkNvbG9yU3BhY2USFAoMY29sb3JfbWF0cml4GAsgAygBEiwKC2Rlcml2YXRpdmVzGA8gAygOMhcucG9seXNjYW4udjEuRGVyaXZhdGl2ZSKjAQoJUmVnaW9uU2V0EiQKB3JlZ2lvbnMYASADKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24SIQoFc2NhbGUYAiABKAsyEi5wb2x5c2Nhbi52MS5TY2FsZRIoCghkcmF3bl9vbhgDIAEoCzIWLnBvbHlzY2FuLnYxLkZyYW1lU2l6ZRIjCgZsb2NhdGUYBCABKAsyEy5wb2x5c2Nhbi52MS5Mb2NhdGUikQEKBkxvY2F0ZRIoCglmaWR1Y2lhbHMYASADKAsyFS5wb2x5c2Nhbi52MS5GaWR1Y2lhbBInCgVtb2RlbBgCIAEoDjIYLnBvbHlzY2FuLnYxLkxvY2F0ZU1vZGVsEhQKDG1heF9yZXNpZHVhbBgDIAEoARIeChZtYXhfZGlzdG9ydGlvbl9wZXJjZW50GAQgASgBIuQBCghGaWR1Y2lhbBIjCgZ3aW5kb3cYASABKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24SHgoCYXQYAiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBInCgRraW5kGAMgASgOMhkucG9seXNjYW4udjEuRmlkdWNpYWxLaW5kEgwKBGRhcmsYBCABKAgSEQoJdGhyZXNob2xkGAUgASgNEhAKCG1pbl9hcmVhGAYgASgNEhAKCG1heF9hcmVhGAcgASgNEiUKB2NoYW5uZWwYCCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsIs4BCghMb2NhdGlvbhINCgVmb3VuZBgBIAEoCBIOCgZyZWFzb24YAiABKAkSHwoEcG9zZRgDIAEoCzIRLnBvbHlzY2FuLnYxLlBvc2USEAoIcm90YXRpb24YBCABKAESDwoHc2NhbGVfeBgFIAEoARIPCgdzY2FsZV95GAYgASgBEg0KBXNsYW50GAcgASgBEhAKCHJlc2lkdWFsGAggASgBEi0KCWZpZHVjaWFscxgJIAMoCzIaLnBvbHlzY2FuLnYxLkZvdW5kRmlkdWNpYWwioQEKDUZvdW5kRmlkdWNpYWwSDAoEbmFtZRgBIAEoCRINCgVmb3VuZBgCIAEoCBIOCgZyZWFzb24YAyABKAkSHgoCYXQYBCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIMCgRhcmVhGAUgASgNEhEKCXRocmVzaG9sZBgGIAEoARIVCghyZXNpZHVhbBgHIAEoAUgAiAEBQgsKCV9yZXNpZHVhbCIqCglGcmFtZVNpemUSDQoFd2lkdGgYASABKA0SDgoGaGVpZ2h0GAIgASgNIkEKBVNjYWxlEgkKAXgYASABKAESCQoBeRgCIAEoARIiCgZvcmlnaW4YAyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludCJACg5NaWxsaW1ldHJlUmVjdBIKCgJ4MBgBIAEoARIKCgJ5MBgCIAEoARIKCgJ4MRgDIAEoARIKCgJ5MRgEIAEoASKsAQoLTGltaXRSZXN1bHQSEgoKZXhwcmVzc2lvbhgBIAEoCRIlCgd2ZXJkaWN0GAIgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgV2YWx1ZRgDIAEoAUgAiAEBEiUKB2NoYW5uZWwYBCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEg4KBnJlYXNvbhgFIAEoCRINCgVwYXJ0cxgGIAEoDUIICgZfdmFsdWUiNAoPUGVyY2VudGlsZVZhbHVlEhIKCnBlcmNlbnRpbGUYASABKAESDQoFdmFsdWUYAiABKAEiVwoJSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoBBINCgViZWxvdxgEIAEoBBINCgVhYm92ZRgFIAEoBCK+CwoRQ2hhbm5lbFN0YXRpc3RpY3MSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSEgoFY291bnQYAiABKARIAIgBARIQCgNzdW0YAyABKARIAYgBARIbCg5zdW1fb2Zfc3F1YXJlcxgEIAEoBEgCiAEBEhEKBG1lYW4YBSABKAFIA4gBARIVCgh2YXJpYW5jZRgGIAEoAUgEiAEBEhMKBnN0ZGRldhgHIAEoAUgFiAEBEhAKA21pbhgIIAEoDUgGiAEBEhAKA21heBgJIAEoDUgHiAEBEioKBm1pbl9hdBgKIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SKgoGbWF4X2F0GAsgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhITCgZtZWRpYW4YDCABKAFICIgBARIRCgRtb2RlGA0gASgNSAmIAQESFQoIZGlzdGluY3QYDiABKA1ICogBARIxCgtwZXJjZW50aWxlcxgPIAMoCzIcLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVWYWx1ZRIpCgloaXN0b2dyYW0YECABKAsyFi5wb2x5c2Nhbi52MS5IaXN0b2dyYW0SLQoRd2VpZ2h0ZWRfY2VudHJvaWQYESABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIVCghza2V3bmVzcxgSIAEoAUgLiAEBEhUKCGt1cnRvc2lzGBMgASgBSAyIAQESFAoHZW50cm9weRgUIAEoAUgNiAEBEiQKF21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uGBUgASgBSA6IAQESIAoTaW50ZXJxdWFydGlsZV9yYW5nZRgWIAEoAUgPiAEBEhIKCmN1bXVsYXRpdmUYFyADKAQSHwoSa29sbW9nb3Jvdl9zbWlybm92GBggASgBSBCIAQESGAoLd2Fzc2Vyc3RlaW4YGSABKAFIEYgBARIbCg5qZW5zZW5fc2hhbm5vbhgaIAEoAUgSiAEBEhcKCmNoaV9zcXVhcmUYGyABKAFIE4gBARIlCgltaW5fYXRfbW0YHCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIlCgltYXhfYXRfbW0YHSABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwChR3ZWlnaHRlZF9jZW50cm9pZF9tbRgeIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiYKCHRleHR1cmVzGB8gAygLMhQucG9seXNjYW4udjEuVGV4dHVyZRIuCgxjb3JyZWxhdGlvbnMYICADKAsyGC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvbhIUCgdwbGFuZV94GCEgASgBSBSIAQESFAoHcGxhbmVfeRgiIAEoAUgViAEBEhsKDnBsYW5lX3Jlc2lkdWFsGCMgASgBSBaIAQESDAoEc3RlcBgoIAEoARIMCgR6ZXJvGCkgASgNEiUKB2NvdmVyZWQYKiABKAsyFC5wb2x5c2Nhbi52MS5Db3ZlcmVkQggKBl9jb3VudEIGCgRfc3VtQhEKD19zdW1fb2Zfc3F1YXJlc0IHCgVfbWVhbkILCglfdmFyaWFuY2VCCQoHX3N0ZGRldkIGCgRfbWluQgYKBF9tYXhCCQoHX21lZGlhbkIHCgVfbW9kZUILCglfZGlzdGluY3RCCwoJX3NrZXduZXNzQgsKCV9rdXJ0b3Npc0IKCghfZW50cm9weUIaChhfbWVhbl9hYnNvbHV0ZV9kZXZpYXRpb25CFgoUX2ludGVycXVhcnRpbGVfcmFuZ2VCFQoTX2tvbG1vZ29yb3Zfc21pcm5vdkIOCgxfd2Fzc2Vyc3RlaW5CEQoPX2plbnNlbl9zaGFubm9uQg0KC19jaGlfc3F1YXJlQgoKCF9wbGFuZV94QgoKCF9wbGFuZV95QhEKD19wbGFuZV9yZXNpZHVhbCKoAQoHQ292ZXJlZBILCgNzdW0YASABKAESEQoEbWVhbhgCIAEoAUgAiAEBEhUKCHZhcmlhbmNlGAMgASgBSAGIAQESEwoGc3RkZGV2GAQgASgBSAKIAQESMAoJaGlzdG9ncmFtGAUgASgLMh0ucG9seXNjYW4udjEuQ292ZXJlZEhpc3RvZ3JhbUIHCgVfbWVhbkILCglfdmFyaWFuY2VCCQoHX3N0ZGRldiJeChBDb3ZlcmVkSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoARINCgViZWxvdxgEIAEoARINCgVhYm92ZRgFIAEoASKcAgoHVGV4dHVyZRIoCgZvZmZzZXQYASABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZsZXZlbHMYAiABKA0SDQoFcGFpcnMYAyABKAQSFQoIY29udHJhc3QYBCABKAFIAIgBARIYCgtob21vZ2VuZWl0eRgFIAEoAUgBiAEBEhMKBmVuZXJneRgGIAEoAUgCiAEBEhgKC2NvcnJlbGF0aW9uGAcgASgBSAOIAQESFAoHZW50cm9weRgIIAEoAUgEiAEBEg4KBmNvdW50cxgJIAMoDUILCglfY29udHJhc3RCDgoMX2hvbW9nZW5laXR5QgkKB19lbmVyZ3lCDgoMX2NvcnJlbGF0aW9uQgoKCF9lbnRyb3B5IrcECgxSZWdpb25SZXN1bHQSDQoFaW5kZXgYASABKA0SDAoEbmFtZRgCIAEoCRINCgVjb3VudBgDIAEoBBIMCgRhcmVhGAQgASgBEhUKCGNvdmVyYWdlGAUgASgBSACIAQESJgoGYm91bmRzGAYgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAcgASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoIY2hhbm5lbHMYCCADKAsyHi5wb2x5c2Nhbi52MS5DaGFubmVsU3RhdGlzdGljcxIlCgd2ZXJkaWN0GAkgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBIoCgZsaW1pdHMYCiADKAsyGC5wb2x5c2Nhbi52MS5MaW1pdFJlc3VsdBIVCghhcmVhX21tMhgLIAEoAUgBiAEBEhYKCWNvdW50X21tMhgMIAEoAUgCiAEBEi4KCWJvdW5kc19tbRgNIAEoCzIbLnBvbHlzY2FuLnYxLk1pbGxpbWV0cmVSZWN0EicKC2NlbnRyb2lkX21tGA4gASgLMhIucG9seXNjYW4udjEuUG9pbnQSGgoNY292ZXJlZF9jb3VudBgTIAEoAUgDiAEBEicKBWJsb2JzGBUgASgLMhgucG9seXNjYW4udjEuUmVnaW9uQmxvYnNCCwoJX2NvdmVyYWdlQgsKCV9hcmVhX21tMkIMCgpfY291bnRfbW0yQhAKDl9jb3ZlcmVkX2NvdW50IpABCgtSZWdpb25CbG9icxINCgVmb3VuZBgBIAEoBBIMCgRrZXB0GAIgASgEEgwKBGFyZWEYAyABKAQSEAoIdG9vX21hbnkYBCABKAgSIAoFYmxvYnMYBSADKAsyES5wb2x5c2Nhbi52MS5CbG9iEhUKCGFyZWFfbW0yGAYgASgBSACIAQFCCwoJX2FyZWFfbW0yIrEECgRCbG9iEikKBWZpcnN0GAEgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhIMCgRhcmVhGAIgASgEEiYKBmJvdW5kcxgDIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgEIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50Eg4KBmxlbmd0aBgFIAEoARIPCgdicmVhZHRoGAYgASgBEg0KBWFuZ2xlGAcgASgBEg0KBXNpZGVzGAggASgEEhEKCXBlcmltZXRlchgJIAEoARIRCglyb3VuZG5lc3MYCiABKAESDQoFaG9sZXMYCyABKA0SCwoDc3VtGAwgASgEEgsKA21pbhgNIAEoDRILCgNtYXgYDiABKA0SDAoEbWVhbhgPIAEoARIOCgZzdGRkZXYYECABKAESIgoHY29udG91chgRIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSFQoIYXJlYV9tbTIYEiABKAFIAIgBARInCgtjZW50cm9pZF9tbRgTIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhYKCWxlbmd0aF9tbRgUIAEoAUgBiAEBEhcKCmJyZWFkdGhfbW0YFSABKAFIAogBARIZCgxwZXJpbWV0ZXJfbW0YFiABKAFIA4gBAUILCglfYXJlYV9tbTJCDAoKX2xlbmd0aF9tbUINCgtfYnJlYWR0aF9tbUIPCg1fcGVyaW1ldGVyX21tKlUKCEZpbGxSdWxlEhkKFUZJTExfUlVMRV9VTlNQRUNJRklFRBAAEhYKEkZJTExfUlVMRV9OT05fWkVSTxABEhYKEkZJTExfUlVMRV9FVkVOX09ERBACKrYBCgpNYXNrTWV0aG9kEhsKF01BU0tfTUVUSE9EX1VOU1BFQ0lGSUVEEAASFQoRTUFTS19NRVRIT0RfTkFJVkUQARIVChFNQVNLX01FVEhPRF9USUxFRBACEh0KGU1BU0tfTUVUSE9EX0VER0VfRklMVEVSRUQQAxIjCh9NQVNLX01FVEhPRF9USUxFRF9FREdFX0ZJTFRFUkVEEAQSGQoVTUFTS19NRVRIT0RfUk9XX1NQQU5TEAUquwQKCVN0YXRpc3RpYxIZChVTVEFUSVNUSUNfVU5TUEVDSUZJRUQQABITCg9TVEFUSVNUSUNfQ09VTlQQARIRCg1TVEFUSVNUSUNfU1VNEAISHAoYU1RBVElTVElDX1NVTV9PRl9TUVVBUkVTEAMSEgoOU1RBVElTVElDX01FQU4QBBIWChJTVEFUSVNUSUNfVkFSSUFOQ0UQBRIUChBTVEFUSVNUSUNfU1REREVWEAYSEQoNU1RBVElTVElDX01JThAHEhEKDVNUQVRJU1RJQ19NQVgQCBIXChNTVEFUSVNUSUNfSElTVE9HUkFNEAkSGQoVU1RBVElTVElDX1BFUkNFTlRJTEVTEAoSFAoQU1RBVElTVElDX01FRElBThALEhIKDlNUQVRJU1RJQ19NT0RFEAwSFgoSU1RBVElTVElDX0RJU1RJTkNUEA0SFgoSU1RBVElTVElDX0NFTlRST0lEEA4SFgoSU1RBVElTVElDX1NLRVdORVNTEA8SFgoSU1RBVElTVElDX0tVUlRPU0lTEBASFQoRU1RBVElTVElDX0VOVFJPUFkQERIlCiFTVEFUSVNUSUNfTUVBTl9BQlNPTFVURV9ERVZJQVRJT04QEhIhCh1TVEFUSVNUSUNfSU5URVJRVUFSVElMRV9SQU5HRRATEhgKFFNUQVRJU1RJQ19DVU1VTEFUSVZFEBQSFwoTU1RBVElTVElDX0RJU1RBTkNFUxAVEhMKD1NUQVRJU1RJQ19QTEFORRAWKncKEFBlcmNlbnRpbGVNZXRob2QSIQodUEVSQ0VOVElMRV9NRVRIT0RfVU5TUEVDSUZJRUQQABIiCh5QRVJDRU5USUxFX01FVEhPRF9ORUFSRVNUX1JBTksQARIcChhQRVJDRU5USUxFX01FVEhPRF9MSU5FQVIQAiqJAQoNQmxvYlRocmVzaG9sZBIeChpCTE9CX1RIUkVTSE9MRF9VTlNQRUNJRklFRBAAEhkKFUJMT0JfVEhSRVNIT0xEX1ZBTFVFUxABEh0KGUJMT0JfVEhSRVNIT0xEX0RFVklBVElPTlMQAhIeChpCTE9CX1RIUkVTSE9MRF9QRVJDRU5USUxFUxADKn8KCU1vcnBoS2luZBIaChZNT1JQSF9LSU5EX1VOU1BFQ0lGSUVEEAASFAoQTU9SUEhfS0lORF9FUk9ERRABEhUKEU1PUlBIX0tJTkRfRElMQVRFEAISEwoPTU9SUEhfS0lORF9PUEVOEAMSFAoQTU9SUEhfS0lORF9DTE9TRRAEKlIKCUJsb2JPcmRlchIaChZCTE9CX09SREVSX1VOU1BFQ0lGSUVEEAASFAoQQkxPQl9PUkRFUl9QTEFDRRABEhMKD0JMT0JfT1JERVJfQVJFQRACKqQBCg9Db3JyZWxhdGlvbktpbmQSIAocQ09SUkVMQVRJT05fS0lORF9VTlNQRUNJRklFRBAAEhgKFENPUlJFTEFUSU9OX0tJTkRfTEFHEAESGwoXQ09SUkVMQVRJT05fS0lORF9SQURJQUwQAhIaChZDT1JSRUxBVElPTl9LSU5EX0ZSQU1FEAMSHAoYQ09SUkVMQVRJT05fS0lORF9DSEFOTkVMEAQqmwEKCkNvbG9yU3BhY2USGwoXQ09MT1JfU1BBQ0VfVU5TUEVDSUZJRUQQABIUChBDT0xPUl9TUEFDRV9HUkFZEAESGAoUQ09MT1JfU1BBQ0VfR1JBWV83MDkQAhITCg9DT0xPUl9TUEFDRV9IU1YQAxITCg9DT0xPUl9TUEFDRV9MQUIQBBIWChJDT0xPUl9TUEFDRV9NQVRSSVgQBSpbCgpEZXJpdmF0aXZlEhoKFkRFUklWQVRJVkVfVU5TUEVDSUZJRUQQABIXChNERVJJVkFUSVZFX0dSQURJRU5UEAESGAoUREVSSVZBVElWRV9MQVBMQUNJQU4QAip/CgtMb2NhdGVNb2RlbBIcChhMT0NBVEVfTU9ERUxfVU5TUEVDSUZJRUQQABIcChhMT0NBVEVfTU9ERUxfVFJBTlNMQVRJT04QARIbChdMT0NBVEVfTU9ERUxfU0lNSUxBUklUWRACEhcKE0xPQ0FURV9NT0RFTF9BRkZJTkUQAyp6CgxGaWR1Y2lhbEtpbmQSHQoZRklEVUNJQUxfS0lORF9VTlNQRUNJRklFRBAAEhgKFEZJRFVDSUFMX0tJTkRfQ0lSQ0xFEAESGAoURklEVUNJQUxfS0lORF9TUVVBUkUQAhIXChNGSURVQ0lBTF9LSU5EX0NST1NTEAMqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -691,6 +691,15 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
    * @generated from field: polyscan.v1.FrameSize drawn_on = 3;
    */
   drawnOn?: FrameSize | undefined;
+
+  /**
+   * How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found doesn't
+   * pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of their own, refuse
+   * it; Rasterize and DiffusionService take the regions as they were drawn.
+   *
+   * @generated from field: polyscan.v1.Locate locate = 4;
+   */
+  locate?: Locate | undefined;
 };
 
 /**
@@ -699,6 +708,240 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 15);
+
+/**
+ * Locate finds a part by its fiducials, fits a pose to them by least squares, and checks it.
+ *
+ * @generated from message polyscan.v1.Locate
+ */
+export type Locate = Message<"polyscan.v1.Locate"> & {
+  /**
+   * @generated from field: repeated polyscan.v1.Fiducial fiducials = 1;
+   */
+  fiducials: Fiducial[];
+
+  /**
+   * @generated from field: polyscan.v1.LocateModel model = 2;
+   */
+  model: LocateModel;
+
+  /**
+   * How far a centre may lie from where the pose has it, in pixels: the greatest residual. 0 means 1.
+   *
+   * @generated from field: double max_residual = 3;
+   */
+  maxResidual: number;
+
+  /**
+   * How much lengths may differ from those of the part, in percent: the distances between fiducials, the scales of the pose
+   * and the tangent of its slant. 0 means 0.75.
+   *
+   * @generated from field: double max_distortion_percent = 4;
+   */
+  maxDistortionPercent: number;
+};
+
+/**
+ * Describes the message polyscan.v1.Locate.
+ * Use `create(LocateSchema)` to create a new message.
+ */
+export const LocateSchema: GenMessage<Locate> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 16);
+
+/**
+ * Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch the
+ * border of the window. Its centre is the centroid of the blob and of what is up to 1.5 px about it, weighted by how far
+ * pixels differ from the mean of what is around that, up to 4 px from the blob: nothing else should lie there.
+ *
+ * @generated from message polyscan.v1.Fiducial
+ */
+export type Fiducial = Message<"polyscan.v1.Fiducial"> & {
+  /**
+   * Where to look, in the frame: rings, or a shape that names no region; the name is the fiducial's, by default its number
+   * from 1. It has no limits. All of it must lie inside the frame.
+   *
+   * @generated from field: polyscan.v1.Region window = 1;
+   */
+  window?: Region | undefined;
+
+  /**
+   * The centre of the mark, where the regions are as they were drawn.
+   *
+   * @generated from field: polyscan.v1.Point at = 2;
+   */
+  at?: Point | undefined;
+
+  /**
+   * @generated from field: polyscan.v1.FiducialKind kind = 3;
+   */
+  kind: FiducialKind;
+
+  /**
+   * The mark is darker than what is around it, else brighter.
+   *
+   * @generated from field: bool dark = 4;
+   */
+  dark: boolean;
+
+  /**
+   * The least sample of a bright mark, the greatest of a dark one. 0 takes it from the histogram of the window, by Otsu's
+   * method; where no blob beyond it may be the mark, what lies beyond it is split again, three times in all. The means of
+   * both sides must lie a sixteenth of all samples apart.
+   *
+   * @generated from field: uint32 threshold = 5;
+   */
+  threshold: number;
+
+  /**
+   * Pixels of the mark. 0 means 16 at least, and as many as there are.
+   *
+   * @generated from field: uint32 min_area = 6;
+   */
+  minArea: number;
+
+  /**
+   * @generated from field: uint32 max_area = 7;
+   */
+  maxArea: number;
+
+  /**
+   * A channel of the frame's own; unspecified means gray, and green of colours.
+   *
+   * @generated from field: polyscan.v1.Channel channel = 8;
+   */
+  channel: Channel;
+};
+
+/**
+ * Describes the message polyscan.v1.Fiducial.
+ * Use `create(FiducialSchema)` to create a new message.
+ */
+export const FiducialSchema: GenMessage<Fiducial> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 17);
+
+/**
+ * Location is where a part was found.
+ *
+ * @generated from message polyscan.v1.Location
+ */
+export type Location = Message<"polyscan.v1.Location"> & {
+  /**
+   * @generated from field: bool found = 1;
+   */
+  found: boolean;
+
+  /**
+   * Why it was not.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * Unset where a fiducial wasn't found. Where found is false it is out of bounds, and the regions were not moved with it.
+   *
+   * @generated from field: polyscan.v1.Pose pose = 3;
+   */
+  pose?: Pose | undefined;
+
+  /**
+   * What the pose does: degrees clockwise, lengths along x and y, and by how many degrees the y axis is off square.
+   *
+   * @generated from field: double rotation = 4;
+   */
+  rotation: number;
+
+  /**
+   * @generated from field: double scale_x = 5;
+   */
+  scaleX: number;
+
+  /**
+   * @generated from field: double scale_y = 6;
+   */
+  scaleY: number;
+
+  /**
+   * @generated from field: double slant = 7;
+   */
+  slant: number;
+
+  /**
+   * The greatest of the fiducials', in pixels.
+   *
+   * @generated from field: double residual = 8;
+   */
+  residual: number;
+
+  /**
+   * @generated from field: repeated polyscan.v1.FoundFiducial fiducials = 9;
+   */
+  fiducials: FoundFiducial[];
+};
+
+/**
+ * Describes the message polyscan.v1.Location.
+ * Use `create(LocationSchema)` to create a new message.
+ */
+export const LocationSchema: GenMessage<Location> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 18);
+
+/**
+ * FoundFiducial is what was found of a fiducial.
+ *
+ * @generated from message polyscan.v1.FoundFiducial
+ */
+export type FoundFiducial = Message<"polyscan.v1.FoundFiducial"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: bool found = 2;
+   */
+  found: boolean;
+
+  /**
+   * Why it was not.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * Its centre, where it was found.
+   *
+   * @generated from field: polyscan.v1.Point at = 4;
+   */
+  at?: Point | undefined;
+
+  /**
+   * @generated from field: uint32 area = 5;
+   */
+  area: number;
+
+  /**
+   * Between its samples and those around it.
+   *
+   * @generated from field: double threshold = 6;
+   */
+  threshold: number;
+
+  /**
+   * How far its centre lies from where the pose has it, in pixels. Unset where there is no pose.
+   *
+   * @generated from field: optional double residual = 7;
+   */
+  residual?: number | undefined;
+};
+
+/**
+ * Describes the message polyscan.v1.FoundFiducial.
+ * Use `create(FoundFiducialSchema)` to create a new message.
+ */
+export const FoundFiducialSchema: GenMessage<FoundFiducial> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 19);
 
 /**
  * FrameSize is how large a frame is, in pixels.
@@ -722,7 +965,7 @@ export type FrameSize = Message<"polyscan.v1.FrameSize"> & {
  * Use `create(FrameSizeSchema)` to create a new message.
  */
 export const FrameSizeSchema: GenMessage<FrameSize> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 16);
+  messageDesc(file_polyscan_v1_region, 20);
 
 /**
  * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
@@ -756,7 +999,7 @@ export type Scale = Message<"polyscan.v1.Scale"> & {
  * Use `create(ScaleSchema)` to create a new message.
  */
 export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 17);
+  messageDesc(file_polyscan_v1_region, 21);
 
 /**
  * MillimetreRect is a rectangle in mm.
@@ -790,7 +1033,7 @@ export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
  * Use `create(MillimetreRectSchema)` to create a new message.
  */
 export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 18);
+  messageDesc(file_polyscan_v1_region, 22);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -846,7 +1089,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 19);
+  messageDesc(file_polyscan_v1_region, 23);
 
 /**
  * PercentileValue is one percentile.
@@ -870,7 +1113,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 20);
+  messageDesc(file_polyscan_v1_region, 24);
 
 /**
  * Histogram counts samples by value.
@@ -913,7 +1156,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 21);
+  messageDesc(file_polyscan_v1_region, 25);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -1156,7 +1399,7 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 22);
+  messageDesc(file_polyscan_v1_region, 26);
 
 /**
  * Covered is what the samples come to that are weighted by the share of each pixel that the region covers.
@@ -1205,7 +1448,7 @@ export type Covered = Message<"polyscan.v1.Covered"> & {
  * Use `create(CoveredSchema)` to create a new message.
  */
 export const CoveredSchema: GenMessage<Covered> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 23);
+  messageDesc(file_polyscan_v1_region, 27);
 
 /**
  * CoveredHistogram has the pixels, in fractions, of each bin.
@@ -1246,7 +1489,7 @@ export type CoveredHistogram = Message<"polyscan.v1.CoveredHistogram"> & {
  * Use `create(CoveredHistogramSchema)` to create a new message.
  */
 export const CoveredHistogramSchema: GenMessage<CoveredHistogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 24);
+  messageDesc(file_polyscan_v1_region, 28);
 
 /**
  * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of
@@ -1320,7 +1563,7 @@ export type Texture = Message<"polyscan.v1.Texture"> & {
  * Use `create(TextureSchema)` to create a new message.
  */
 export const TextureSchema: GenMessage<Texture> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 25);
+  messageDesc(file_polyscan_v1_region, 29);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -1442,7 +1685,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 26);
+  messageDesc(file_polyscan_v1_region, 30);
 
 /**
  * RegionBlobs are the blobs of a region.
@@ -1497,7 +1740,7 @@ export type RegionBlobs = Message<"polyscan.v1.RegionBlobs"> & {
  * Use `create(RegionBlobsSchema)` to create a new message.
  */
 export const RegionBlobsSchema: GenMessage<RegionBlobs> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 27);
+  messageDesc(file_polyscan_v1_region, 31);
 
 /**
  * Blob is connected pixels of a region. Places and lengths are in pixels.
@@ -1642,7 +1885,7 @@ export type Blob = Message<"polyscan.v1.Blob"> & {
  * Use `create(BlobSchema)` to create a new message.
  */
 export const BlobSchema: GenMessage<Blob> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 28);
+  messageDesc(file_polyscan_v1_region, 32);
 
 /**
  * FillRule decides which winding numbers are inside.
@@ -2168,6 +2411,82 @@ export const DerivativeSchema: GenEnum<Derivative> = /*@__PURE__*/
   enumDesc(file_polyscan_v1_region, 9);
 
 /**
+ * LocateModel says what the pose may do.
+ *
+ * @generated from enum polyscan.v1.LocateModel
+ */
+export enum LocateModel {
+  /**
+   * TRANSLATION with one fiducial, SIMILARITY with two, AFFINE with more.
+   *
+   * @generated from enum value: LOCATE_MODEL_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: LOCATE_MODEL_TRANSLATION = 1;
+   */
+  TRANSLATION = 1,
+
+  /**
+   * A shift, a rotation and one scale; two fiducials at least.
+   *
+   * @generated from enum value: LOCATE_MODEL_SIMILARITY = 2;
+   */
+  SIMILARITY = 2,
+
+  /**
+   * Three fiducials at least that don't lie on a line.
+   *
+   * @generated from enum value: LOCATE_MODEL_AFFINE = 3;
+   */
+  AFFINE = 3,
+}
+
+/**
+ * Describes the enum polyscan.v1.LocateModel.
+ */
+export const LocateModelSchema: GenEnum<LocateModel> = /*@__PURE__*/
+  enumDesc(file_polyscan_v1_region, 10);
+
+/**
+ * FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least) and
+ * have no holes; the roundness (Blob.roundness) of a circle is above 0.8, that of a square 0.6 to 0.98, and that of a cross
+ * below 0.7.
+ *
+ * @generated from enum polyscan.v1.FiducialKind
+ */
+export enum FiducialKind {
+  /**
+   * Any blob.
+   *
+   * @generated from enum value: FIDUCIAL_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: FIDUCIAL_KIND_CIRCLE = 1;
+   */
+  CIRCLE = 1,
+
+  /**
+   * @generated from enum value: FIDUCIAL_KIND_SQUARE = 2;
+   */
+  SQUARE = 2,
+
+  /**
+   * @generated from enum value: FIDUCIAL_KIND_CROSS = 3;
+   */
+  CROSS = 3,
+}
+
+/**
+ * Describes the enum polyscan.v1.FiducialKind.
+ */
+export const FiducialKindSchema: GenEnum<FiducialKind> = /*@__PURE__*/
+  enumDesc(file_polyscan_v1_region, 11);
+
+/**
  * Verdict is the outcome of limits.
  *
  * @generated from enum polyscan.v1.Verdict
@@ -2195,5 +2514,5 @@ export enum Verdict {
  * Describes the enum polyscan.v1.Verdict.
  */
 export const VerdictSchema: GenEnum<Verdict> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 10);
+  enumDesc(file_polyscan_v1_region, 12);
 

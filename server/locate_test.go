@@ -1,0 +1,199 @@
+package server
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// located is a part of 160 by 120 pixels with three round marks and a patch, where a shift of whole pixels puts it. mark
+// says which marks are there.
+func located(dx, dy int, mark ...bool) *pb.Frame {
+	data := make([]byte, 160*120)
+	for y := range 120 {
+		for x := range 160 {
+			px, py := float64(x-dx)+0.5, float64(y-dy)+0.5
+			v := 60.
+			for k, at := range [][2]float64{{30, 30}, {130, 30}, {30, 90}} {
+				if len(mark) > k && !mark[k] {
+					continue
+				}
+				if d := math.Hypot(px-at[0], py-at[1]); d < 7 {
+					v += 120 * math.Min(7-d, 1)
+				}
+			}
+			if px >= 70 && px < 90 && py >= 50 && py < 70 {
+				v = 100 + math.Trunc(px-70)
+			}
+			data[y*160+x] = byte(v)
+		}
+	}
+	return rawFrame(160, 120, gray8, data)
+}
+
+func fiducialAt(name string, x, y float64) *pb.Fiducial {
+	return &pb.Fiducial{Window: rect(name, x-20, y-20, x+20, y+20), At: &pb.Point{X: x, Y: y},
+		Kind: pb.FiducialKind_FIDUCIAL_KIND_CIRCLE}
+}
+
+func locating() *pb.Inspection {
+	in := inspecting(rect("patch", 70, 50, 90, 70, "min >= 100", "count == 400"), rect("free", 100, 80, 110, 90))
+	in.GetRegionSet().Locate = &pb.Locate{Fiducials: []*pb.Fiducial{fiducialAt("A", 30, 30), fiducialAt("B", 130, 30),
+		fiducialAt("C", 30, 90)}}
+	return in
+}
+
+// TestLocate: the regions are measured where the part is found, the result says where, and a part that isn't found fails,
+// with the reason in all limits.
+func TestLocate(t *testing.T) {
+	ts := start(t, Config{})
+	if _, err := ts.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board",
+		RegionSet: locating().GetRegionSet()}}); err != nil {
+		t.Fatal(err)
+	}
+	recipe := &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "board"}}}
+	for _, in := range []*pb.Inspection{locating(), recipe} {
+		st := ts.open(t, in)
+		for _, shift := range [][2]int{{0, 0}, {5, -3}, {-7, 8}, {-7, 8}} {
+			st.send(located(shift[0], shift[1]))
+			for _, res := range []*pb.FrameResult{ts.reduced(t, in, located(shift[0], shift[1])), st.recv().GetResult()} {
+				l := res.GetLocation()
+				if res.GetVerdict() != pb.Verdict_VERDICT_PASS || !l.GetFound() || l.GetReason() != "" || len(l.GetFiducials()) != 3 {
+					t.Fatalf("at %v: %v", shift, res)
+				}
+				want := []float64{1, 0, float64(shift[0]), 0, 1, float64(shift[1])}
+				for i, v := range res.GetPose().GetAffine() {
+					if math.Abs(v-want[i]) > 0.01 {
+						t.Errorf("at %v: pose %v", shift, res.GetPose())
+					}
+				}
+				if !proto.Equal(res.GetPose(), l.GetPose()) || l.GetResidual() > 0.01 || math.Abs(l.GetRotation()) > 0.01 {
+					t.Errorf("at %v: %v", shift, l)
+				}
+				if f := l.GetFiducials()[1]; math.Abs(f.GetAt().GetX()-130-float64(shift[0])) > 0.01 || f.GetName() != "B" ||
+					f.GetArea() < 120 || f.GetThreshold() < 61 {
+					t.Errorf("at %v: %v", shift, f)
+				}
+			}
+		}
+		st.send(located(0, 0, true, false, true))
+		for _, res := range []*pb.FrameResult{ts.reduced(t, in, located(0, 0, true, false, true)), st.recv().GetResult()} {
+			l := res.GetLocation()
+			if res.GetVerdict() != pb.Verdict_VERDICT_FAIL || l.GetFound() || res.GetPose() != nil ||
+				!strings.Contains(l.GetReason(), `fiducial "B": no bright circle`) || l.GetFiducials()[1].GetFound() ||
+				!l.GetFiducials()[0].GetFound() {
+				t.Errorf("without a mark: %v", res)
+			}
+			for _, lim := range res.GetRegions()[0].GetLimits() {
+				if lim.GetVerdict() != pb.Verdict_VERDICT_FAIL || lim.Value != nil ||
+					!strings.HasPrefix(lim.GetReason(), `the part was not found: fiducial "B"`) {
+					t.Errorf("without a mark: %v", lim)
+				}
+			}
+			if res.GetRegions()[0].GetCount() != 0 || res.GetRegions()[1].GetVerdict() != pb.Verdict_VERDICT_UNSPECIFIED {
+				t.Errorf("without a mark: %v", res.GetRegions())
+			}
+		}
+		st.end(nil)
+	}
+	// Without limits, and in columns, the frame fails all the same.
+	in := locating()
+	in.GetRegionSet().Regions[0].Limits = nil
+	if res := ts.reduced(t, in, located(0, 0, false)); res.GetVerdict() != pb.Verdict_VERDICT_FAIL {
+		t.Errorf("without limits: %v", res)
+	}
+	in = locating()
+	in.Result = &pb.ResultOptions{Form: columnsForm}
+	if res := ts.reduced(t, in, located(0, 0, false)); res.GetVerdict() != pb.Verdict_VERDICT_FAIL ||
+		pb.Verdict(res.GetColumns().GetVerdict()[0]) != pb.Verdict_VERDICT_FAIL {
+		t.Errorf("in columns: %v", res)
+	}
+	in.Result = &pb.ResultOptions{Regions: pb.RegionChoice_REGION_CHOICE_FAILED}
+	if res := ts.reduced(t, in, located(0, 0, false)); res.GetVerdict() != pb.Verdict_VERDICT_FAIL ||
+		len(res.GetRegions()) != 1 {
+		t.Errorf("those that failed: %v", res)
+	}
+	// A pose of the request goes before.
+	in = locating()
+	in.Pose = shiftBy(5, 0)
+	if res := ts.reduced(t, in, located(5, 0, false)); res.GetVerdict() != pb.Verdict_VERDICT_PASS || res.GetLocation() != nil {
+		t.Errorf("with a pose: %v", res)
+	}
+}
+
+func (ts *testServer) reduced(t *testing.T, in *pb.Inspection, f *pb.Frame) *pb.FrameResult {
+	t.Helper()
+	res, err := ts.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.GetResult()
+}
+
+// TestLocateErrors: what can't be located is refused when it is put, with its field, and so are calls that don't locate.
+func TestLocateErrors(t *testing.T) {
+	ts := start(t, Config{})
+	for _, c := range []struct {
+		change func(*pb.RegionSet)
+		want   string
+	}{
+		{func(s *pb.RegionSet) { s.Locate.Fiducials = nil }, "locate.fiducials"},
+		{func(s *pb.RegionSet) { s.Locate.Fiducials[1].At = nil }, "locate.fiducials[1].at"},
+		{func(s *pb.RegionSet) { s.Locate.Fiducials[1].At.X = math.NaN() }, "locate.fiducials[1].at.x"},
+		{func(s *pb.RegionSet) { s.Locate.Fiducials[2].Window.Rings[0].Xy = []float64{1, 2, 3} },
+			"locate.fiducials[2].window.rings[0].xy = 3 numbers: must be pairs"},
+		{func(s *pb.RegionSet) { s.Locate.Fiducials[2].Window.Rings[0].Xy[3] = math.Inf(1) },
+			"locate.fiducials[2].window.rings[0].xy[3] = +Inf"},
+		{func(s *pb.RegionSet) { s.Locate.Fiducials[0].Window.Limits = []string{"max < 3"} },
+			"locate.fiducials[0].window.limits = 1: must not be given"},
+		{func(s *pb.RegionSet) {
+			s.Locate.Fiducials = s.Locate.Fiducials[:2]
+			s.Locate.Model = pb.LocateModel_LOCATE_MODEL_AFFINE
+		},
+			"locate.fiducials = 2: are too few: the model needs 3"},
+		{func(s *pb.RegionSet) { s.Locate.MaxDistortionPercent = 26 }, "locate.max_distortion_percent"},
+		{func(s *pb.RegionSet) { s.Regions[1] = &pb.Region{Name: "m", Mask: &pb.Mask{Runs: []int32{1, 2, 3}}} },
+			"regions[1].mask"},
+		{func(s *pb.RegionSet) { s.Regions[1] = &pb.Region{Name: "c", Shape: "circle(30, 30, 5)"} }, "regions[1].shape"},
+	} {
+		set := proto.Clone(locating().GetRegionSet()).(*pb.RegionSet)
+		c.change(set)
+		_, err := ts.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board", RegionSet: set}})
+		if err == nil {
+			t.Errorf("%s: no error", c.want)
+			continue
+		}
+		wantCanonical(t, err)
+		if d := detailsOf(t, err); d.status.Code() != codes.InvalidArgument ||
+			!strings.Contains(d.status.Message(), "recipe.region_set."+c.want) {
+			t.Errorf("%q lacks %q", d.status.Message(), c.want)
+		}
+	}
+	similar := locating() // a circle stays one
+	similar.GetRegionSet().Regions[1] = &pb.Region{Name: "c", Shape: "circle(30, 30, 5)"}
+	similar.GetRegionSet().Locate.Model = pb.LocateModel_LOCATE_MODEL_SIMILARITY
+	if res := ts.reduced(t, similar, located(1, 1)); res.GetVerdict() != pb.Verdict_VERDICT_PASS {
+		t.Errorf("%v", res)
+	}
+	c := scanOver(t, ts.conn)
+	c.request(openRequest(scanOpen(locating(), 160, 20, 120, 120)))
+	if _, err := c.Recv(); err == nil || !strings.Contains(err.Error(), "parts of line-scans aren't located") {
+		t.Errorf("a line-scan: %v", err)
+	}
+	teach, err := pb.NewTeachServiceClient(ts.conn).Teach(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := teach.Send(&pb.TeachRequest{Message: &pb.TeachRequest_Open{Open: &pb.TeachOpen{
+		Regions: &pb.TeachOpen_RegionSet{RegionSet: locating().GetRegionSet()}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := teach.CloseAndRecv(); err == nil || !strings.Contains(err.Error(), "open.region_set.locate") {
+		t.Errorf("Teach: %v", err)
+	}
+}
