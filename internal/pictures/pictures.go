@@ -102,11 +102,15 @@ const (
 	tagCompression         = 259
 	tagPhotometric         = 262
 	tagFillOrder           = 266
+	tagStripOffsets        = 273
 	tagOrientation         = 274
 	tagSamplesPerPixel     = 277
+	tagStripByteCounts     = 279
 	tagPlanarConfiguration = 284
 	tagPredictor           = 317
 	tagColorMap            = 320
+	tagTileOffsets         = 324
+	tagTileByteCounts      = 325
 	tagSubIFDs             = 330
 	tagSampleFormat        = 339
 )
@@ -136,6 +140,10 @@ func checkTIFF(at At) error {
 		return errors.New("the bits of its bytes are in the other order (FillOrder 2)")
 	case !ok:
 		return errors.New("it doesn't say whether 0 is black or white (PhotometricInterpretation is missing)")
+	case first[tagStripOffsets].count+first[tagTileOffsets].count == 0:
+		return errors.New("it doesn't say where its pixels are (StripOffsets is missing)")
+	case first[tagStripByteCounts].count+first[tagTileByteCounts].count == 0:
+		return errors.New("it doesn't say how many bytes its pixels have (StripByteCounts is missing)")
 	case described == 0 && !slices.Contains(fax, compression): // 1 bit, by the standard, and 8 to those who leave it out
 		return errors.New("it doesn't say how many bits a sample has (BitsPerSample is missing)")
 	case form.value == 2 || form.value == 3:
