@@ -67,7 +67,11 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []Point, width, hei
 		}); err != nil {
 			return err
 		}
+		if err := q.Wait(); err != nil { // a call that ends before has made no labels
+			return err
+		}
 		out.Labels = make([]uint32, pixels)
+		kernels.Made(ctx, 4*pixels)
 		if err := kernels.Download(q, out.Labels, labels); err != nil {
 			return err
 		}

@@ -82,3 +82,28 @@ func ExampleVoronoi() {
 	// [0 0 0 0 1 1 1]
 	// [0 0 0 1 1 1 1]
 }
+
+// Labels have no memory before the device has found them, and then the caller is told of it.
+func TestVoronoiTellsWhatItMakes(t *testing.T) {
+	faulty := devicetest.Fault(cpu.Driver, devicetest.Failure{})
+	d, err := kernels.Open(faulty, kernels.Config{MemoryBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	told := int64(0)
+	ctx := kernels.WithMade(t.Context(), func(n int64) { told += n })
+	for _, c := range []struct {
+		fails error
+		want  int64
+	}{{nil, 4 * 30 * 20}, {driver.ErrDeviceLost, 0}} {
+		told = 0
+		if c.fails != nil {
+			faulty.Arm(devicetest.Failure{N: 1, Err: c.fails, InWait: true})
+		}
+		_, err := lowpoly.Voronoi(ctx, d, []lowpoly.Point{{X: 3, Y: 4}}, 30, 20, driver.VoronoiDefault)
+		if !errors.Is(err, c.fails) || told != c.want {
+			t.Errorf("%v: told of %d bytes, want %d", err, told, c.want)
+		}
+	}
+}

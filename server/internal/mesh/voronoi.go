@@ -54,8 +54,8 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 		return nil, err
 	}
 	defer dev.End()
-	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device,
-		readPoints(req.GetSites()),
+	ctx = kernels.WithMade(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), share.Add)
+	d, err := lowpoly.Voronoi(ctx, dev.Device, readPoints(req.GetSites()),
 		int(req.GetWidth()), int(req.GetHeight()), lowpoly.VoronoiMethod(req.GetMethod()))
 	if err != nil {
 		return nil, wire.FieldError(err, wire.SameField)
