@@ -43,6 +43,18 @@ func TestOutsideTheFrame(t *testing.T) {
 	}
 }
 
+// smallPicture is a file of 96x64 pixels, of which fill and background make others in no time.
+func smallPicture(t *testing.T) string {
+	t.Helper()
+	im := image.NewGray(image.Rect(0, 0, 96, 64))
+	for i := range im.Pix {
+		im.Pix[i] = byte(i%96 + i/96*2)
+	}
+	name := filepath.Join(t.TempDir(), "small.png")
+	writePNG(t, name, im)
+	return name
+}
+
 // TestNoPixels: regions that hold no pixel of the frame, and pictures without a hole, are errors wherever pixels are
 // what they are for, and nothing is written.
 func TestNoPixels(t *testing.T) {
@@ -55,19 +67,19 @@ func TestNoPixels(t *testing.T) {
 	if _, stderr, code := polyscan(t, "recipe", "put", "r", "-r", out, "--recipes", recipes); code != exitOK {
 		t.Fatal(stderr)
 	}
-	frame, png := frames+"board.png", filepath.Join(t.TempDir(), "x.png")
+	frame, png := smallPicture(t), filepath.Join(t.TempDir(), "x.png")
 	black := filepath.Join(t.TempDir(), "black.png")
-	writePNG(t, black, image.NewGray(image.Rect(0, 0, 960, 640)))
+	writePNG(t, black, image.NewGray(image.Rect(0, 0, 96, 64)))
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"mask", frame, "-r", out}, out + `: region "out" and 1 more hold no pixel of 960x640`},
+		{[]string{"mask", frame, "-r", out}, out + `: region "out" and 1 more hold no pixel of 96x64`},
 		{[]string{"mask", "--size", "10x10", "-r", all}, all + `: region "out" holds no pixel of 10x10`},
 		{[]string{"mask", "--size", "10x10", "--recipe", "r", "--recipes", recipes, "--labels"},
 			`recipe r: regions[0] and 1 more hold no pixel of 10x10`},
-		{[]string{"fill", frame, "-r", all}, all + `: region "out" lies outside the picture of 960x640`},
-		{[]string{"background", frame, "-r", above}, above + `: region "out" and 1 more lie outside the picture of 960x640`},
+		{[]string{"fill", frame, "-r", all}, all + `: region "out" lies outside the picture of 96x64`},
+		{[]string{"background", frame, "-r", above}, above + `: region "out" and 1 more lie outside the picture of 96x64`},
 		{[]string{"fill", frame, "-r", thin}, thin + ": no region holds a pixel of the picture: there is nothing to fill"},
 		{[]string{"background", frame, "-r", thin}, thin +
 			": no region holds a pixel of the picture: there is nothing to fill"},
@@ -84,11 +96,11 @@ func TestNoPixels(t *testing.T) {
 		}
 	}
 	beside, wrote := write(t, "beside.json", `[`+in+`,`+void+`]`), filepath.Join(t.TempDir(), "y.png")
-	warning := "warning: " + beside + `: region "void" holds no pixel of 960x640`
+	warning := "warning: " + beside + `: region "void" holds no pixel of 96x64`
 	for _, command := range []string{"fill", "background"} {
 		shape := write(t, "shape.json", `[`+in+`,{"name":"s","shape":"rect(9.6,2.6,9.9,2.9)"}]`)
 		if _, stderr, _ := polyscan(t, command, frame, "-r", shape, "-o", wrote); !strings.Contains(stderr,
-			shape+`: region "s" holds no pixel of 960x640`) {
+			shape+`: region "s" holds no pixel of 96x64`) {
 			t.Errorf("%s of a shape: %q", command, stderr)
 		}
 		args := []string{command, frame, "-r", beside, "-o"}
@@ -102,7 +114,7 @@ func TestNoPixels(t *testing.T) {
 			t.Fatalf("%s --strict: there is a picture", command)
 		}
 	}
-	whole := write(t, "whole.json", `[{"name":"all","rings":[[[0,0],[960,0],[960,640],[0,640]]]}]`)
+	whole := write(t, "whole.json", `[{"name":"all","rings":[[[0,0],[96,0],[96,64],[0,64]]]}]`)
 	if _, stderr, code := polyscan(t, "fill", frame, "-r", whole, "-o", png); code != exitUsage ||
 		!strings.HasPrefix(stderr, "polyscan: "+whole+": all pixels: must leave out") {
 		t.Errorf("exit %d, %q", code, stderr)
@@ -112,22 +124,19 @@ func TestNoPixels(t *testing.T) {
 // TestPartlyOutside: mask, fill and background say how much of a region lies outside the picture, by counting pixels,
 // and refuse one of which nothing is left inside, though its bounds are.
 func TestPartlyOutside(t *testing.T) {
-	frame, png := frames+"board.png", filepath.Join(t.TempDir(), "x.png")
+	frame, png := smallPicture(t), filepath.Join(t.TempDir(), "x.png")
 	square := `{"name":"s \"q\"","rings":[[[-6,2],[4,2],[4,6],[-6,6]]]}`
-	mask := `{"name":"m","mask":[[639,1,3],[640,0,6]]}`
+	mask := `{"name":"m","mask":[[63,1,3],[64,0,6]]}`
 	shape := `{"name":"d","shape":"rect(-2,10,6,12)"}`
 	corner := `{"name":"corner","rings":[[[-20,-3],[-3,-20],[2,-20],[-20,2]]]}` // its bounds reach in, it doesn't
-	for i, c := range []struct{ regions, want string }{
-		{square, `60 % of region "s \"q\"" lie outside the picture of 960x640`},
-		{mask, `75 % of region "m" lie outside the picture of 960x640`},
-		{shape, `25 % of region "d" lie outside the picture of 960x640`},
-		{square + `,` + mask, `75 % of region "m" lie outside the picture of 960x640 and 1 more lie there in part`},
+	for _, c := range []struct{ regions, want string }{
+		{square, `60 % of region "s \"q\"" lie outside the picture of 96x64`},
+		{mask, `75 % of region "m" lie outside the picture of 96x64`},
+		{shape, `25 % of region "d" lie outside the picture of 96x64`},
+		{square + `,` + mask, `75 % of region "m" lie outside the picture of 96x64 and 1 more lie there in part`},
 	} {
 		file := write(t, "r.json", `[`+c.regions+`]`)
-		for k, command := range []string{"mask", "fill", "background"} {
-			if k > 0 && i > 0 { // which take their time
-				continue
-			}
+		for _, command := range []string{"mask", "fill", "background"} {
 			_, stderr, code := polyscan(t, command, frame, "-r", file, "-o", png)
 			if code != exitOK || stderr != "polyscan: warning: "+file+": "+c.want+"\n" {
 				t.Errorf("%s: exit %d, %q, want %q", command, code, stderr, c.want)
