@@ -17,7 +17,7 @@ _DETAILS = "grpc-status-details-bin"
 
 class InputWarning(UserWarning):
     """What was given works, and is probably not what was meant: a file of regions with a key that looks misspelt, a
-    recipe without limits, a picture without anything to fill."""
+    recipe without limits, a region without limits beside others that have some, a picture without anything to fill."""
 
 
 class FieldViolation(NamedTuple):
