@@ -3,6 +3,7 @@ package diffusion_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -259,6 +260,28 @@ func BenchmarkCanvas(b *testing.B) {
 					d.Curves[7].Left[0].Values[0] = float32(i%100) / 100
 				}
 				if _, err := c.Render(context.Background(), d, to, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkDraft is a picture of one cycle while a curve of the shipped drawing is dragged across 512 x 512 pixels.
+func BenchmarkDraft(b *testing.B) {
+	dev := openCPU(b, 512<<20)
+	for _, what := range []string{"sharp", "blur"} {
+		b.Run(what, func(b *testing.B) {
+			d := arcs(seed.New(b, 1, 1), 512, 512, 1, what == "blur")
+			d.Curves[0].Points = []diffusion.Point{{X: 80, Y: 400}, {}, {X: 440, Y: 20}, {X: 560, Y: 400}}
+			c, to := diffusion.NewCanvas(dev), rgb(512, 512)
+			defer c.Close()
+			i := 0
+			for b.Loop() {
+				i++
+				k := 0.5 - 0.5*math.Cos(float64(i)/6)
+				d.Curves[0].Points[1] = diffusion.Point{X: 200 + 60*k, Y: 20 + 100*k}
+				if _, err := c.Render(context.Background(), d, to, &diffusion.Options{MaxCycles: 1}); err != nil {
 					b.Fatal(err)
 				}
 			}

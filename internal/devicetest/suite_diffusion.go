@@ -99,7 +99,24 @@ func (r *rig) diffusionParts(t T, scene *Scene, cycles int) {
 		!(st.Update >= 0) || !(st.Residual >= 0) {
 		t.Errorf("%s: after up to 60 cycles: %+v", scene.Name, st)
 	}
-	// Cut into cycles it is the same, to the bit.
+	// With a set-up for other flags that was renewed it is the same, to the bit.
+	renewed, status, err := r.diffuse(t, scene, cycles, func(up *driver.DiffusionSetup) {
+		other := slices.Clone(scene.Flags)
+		for i := 0; i < len(other); i += 1 + len(other)/9 {
+			other[i] ^= driver.DiffusionFixed
+		}
+		for _, flags := range [][]byte{other, scene.Flags} {
+			r.upload(t, up.Flags, flags)
+			if err := errors.Join(r.stream.Run(up), r.stream.Wait(context.Background())); err != nil {
+				t.Errorf("%s: set up again: %v", scene.Name, err)
+			}
+			up.Renew = true
+		}
+	})
+	if d := CompareDiffusion(renewed, whole, scene.Width, 0); err != nil || d != nil || status != first {
+		t.Errorf("%s: renewed, %+v instead of %+v: %v, %v", scene.Name, status, first, d, err)
+	}
+	// And cut into cycles.
 	parts, status, err := r.diffuse(t, scene, 1)
 	if err != nil {
 		t.Errorf("%s: in parts: %v", scene.Name, err)
