@@ -40,7 +40,7 @@ type Flags struct {
 	PrintConfig printConfig `env:"-"`
 
 	// Address to serve gRPC on: host:port, or unix:/path. May be given more than once.
-	Listen []string `default:"localhost:7465" placeholder:"ADDR" aka:"address,bind"`
+	Listen []string `default:"localhost:7465" placeholder:"ADDR" aka:"bind"`
 	// Who may connect to unix sockets that --listen names, as the mode of the file.
 	SocketMode fileMode `default:"0660" placeholder:"MODE"`
 	// Address to serve /metrics, /healthz and /readyz on, in plain HTTP, and the console where that is on. Off by

@@ -145,7 +145,7 @@ func TestEnvironment(t *testing.T) {
 		"POLYSCAN_MAX_MESAGE":  "did you mean POLYSCAN_MAX_MESSAGE?",
 		"POLYSCAN_max_message": "did you mean POLYSCAN_MAX_MESSAGE?",
 		"POLYSCAN_ADDR":        "", "POLYSCAN_TOKEN": "", "POLYSCAN_PORT_7465_TCP": "", "POLYSCAN_SERVICE_HOST": "",
-		"POLYSCAN_SEED": "", "POLYSCAN_SHARED": "", "POLYSCAND_PORT_7465_TCP": "", "POLYSCAN_SERVER": "",
+		"POLYSCAN_SEED": "", "POLYSCAN_SHARED": "", "POLYSCAND_PORT_7465_TCP": "", "POLYSCAN_SERVER": "", "POLYSCAN_ADDRESS": "",
 		"POLYSKAN_TOKEN_FILE": "did you mean POLYSCAN_TOKEN_FILE?",
 		"POLYSCAND_MEMORY":    "environment POLYSCAND_MEMORY: there is no such setting; did you mean POLYSCAN_MEMORY?",
 		"POLYSCAN_BIND":       "did you mean POLYSCAN_LISTEN?",
