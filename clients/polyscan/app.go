@@ -25,8 +25,8 @@ import (
 //
 //go:embed app.go bench.go blobs.go completion.go connect.go correlate.go device.go diffuse.go extract.go fill.go
 //go:embed flat.go frame.go frames.go help.go history.go
-//go:embed kept.go lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go
-//go:embed version.go watch.go
+//go:embed kept.go lowpoly.go mask.go pose.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go
+//go:embed try.go version.go watch.go
 var sources embed.FS
 
 // app is the grammar; each command is in a file of its name.
