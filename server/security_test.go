@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"os"
@@ -23,9 +24,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 func writeFile(t testing.TB, name, content string) string {
@@ -177,6 +180,25 @@ func TestNoTokenNoRequest(t *testing.T) {
 	}
 	if err := stream.RecvMsg(&pb.ReduceResponse{}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("%v", err)
+	}
+}
+
+// An answer that is encoded at a place of the pool, after its handler has ended, comes to callers with tokens, too.
+func TestTokensGetLargeAnswers(t *testing.T) {
+	s := start(t, Config{TokenFile: writeFile(t, filepath.Join(t.TempDir(), "tokens"), "alpha")})
+	var regions []*pb.Region
+	for i := range 600 {
+		regions = append(regions, rect(fmt.Sprint(i), 0, 0, 8, 8))
+	}
+	in := inspecting(regions...)
+	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_HISTOGRAM}}
+	res, err := s.inspection.Reduce(bearer(t.Context(), "Bearer alpha"), &pb.ReduceRequest{Inspection: in,
+		Frame: noisyFrame(8, 8, 1)})
+	if err != nil || len(res.GetResult().GetRegions()) != len(regions) {
+		t.Fatalf("%d regions, %v", len(res.GetResult().GetRegions()), err)
+	}
+	if size := proto.Size(res); size <= wire.LargeMessage {
+		t.Fatalf("%d bytes: no large answer", size)
 	}
 }
 

@@ -224,7 +224,8 @@ func (t *Tenants) find(key hash) (c Caller, ok bool) {
 
 // Admit finds out who makes a call, and whether they may call its method. The context that it returns, with an error,
 // too, says who it is where that is known ([FromContext]), and ends when what the call was admitted for is taken back
-// ([Revoked]); done is to be called once the call has ended. Errors are for the client.
+// ([Revoked]); done is to be called once the call's handler has ended. The context goes on after that, as long as ctx
+// does, since answers are encoded then. Errors are for the client.
 func (t *Tenants) Admit(ctx context.Context, method string) (_ context.Context, done func(), err error) {
 	done = func() {}
 	least, _ := LeastRole(method)
@@ -253,7 +254,6 @@ func (t *Tenants) Admit(ctx context.Context, method string) (_ context.Context, 
 		t.mu.Lock()
 		delete(t.calls, c)
 		t.mu.Unlock()
-		end(nil)
 	}, nil
 }
 
