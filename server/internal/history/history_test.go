@@ -9,7 +9,6 @@ import (
 	"image/png"
 	"io/fs"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/internal/race"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -44,6 +44,7 @@ func (k *kept) camera(name, recipe string) *events.Stream {
 // Whatever is filtered, and however large the pages are, each part comes once and in order; and parts that are written
 // meanwhile move nothing.
 func TestPages(t *testing.T) {
+	rng := seed.New(t, 1, 40)
 	k := keep(t, t.TempDir())
 	type truth struct {
 		id, name, recipe string
@@ -53,8 +54,8 @@ func TestPages(t *testing.T) {
 	streams := map[string]*events.Stream{}
 	write := func(n int) {
 		for range n {
-			x := truth{id: fmt.Sprintf("P%d", len(all)), name: fmt.Sprintf("camera-%d", rand.IntN(3)),
-				recipe: fmt.Sprintf("board-%d", rand.IntN(2)), failed: rand.IntN(3) == 0}
+			x := truth{id: fmt.Sprintf("P%d", len(all)), name: fmt.Sprintf("camera-%d", rng.IntN(3)),
+				recipe: fmt.Sprintf("board-%d", rng.IntN(2)), failed: rng.IntN(3) == 0}
 			s := streams[x.name+x.recipe]
 			if s == nil {
 				s = k.camera(x.name, x.recipe)
@@ -139,6 +140,7 @@ func TestPages(t *testing.T) {
 
 // Counts and Pareto are the same whether tallies are used or parts, for any time, and after parts were removed.
 func TestTallies(t *testing.T) {
+	rng := seed.New(t, 2, 40)
 	race.Skip(t)
 	dir := t.TempDir()
 	generate(t, dir, 20_000) // more than five hours
@@ -146,19 +148,19 @@ func TestTallies(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for range 30 {
-			from := generatedFrom + rand.Int64N(20_000*1_000_000)
-			to := from + rand.Int64N(20_000*1_000_000)
+			from := generatedFrom + rng.Int64N(20_000*1_000_000)
+			to := from + rng.Int64N(20_000*1_000_000)
 			f := &pb.PartFilter{From: timestamppb.New(time.UnixMicro(from)), To: timestamppb.New(time.UnixMicro(to))}
-			if rand.IntN(2) == 0 {
+			if rng.IntN(2) == 0 {
 				f.Names = []string{"camera-2", "camera-3"}
 			}
-			if rand.IntN(3) == 0 {
+			if rng.IntN(3) == 0 {
 				f.Recipes, f.RecipeVersion = []string{"board-1"}, 1
 			}
 			slow := proto.Clone(f).(*pb.PartFilter)
 			slow.Stream = &pb.StreamRef{ServerId: "run", StreamId: 1} // which tallies don't have
 			for _, req := range []*pb.CountPartsRequest{{Filter: f}, {Filter: f, Group: pb.CountGroup_COUNT_GROUP_RECIPE},
-				{Filter: f, Step: durationpb.New(time.Duration(1+rand.IntN(90)) * time.Minute)}} {
+				{Filter: f, Step: durationpb.New(time.Duration(1+rng.IntN(90)) * time.Minute)}} {
 				fast, err := k.CountParts(admin, req)
 				if err != nil {
 					t.Fatal(err)
@@ -211,12 +213,13 @@ func TestTallies(t *testing.T) {
 // The oldest pictures go where they take more than three quarters, and the oldest parts where all takes too much; what
 // belongs to a part goes with it.
 func TestBytes(t *testing.T) {
+	rng := seed.New(t, 3, 40)
 	dir := t.TempDir()
 	k := keep(t, dir, func(c *Config) { c.Bytes = 1 << 20 })
 	s := k.camera("camera", "board")
 	noise := make([]byte, 200*200)
 	for i := range noise {
-		noise[i] = byte(rand.Uint32())
+		noise[i] = byte(rng.Uint32())
 	}
 	const parts = 60
 	for i := range uint64(parts) {
@@ -354,6 +357,7 @@ func TestReadOnlyFolder(t *testing.T) {
 
 // A database that is none, or is damaged, is moved aside and a new one begun; a newer one is left alone.
 func TestDamagedDatabase(t *testing.T) {
+	rng := seed.New(t, 4, 40)
 	for name, damage := range map[string]func(data []byte) []byte{
 		"no database": func([]byte) []byte { return []byte(strings.Repeat("no database ", 1000)) },
 		"zeros behind the first page": func(data []byte) []byte {
@@ -362,7 +366,7 @@ func TestDamagedDatabase(t *testing.T) {
 		},
 		"noise behind the first page": func(data []byte) []byte {
 			for i := range data[4096:] {
-				data[4096+i] = byte(rand.Uint32())
+				data[4096+i] = byte(rng.Uint32())
 			}
 			return data
 		},
@@ -532,13 +536,14 @@ func TestNumbers(t *testing.T) {
 
 // The same through the queue and the database, of columns as well.
 func TestKeptNumbers(t *testing.T) {
+	rng := seed.New(t, 5, 40)
 	k := keep(t, t.TempDir())
 	s := k.camera("camera", "board")
 	var want [][]*pb.RegionResult
 	for i := range uint64(20) {
-		r := result(30, float64(rand.IntN(200)))
+		r := result(30, float64(rng.IntN(200)))
 		for j := range r.Regions { // some lie elsewhere than in the definition
-			r.Regions[j].Bounds.X1 += rand.IntN(2)
+			r.Regions[j].Bounds.X1 += rng.IntN(2)
 		}
 		want = append(want, wire.RegionResults(r, 0))
 		part(s, i, "", r)
