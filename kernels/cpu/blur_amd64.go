@@ -29,7 +29,8 @@ func splineAVX2(dst *[8]float32, v *float32, stride int, columns *float32, step 
 	scale float32)
 
 // splineColumns are splineWeights by columns, as often as eight pixels need them, and splineFrom where those are.
-var splineColumns, splineFrom = func() (columns [driver.BlurLevels + 1][]float32, from [driver.BlurLevels + 1][8]int32) {
+var splineColumns, splineFrom = func() (columns [driver.BlurLevels + 1][]float32,
+	from [driver.BlurLevels + 1][8]int32) {
 	for l, weights := range splineWeights {
 		n := max(8, len(weights))
 		for i := range 4 * n {

@@ -208,8 +208,8 @@ func (l *boxLevel) row(y int) boxRow {
 // boxRun is points x0 to before x1 of row y.
 type boxRun struct{ y, x0, x1 int }
 
-// fineRows yields the operator's rows 2Y-1, 2Y and 2Y+1 for the rows Y of a level, in order, as far as points from x0 to
-// before x1 need them.
+// fineRows yields the operator's rows 2Y-1, 2Y and 2Y+1 for the rows Y of a level, in order, as far as points from x0
+// to before x1 need them.
 func (b *box) fineRows(level int, flags []byte, from, to, x0, x1 int, f func(at boxRun, up, row, down *boxRow)) {
 	if level == 0 {
 		first, last := max(2*x0-2, -1), min(2*x1+2, b.w+3)

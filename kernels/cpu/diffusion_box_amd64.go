@@ -2,8 +2,9 @@
 
 package cpu
 
-// In all of them n is a multiple of 8, and more than 0. Where odd is 0 they relax pixels 0, 2, 4 and so on, where it is 1 the others. Those
-// beside the n pixels are read, too, and those of the rows above and below a coarse one, which are stride numbers apart.
+// In all of them n is a multiple of 8, and more than 0. Where odd is 0 they relax pixels 0, 2, 4 and so on, where it is
+// 1 the others. Those beside the n pixels are read, too, and those of the rows above and below a coarse one, which are
+// stride numbers apart.
 
 //go:noescape
 func stepAVX2(row, was *float32, n int, step float32) (most uint32)

@@ -8,9 +8,10 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// boxReach is how many columns and rows of a level away from a point the equations can be that the next level's equation
-// of this point is made of. It is what the cells right and left of the point, and those above, contribute: points of the
-// cell at column X are interpolated by the equations of columns 2X-1 to 2X+3, of the cell left of it from 2X-3 on.
+// boxReach is how many columns and rows of a level away from a point the equations can be that the next level's
+// equation of this point is made of. It is what the cells right and left of the point, and those above, contribute:
+// points of the cell at column X are interpolated by the equations of columns 2X-1 to 2X+3, of the cell left of it from
+// 2X-3 on.
 const boxReach = 3
 
 // renewShare is which part of a level's points may have changed, at most, for it to be cheaper to compute those alone:
