@@ -96,6 +96,13 @@ func (c *blobsCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	if t.recipe == nil { // its limits are about its own
+		own := t.regions.reductions
+		r.Cooccurrence, r.ColorMatrix = own.GetCooccurrence(), own.GetColorMatrix()
+		if err := t.regions.checkAsked(r); err != nil {
+			return err
+		}
+	}
 	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {
 		return err

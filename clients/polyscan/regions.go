@@ -22,6 +22,7 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // regionFlags choose the regions.
@@ -858,10 +859,11 @@ func (t *target) reductions(o *reductionFlags, fallback *polyscanv1.Reductions) 
 }
 
 // checkAsked refuses reductions that flags put in the place of the file's where limits would be about something else:
-// textures of other levels, or colours by another matrix.
+// textures of other levels, colours by another matrix, or other blobs.
 func (r *regions) checkAsked(asked *polyscanv1.Reductions) error {
 	texture, matrix := r.reductions.GetCooccurrence() != nil, r.reductions.GetColorMatrix() != nil
-	if !texture && !matrix || !r.hasLimits() {
+	found, blobs := foundBlobs(r.reductions.GetBlobs()), r.reductions.GetBlobs() != nil && asked.GetBlobs() != nil
+	if !texture && !matrix && !blobs || !r.hasLimits() {
 		return nil
 	}
 	set, err := r.build(true)
@@ -878,18 +880,35 @@ func (r *regions) checkAsked(asked *polyscanv1.Reductions) error {
 				s.Colors.Matrix[i/3][i%3] = v
 			}
 		}
+		if blobs { // which are the same or not is all that is asked
+			s.Blobs = &polygon.BlobSpec{FourConnected: foundBlobs(m.GetBlobs()) == found}
+		}
 		return s
 	}
 	var moved *kernels.InvalidError
 	if own := settings(r.reductions); errors.As(set.CheckAsked(settings(asked), own), &moved) {
 		what := "colours by its own matrix, and flags ask for another one, or none: ask for the same by --color-matrix"
-		if strings.Contains(moved.Violations[0].Path.String(), "cooccurrence") {
+		switch at := moved.Violations[0].Path.String(); {
+		case strings.Contains(at, "blobs"):
+			what = fmt.Sprintf("its own blobs (%s), and flags ask for others (%s): ask for the same", found,
+				foundBlobs(asked.GetBlobs()))
+		case strings.Contains(at, "cooccurrence"):
 			what = fmt.Sprintf("textures of %d levels, and flags ask for %s: ask for the same by --texture and "+
 				"--texture-levels", cmp.Or(own.Cooccurrence.Levels, polygon.DefaultLevels), moved.Violations[0].Value)
 		}
 		return bad(r.name, "its limits are about %s, or leave the flags about numbers out", what)
 	}
 	return nil
+}
+
+// foundBlobs says which blobs are found, as opposed to what is told of them.
+func foundBlobs(b *polyscanv1.BlobSpec) string {
+	if b == nil {
+		return ""
+	}
+	b = proto.CloneOf(b)
+	b.MaxBlobs, b.Order, b.Contours = 0, 0, false
+	return reductions.FormatBlobs(b)
 }
 
 // inspection is the target as the server takes it.

@@ -102,6 +102,22 @@ func TestTextures(t *testing.T) {
 		"1,0,0,0,1,0,0,0,1"); code != exitReject {
 		t.Errorf("by the same matrix: exit %d, %s", code, stderr)
 	}
+	// Nor to other blobs; how many are told of is no matter.
+	dark := write(t, "blobs.json", `{"reductions": ["blobs(<= 60, min area 12)"], "regions": [{"name": "a",
+		"rings": [[[100, 100], [500, 100], [500, 500], [100, 500]]], "limits": ["blobs == 0"]}]}`)
+	for _, args := range [][]string{{"reduce", image, "--blobs"}, {"stream", "../../testdata/conveyor", "--blobs"}, {"blobs", image, "--find"},
+		{"recipe", "put", "r", "--recipes", t.TempDir(), "--blobs"}} {
+		_, stderr, code := polyscan(t, slices.Concat(args, []string{"<= 60, min area 200", "-r", dark})...)
+		if code != exitUsage || !strings.Contains(stderr, dark+": its limits are about its own blobs (<= 60, min area 12)") {
+			t.Errorf("%q: exit %d, %s", args, code, stderr)
+		}
+	}
+	for _, args := range [][]string{{"reduce", "--blobs"}, {"blobs", "--find"}} {
+		_, stderr, code := polyscan(t, args[0], image, args[1], "<= 60, min area 12, most 3", "-r", dark, "--fail-on-reject")
+		if code != exitReject {
+			t.Errorf("%q, the same blobs: exit %d, %s", args, code, stderr)
+		}
+	}
 	same := []string{"reduce", image, "-r", file, "--fail-on-reject", "--texture", "1,0", "--texture-levels", "16"}
 	if _, stderr, code := polyscan(t, same...); code != exitReject {
 		t.Errorf("at as many levels: exit %d, %s", code, stderr)
