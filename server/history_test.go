@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/polyscan/polyscan/clients"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -248,8 +250,21 @@ func TestHistory(t *testing.T) {
 		file = append(file, m.GetData()...)
 	}
 	lines, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
-	if err != nil || len(lines) != 1+4+len(got.parts) || !slices.Contains(lines[0], "mean") {
-		t.Errorf("%d lines: %v", len(lines), err)
+	if err != nil || len(lines) != 1+4+1+len(got.parts) || !slices.Contains(lines[0], "mean") {
+		t.Fatalf("%d lines: %v", len(lines), err)
+	}
+	// The call that ended with an error has a row without a region, which says why.
+	refused := map[string]string{}
+	for i, title := range lines[0] {
+		if v := lines[1+4][i]; v != "" {
+			refused[title] = v
+		}
+	}
+	delete(refused, "at")
+	want := map[string]string{"id": fmt.Sprint(all[2].GetId()), "name": "station 7", "part_id": "B-2041-17",
+		"recipe_version": "0", "error": all[2].GetReason()}
+	if !maps.Equal(refused, want) {
+		t.Errorf("the row of an error is %v, want %v", refused, want)
 	}
 
 	// After a restart it is all there; kill -9 is in the proofs of the daemon.
@@ -261,6 +276,35 @@ func TestHistory(t *testing.T) {
 	if err != nil || st.GetParts() != uint64(len(all)) || st.GetPictureBytes() == 0 || st.GetDatabaseBytes() == 0 ||
 		st.GetFailure() != "" ||
 		!proto.Equal(st.GetOldest(), all[0].GetAt()) || !proto.Equal(st.GetNewest(), all[len(all)-1].GetAt()) {
+		t.Errorf("%v: %v", st, err)
+	}
+}
+
+// A resident frame has no picture: none is lost, and the frames that are sent have theirs as often as without it.
+func TestHistoryResident(t *testing.T) {
+	s := start(t, Config{HistoryDir: t.TempDir(), HistoryGood: 2})
+	sent := rawFrame(8, 8, gray8, bytes.Repeat([]byte{200}, 64))
+	c := clients.New(s.conn)
+	kept, err := c.PutFrame(t.Context(), sent, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []string{"mean < 100", "mean > 100"} {
+		for range 2 {
+			for _, frame := range []*pb.Frame{clients.Resident(kept.GetName()), sent} {
+				if _, err := c.Reduce(t.Context(), inspecting(rect("r", 0, 0, 8, 8, limit)), frame); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	// Two that failed, and one of two that passed.
+	all := historyOf(t, s.conn, t.Context(), nil, 8)
+	for _, i := range []int{1, 3, 7} {
+		evidenceOf(t, t.Context(), s.conn, &pb.GetEvidenceRequest{Id: all[i].GetId()})
+	}
+	st, err := pb.NewHistoryServiceClient(s.conn).GetHistory(t.Context(), &pb.GetHistoryRequest{})
+	if err != nil || st.GetLostPictures() != 0 {
 		t.Errorf("%v: %v", st, err)
 	}
 }

@@ -643,7 +643,8 @@ type historyExportCmd struct {
 	// File to write: .csv or .parquet, or - for CSV on standard output.
 	File string `arg:"" predictor:"file"`
 	filterFlags
-	// A row for each region and channel of each part, with its numbers, in place of one for each part.
+	// A row for each region and channel of each part, with its numbers, in place of one for each part. A part without
+	// numbers has a row without a region, which says why.
 	Regions bool `group:"output"`
 	serverFlags
 }

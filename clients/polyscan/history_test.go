@@ -191,4 +191,32 @@ func TestHistory(t *testing.T) {
 		!strings.Contains(stderr.String(), "keeps no history") {
 		t.Errorf("exit %d: %s", code, stderr.String())
 	}
+
+	// A part that ended with an error has a row of its own, too.
+	succeed(t, "recipe", "put", "colours", "-r", frames+"conveyor/regions.json", "--limit", "*: r.mean < 90", "--addr", addr)
+	if _, stderr, code := polyscan(t, "reduce", frames+"conveyor/frame_007.png", "--recipe", "colours", "--addr", addr,
+		"--name", "gray"); code != exitUsage {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, stderr, code := polyscan(t, "history", "export", file, "--regions", "--name", "gray", "--addr", addr)
+		if code == exitOK {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("exit %d, %s", code, stderr)
+		}
+	}
+	type refusal struct {
+		Name   string   `parquet:"name"`
+		Region string   `parquet:"region"`
+		Count  *int64   `parquet:"count,optional"`
+		Mean   *float64 `parquet:"mean,optional"`
+		Error  string   `parquet:"error"`
+	}
+	refused, err := parquet.ReadFile[refusal](file)
+	if err != nil || len(refused) != 1 || refused[0].Name != "gray" || refused[0].Region != "" ||
+		refused[0].Count != nil || refused[0].Mean != nil || !strings.Contains(refused[0].Error, "no red channel") {
+		t.Errorf("%v: %v", refused, err)
+	}
 }

@@ -46,13 +46,10 @@ func (p *Picture) Release() {
 	}
 }
 
-// Copy is a copy of a frame with that verdict where the keeper wants one and has room; nil where not. f has Data.
+// Copy is a copy of a frame with that verdict where the keeper wants one and has room; nil where not. A resident frame
+// has no Data, for the device alone has its pixels: it has no picture that could be lost, and takes no other's turn.
 func (s *Stream) Copy(f kernels.Picture, v pb.Verdict) *Picture {
-	if s == nil || s.bus.keeper == nil || !s.bus.keeper.Wants(v) {
-		return nil
-	}
-	if len(f.Data) == 0 {
-		s.bus.keeper.Missed() // the device alone has its pixels
+	if s == nil || s.bus.keeper == nil || len(f.Data) == 0 || !s.bus.keeper.Wants(v) {
 		return nil
 	}
 	n := 0

@@ -60,7 +60,8 @@ type PartRow struct {
 	Evidence      bool      `parquet:"evidence"`
 }
 
-// RegionRow is a row of a file of regions: of one channel of one region of one part.
+// RegionRow is a row of a file of regions: of one channel of one region of one part, or of a part without results, which
+// has no region and says why in Error.
 type RegionRow struct {
 	ID            int64     `parquet:"id"`
 	At            time.Time `parquet:"at,timestamp(microsecond)"`
@@ -69,13 +70,13 @@ type RegionRow struct {
 	Recipe        string    `parquet:"recipe,dict"`
 	RecipeVersion int64     `parquet:"recipe_version"`
 	PartVerdict   string    `parquet:"part_verdict,dict"`
-	Index         int64     `parquet:"region_index"`
+	Index         *int64    `parquet:"region_index,optional"`
 	Region        string    `parquet:"region,dict"`
 	Verdict       string    `parquet:"verdict,dict"`
 	Limit         string    `parquet:"failed_limit,dict"`
 	Channel       string    `parquet:"channel,dict"`
-	Count         int64     `parquet:"count"`
-	Area          float64   `parquet:"area"`
+	Count         *int64    `parquet:"count,optional"`
+	Area          *float64  `parquet:"area,optional"`
 	Coverage      *float64  `parquet:"coverage,optional"`
 	Sum           *uint64   `parquet:"sum,optional"`
 	SumOfSquares  *uint64   `parquet:"sum_of_squares,optional"`
@@ -103,6 +104,7 @@ type RegionRow struct {
 	PlaneResidual         *float64 `parquet:"plane_residual,optional"`
 	CountMM2              *float64 `parquet:"count_mm2,optional"` // where the regions have a scale
 	AreaMM2               *float64 `parquet:"area_mm2,optional"`
+	Error                 string   `parquet:"error"`
 }
 
 // word is the last part of the name of an enum's value.
@@ -131,14 +133,23 @@ func partRows(p *pb.HistoryPart) []PartRow {
 }
 
 func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
-	for _, r := range p.GetResults() {
-		row := RegionRow{
-			ID: int64(p.GetId()), At: p.GetAt().AsTime(), Name: p.GetName(), PartID: p.GetPartId(), Recipe: p.GetRecipe(),
-			RecipeVersion: int64(p.GetRecipeVersion()), PartVerdict: word(p.GetVerdict().String(), "VERDICT_"),
-			Index: int64(r.GetIndex()), Region: RegionLabel(r.GetName(), r.GetIndex()),
-			Verdict: word(r.GetVerdict().String(), "VERDICT_"), Count: int64(r.GetCount()), Area: r.GetArea(),
-			Coverage: r.Coverage, CountMM2: r.CountMm2, AreaMM2: r.AreaMm2,
+	part := RegionRow{
+		ID: int64(p.GetId()), At: p.GetAt().AsTime(), Name: p.GetName(), PartID: p.GetPartId(), Recipe: p.GetRecipe(),
+		RecipeVersion: int64(p.GetRecipeVersion()), PartVerdict: word(p.GetVerdict().String(), "VERDICT_"),
+	}
+	if len(p.GetResults()) == 0 { // a file without the part would look as if there had been none
+		part.Error = p.GetReason()
+		if p.GetResultsOmitted() {
+			part.Error = "the numbers of its regions take too much memory"
 		}
+		return []RegionRow{part}
+	}
+	for _, r := range p.GetResults() {
+		row := part
+		row.Index, row.Region = new(int64(r.GetIndex())), RegionLabel(r.GetName(), r.GetIndex())
+		row.Verdict = word(r.GetVerdict().String(), "VERDICT_")
+		row.Count, row.Area, row.Coverage = new(int64(r.GetCount())), new(r.GetArea()), r.Coverage
+		row.CountMM2, row.AreaMM2 = r.CountMm2, r.AreaMm2
 		for _, l := range r.GetLimits() {
 			if l.GetVerdict() == pb.Verdict_VERDICT_FAIL {
 				row.Limit = l.GetExpression()
