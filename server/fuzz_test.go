@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/inspect"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -425,8 +425,9 @@ func TestRandomRequests(t *testing.T) {
 		n = 2000
 	}
 	outcomes := map[string]int{}
+	rng := seed.New(t, 1, 42)
 	for range n {
-		d := decisions(randomBytes(100 + rand.IntN(1500)))
+		d := decisions(bytesOf(rng, 100+rng.IntN(1500)))
 		wire, err := proto.Marshal(d.request())
 		if err != nil {
 			t.Fatal(err)

@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/inspect"
@@ -32,23 +34,32 @@ func randomBudget(t *testing.T) int {
 	return 500_000
 }
 
-// spoil returns random bytes, or one of the seeds with some of its bytes changed, moved, or cut off.
-func spoil(seeds [][]byte) []byte {
-	b := bytes.Clone(seeds[rand.IntN(len(seeds))])
-	if len(b) == 0 || rand.IntN(4) == 0 {
-		return randomBytes(rand.IntN(600))
+// bytesOf returns n random bytes.
+func bytesOf(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
 	}
-	for range 1 + rand.IntN(8) {
-		i := rand.IntN(len(b))
-		switch rand.IntN(5) {
+	return b
+}
+
+// spoil returns random bytes, or one of the seeds with some of its bytes changed, moved, or cut off.
+func spoil(rng *rand.Rand, seeds [][]byte) []byte {
+	b := bytes.Clone(seeds[rng.IntN(len(seeds))])
+	if len(b) == 0 || rng.IntN(4) == 0 {
+		return bytesOf(rng, rng.IntN(600))
+	}
+	for range 1 + rng.IntN(8) {
+		i := rng.IntN(len(b))
+		switch rng.IntN(5) {
 		case 0:
 			b = b[:i]
 		case 1:
-			b = append(b[:i:i], append(randomBytes(rand.IntN(20)), b[i:]...)...)
+			b = append(b[:i:i], append(bytesOf(rng, rng.IntN(20)), b[i:]...)...)
 		case 2:
-			copy(b[i:], b[rand.IntN(len(b)):])
+			copy(b[i:], b[rng.IntN(len(b)):])
 		default:
-			b[i] = byte(rand.Uint32())
+			b[i] = byte(rng.Uint32())
 		}
 		if len(b) == 0 {
 			break
@@ -59,6 +70,7 @@ func spoil(seeds [][]byte) []byte {
 
 // Requests of random bytes are answered, or refused by an error that a client can act on.
 func TestRandomBytesAsRequests(t *testing.T) {
+	rng := seed.New(t, 1, 43)
 	s := start(t, fuzzConfig)
 	srv, codec, interceptor := s.inspector, s.codec(),
 		chain(s.unaryInterceptors())
@@ -72,7 +84,7 @@ func TestRandomBytesAsRequests(t *testing.T) {
 	}
 	answered, refused := 0, 0
 	for budget := randomBudget(t); budget > 0; {
-		raw := spoil(seeds)
+		raw := spoil(rng, seeds)
 		budget -= len(raw) + 1
 		g := &wire.Guarded{}
 		res, err := handlerOf(inspect.Desc(), "Reduce")(srv, t.Context(), func(v any) error {
@@ -105,6 +117,7 @@ func TestRandomBytesAsRequests(t *testing.T) {
 
 // Image files of random bytes are decoded, or refused likewise.
 func TestRandomBytesAsImages(t *testing.T) {
+	rng := seed.New(t, 2, 43)
 	s := start(t, Config{MaxFramePixels: 1 << 20, MaxMessageBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler)})
 	all := pictures(9, 5)
 	var seeds [][]byte
@@ -116,12 +129,13 @@ func TestRandomBytesAsImages(t *testing.T) {
 			seeds = append(seeds, encodePicture(t, kind, all[name]))
 		}
 	}
+	slices.SortFunc(seeds, bytes.Compare) // maps have no order
 	decoded, refused := 0, 0
 	for budget := randomBudget(t); budget > 0; {
-		file := spoil(seeds)
+		file := spoil(rng, seeds)
 		budget -= len(file) + 1
 		m := fileFrame(nil)
-		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(rand.IntN(6))}
+		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(rng.IntN(6))}
 		_, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
 		if err != nil {
 			wantCanonical(t, apierr.StatusOf(t.Context(), s.log, err).Err())
