@@ -30,6 +30,7 @@ type fake struct {
 	list   func(*polyscanv1.ListRecipesRequest) (*polyscanv1.ListRecipesResponse, error)
 
 	// answer makes the response to a frame of a stream; an error ends the stream.
+	pose     func(*polyscanv1.Pose) // told of those of frames
 	answer   func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.StreamFramesResponse, error)
 	open     func(*polyscanv1.Inspection) error
 	received atomic.Int64  // frames of streams
@@ -88,6 +89,9 @@ func (f *fake) StreamFrames(s polyscanv1.InspectionService_StreamFramesServer) e
 				return
 			}
 			f.received.Add(1)
+			if f.pose != nil {
+				f.pose(m.GetPose())
+			}
 			queue <- m.GetFrame()
 		}
 	}()

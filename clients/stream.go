@@ -113,7 +113,14 @@ func (c *Client) OpenStream(ctx context.Context, in *polyscanv1.Inspection, o St
 
 // Send sends a frame. It waits while the window is full, and while the server can't take more. The frame and its bytes
 // must not change until its answer has come.
-func (s *stream) Send(f *polyscanv1.Frame) error {
+func (s *stream) Send(f *polyscanv1.Frame) error { return s.send(f, s.request(f)) }
+
+// SendAt is Send for a frame whose part has a pose, which goes before that of the inspection.
+func (s *Stream) SendAt(f *polyscanv1.Frame, pose *polyscanv1.Pose) error {
+	return s.send(f, &polyscanv1.StreamFramesRequest{Message: &polyscanv1.StreamFramesRequest_Frame{Frame: f}, Pose: pose})
+}
+
+func (s *stream) send(f *polyscanv1.Frame, request proto.Message) error {
 	if s.ctx.Err() != nil { // the select below would choose by chance
 		return ErrStreamEnded
 	}
@@ -125,7 +132,7 @@ func (s *stream) Send(f *polyscanv1.Frame) error {
 	s.mu.Lock()
 	s.pending = append(s.pending, sent{f, time.Now()})
 	s.mu.Unlock()
-	err := s.rpc.SendMsg(framecodec.New(s.request(f)))
+	err := s.rpc.SendMsg(framecodec.New(request))
 	if errors.Is(err, io.EOF) {
 		return ErrStreamEnded
 	}

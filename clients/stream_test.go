@@ -37,6 +37,35 @@ func numbered(n int, at func(i int)) iter.Seq2[*polyscanv1.Frame, error] {
 	}
 }
 
+// TestSendAt: a frame goes with its pose, and one without has none.
+func TestSendAt(t *testing.T) {
+	poses := make(chan *polyscanv1.Pose, 2)
+	s, err := dial(t, &fake{answer: plainAnswer, pose: func(p *polyscanv1.Pose) { poses <- p }}).OpenStream(t.Context(),
+		UseRegions(), StreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.SendAt(Encoded([]byte{7}), &polyscanv1.Pose{Dx: 7.3, Rotation: 1.2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send(Encoded([]byte{1})); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []uint64{7, 1} {
+		a, err := s.Recv()
+		if err != nil || a.Result.GetRegions()[0].GetCount() != want {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+	if p := <-poses; p.GetDx() != 7.3 || p.GetRotation() != 1.2 {
+		t.Errorf("%v", p)
+	}
+	if p := <-poses; p != nil {
+		t.Errorf("%v without one", p)
+	}
+}
+
 func TestStreamFrames(t *testing.T) {
 	f := &fake{answer: plainAnswer}
 	c := dial(t, f)

@@ -113,6 +113,10 @@ func TestLocate(t *testing.T) {
 		pb.Verdict(res.GetColumns().GetVerdict()[0]) != pb.Verdict_VERDICT_FAIL {
 		t.Errorf("in columns: %v", res)
 	}
+	if l := ts.reduced(t, in, located(0, 0, false)).GetColumns().GetLimits(); !strings.Contains(l.String(),
+		"the part was not found") || strings.Contains(l.String(), "outside the frame") {
+		t.Errorf("in columns: %v", l)
+	}
 	in.Result = &pb.ResultOptions{Regions: pb.RegionChoice_REGION_CHOICE_FAILED}
 	if res := ts.reduced(t, in, located(0, 0, false)); res.GetVerdict() != pb.Verdict_VERDICT_FAIL ||
 		len(res.GetRegions()) != 1 {

@@ -24,15 +24,15 @@ import (
 // sources are the files whose comments are the help of flags.
 //
 //go:embed app.go bench.go blobs.go completion.go connect.go correlate.go device.go diffuse.go extract.go fill.go
-//go:embed flat.go frame.go frames.go help.go history.go
-//go:embed kept.go lowpoly.go mask.go pose.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go
-//go:embed try.go version.go watch.go
+//go:embed flat.go frame.go frames.go help.go history.go kept.go locate.go lowpoly.go mask.go pose.go recipe.go
+//go:embed reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go version.go watch.go
 var sources embed.FS
 
 // app is the grammar; each command is in a file of its name.
 type app struct {
 	Reduce      reduceCmd      `cmd:"" help:"Measure and judge the regions of one frame."`
 	Blobs       blobsCmd       `cmd:"" help:"List what is connected, and bright or dark, in the regions of one frame."`
+	Locate      locateCmd      `cmd:"" help:"Find where the part lies in one frame." idle:"limit: it judges nothing"`
 	Stream      streamCmd      `cmd:"" help:"Do the same for all frames of a folder, over one stream."`
 	Mask        maskCmd        `cmd:"" help:"Draw the pixels of regions as an image." idle:"limit: it judges nothing"`
 	Regions     regionsCmd     `cmd:"" help:"Print a regions file of any format as polyscan's own."`

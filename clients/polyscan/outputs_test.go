@@ -103,6 +103,7 @@ func TestKindsOfOutputs(t *testing.T) {
 		"reduce --overlay": "reduce gone.png -r gone.json --overlay F",
 		"reduce --plot":    "reduce gone.png -r gone.json --plot F",
 		"blobs --overlay":  "blobs gone.png --find >=1 --overlay F",
+		"locate --overlay": "locate gone.png -r gone.json --overlay F",
 		"stream --csv":     "stream gone -r gone.json --csv F", "mask --output": "mask --size 9x9 -r gone.json -o F",
 		"regions --output": "regions gone.json -o F", "recipe get --output": "recipe get r -o F --recipes gone",
 		"flat --output":  "flat gone.png -o F",

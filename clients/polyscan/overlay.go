@@ -3,6 +3,7 @@ package main
 // --overlay: the regions over the frame, coloured by verdict.
 
 import (
+	"cmp"
 	"fmt"
 	"image"
 	"image/color"
@@ -32,6 +33,7 @@ type overlay struct {
 	regions []overlayRegion
 	title   string
 	verdict polyscanv1.Verdict
+	found   string // what the blobs are; "" says so
 	// longest side of the frame in the picture, in pixels; 0 chooses.
 	size int
 }
@@ -346,7 +348,7 @@ func newFooter(o *overlay, w int, z sizes) (*footer, error) {
 		}
 	}
 	if blobs > 0 {
-		f.items = append(f.items, legendItem{blobColours, fmt.Sprintf("%d blobs", blobs)})
+		f.items = append(f.items, legendItem{blobColours, fmt.Sprintf("%d %s", blobs, cmp.Or(o.found, "blobs"))})
 	}
 	b := o.frame.Bounds()
 	f.title = fmt.Sprintf("%s   %d × %d", shorten(cli.Printable(o.title), 48), b.Dx(), b.Dy())

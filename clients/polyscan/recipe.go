@@ -379,7 +379,7 @@ func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
 		fields = append(fields, jsonField{"frames", r.GetFrames()})
 	}
 	fields = append(fields, flatFieldField(f)...)
-	return regionsJSON(slices.Concat(fields, scaleField(f), drawnOnField(f)), f.Regions)
+	return regionsJSON(slices.Concat(fields, scaleField(f), locateField(f), drawnOnField(f)), f.Regions)
 }
 
 type jsonField struct {

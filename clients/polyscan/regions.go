@@ -134,7 +134,7 @@ func (c *regionsCmd) Run(e *env) error {
 	if len(f.Frames) > 0 {
 		fields = append(fields, jsonField{"frames", f.Frames})
 	}
-	fields = append(fields, flatFieldField(f)...)
+	fields = slices.Concat(fields, flatFieldField(f), locateField(f))
 	text, err := regionsJSON(append(append(fields, drawnOnField(f)...), jsonField{"format", f.Format.String()}), f.Regions)
 	if err != nil {
 		return err
@@ -241,6 +241,9 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 		if err := r.warn(e, "%s", w); err != nil {
 			return nil, err
 		}
+	}
+	if err := cli.CheckLocate(file.Locate); err != nil {
+		return nil, bad(name, "%v", err)
 	}
 	if r.reductions, err = reductions.Parse(file.Reductions); err != nil {
 		return nil, bad(name, "%v", err)
@@ -462,6 +465,14 @@ func scaleField(f *regionfile.File) []jsonField {
 	return []jsonField{{"scale", f.Scale}}
 }
 
+// locateField is how a file locates its part, as a regions file has it.
+func locateField(f *regionfile.File) []jsonField {
+	if f.Locate == nil {
+		return nil
+	}
+	return []jsonField{{"locate", f.Locate}}
+}
+
 // drawnOnField is the frame that the regions were drawn on as a regions file has it.
 func drawnOnField(f *regionfile.File) []jsonField {
 	if f.Image == "" && f.ImageWidth == 0 {
@@ -661,6 +672,7 @@ func fromRecipe(r *polyscanv1.Recipe) *regions {
 			f.Scale.MMPerPixel[1] = s.GetX()
 		}
 	}
+	f.Locate = cli.LocateOf(r.GetRegionSet().GetLocate())
 	if s := r.GetFlatField().GetSha256(); s != "" {
 		f.FlatField = "sha256:" + s
 	}

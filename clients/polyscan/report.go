@@ -31,7 +31,8 @@ type frameReport struct {
 	Times       timesReport `json:"times_ms"`
 	Part        *string     `json:"part"`
 
-	Pose []float64 `json:"pose,omitempty"` // a, b, c, d, e, f, with which the regions were moved
+	Pose     []float64       `json:"pose,omitempty"`     // a, b, c, d, e, f, with which the regions were moved
+	Location *locationReport `json:"location,omitempty"` // where the regions say how to find it
 }
 
 type timesReport struct {
@@ -231,6 +232,7 @@ func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameR
 		Method:      methodName(res.GetMethod()),
 		Verdict:     verdictName(res.GetVerdict()),
 		Pose:        res.GetPose().GetAffine(),
+		Location:    locationOf(res.GetLocation()),
 		Times: timesReport{
 			Decode:  milliseconds(res.GetTimes().GetDecode()),
 			Queue:   milliseconds(res.GetTimes().GetQueue()),

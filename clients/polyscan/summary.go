@@ -337,6 +337,9 @@ func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult,
 	}
 	_, err := fmt.Fprintf(w, "\n%s%s\n%s %s, compute %s of %s\n%s\n", name, frame, res.GetBackend(), methodName(res.GetMethod()),
 		pretty(res.GetTimes().GetCompute().AsDuration()), pretty(total), verdictText(e, res))
+	if l := res.GetLocation(); l != nil && err == nil {
+		_, err = fmt.Fprintln(w, locationText(e, l))
+	}
 	return err
 }
 

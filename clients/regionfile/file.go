@@ -123,6 +123,9 @@ type File struct {
 	// Scale of a recipe; nil where it has none.
 	Scale *Scale
 
+	// Locate of a recipe; nil where it has none.
+	Locate *Locate
+
 	// Regions in the order of the file; never empty.
 	Regions []Region
 

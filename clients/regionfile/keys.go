@@ -22,7 +22,7 @@ type object struct{ read, known []string }
 var (
 	regionObject = object{read: []string{"name", "rings", "mask", "shape", "fill", "limits", "reference"}}
 	recipeObject = object{read: []string{"name", "description", "fill", "scale", "regions", "reductions", "frames",
-		"flat_field", "drawn_on"}}
+		"flat_field", "drawn_on", "locate"}}
 	scaleObject   = object{read: []string{"mm_per_pixel", "origin"}}
 	drawnOnObject = object{read: []string{"name", "width", "height"}}
 )

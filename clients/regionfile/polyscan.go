@@ -7,7 +7,8 @@ package regionfile
 //	{"name": "board", "description": "...", "fill": "nonzero", "scale": {"mm_per_pixel": [0.05, 0.05], "origin": [12, 40]},
 //	 "regions": [...], "reductions": ["mean", ...], "frames": {"golden": "..."},
 //	 "flat_field": "sha256:...",
-//	 "drawn_on": {"name": "board.png", "width": 2880, "height": 1440}}
+//	 "drawn_on": {"name": "board.png", "width": 2880, "height": 1440},
+//	 "locate": {"fiducials": [{"name": "F1", "window": "rect(86, 10, 146, 70)", "at": [116, 40], "kind": "circle"}]}}
 //
 // A mask is runs [y, x0, x1], the pixels x0 to x1 - 1 of row y. "shape" instead of rings is a text that says what the
 // region is made of.
@@ -46,6 +47,9 @@ func (b *builder) recipe(top *members) *Error {
 		return e
 	}
 	if _, e = optional(top, "drawn_on", b.drawnOn); e != nil {
+		return e
+	}
+	if b.file.Locate, e = optional(top, "locate", (*cursor).locate); e != nil {
 		return e
 	}
 	fill, e := optional(top, "fill", (*cursor).fill)

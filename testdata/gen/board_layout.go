@@ -16,7 +16,9 @@ func board() set {
 	b.paintParts()
 	b.light()
 	im := b.rgbImage()
-	return set{[]picture{{"board.png", im}, {"board.bayer.png", mosaic(im)}}, "board.regions.json", b.regions}
+	seen, white := unevenly(moved(im))
+	return set{[]picture{{"board.png", im}, {"board.bayer.png", mosaic(im)}, {"moved/board.png", seen},
+		{"moved/white.png", white}}, "board.regions.json", b.regions, located(b.regions)}
 }
 
 var outlineOfBoard = box(pt{px(boardW) / 2, px(boardH) / 2}, px(boardW/2-12), px(boardH/2-12), px(16))
@@ -25,7 +27,7 @@ func (b *builder) place() {
 	for i, h := range [4][2]int{{52, 52}, {908, 52}, {52, 588}, {908, 588}} {
 		b.hole(fmt.Sprintf("H%d", i+1), h[0], h[1])
 	}
-	for _, f := range [3][2]int{{116, 40}, {840, 40}, {116, 600}} {
+	for _, f := range boardFiducials {
 		b.fiducial(f[0], f[1])
 	}
 

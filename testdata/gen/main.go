@@ -25,6 +25,7 @@ type set struct {
 	pictures []picture
 	path     string
 	regions  []region
+	texts    []text
 }
 
 // sets are all generators in the order in which they run.
@@ -55,8 +56,10 @@ func run(out string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
-		if err := write(filepath.Join(out, s.path), b); err != nil {
-			return err
+		for _, t := range append(s.texts, text{s.path, b}) {
+			if err := write(filepath.Join(out, t.path), t.data); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

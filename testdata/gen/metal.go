@@ -139,7 +139,7 @@ func metal() set {
 	im := c.grayImage()
 	seen, white, dark := shade(im.(*image.Gray))
 	return set{[]picture{{"metal.png", im}, {"flat/metal.png", seen}, {"flat/white.png", white}, {"flat/dark.png", dark}},
-		"metal.regions.json", metalRegions()}
+		"metal.regions.json", metalRegions(), nil}
 }
 
 // star is a pentagram: one ring that crosses itself, wound twice around its middle.
@@ -232,7 +232,7 @@ func metal16() set {
 		v := mul(old[0], f)*scale + speckle(458, int(x>>16), int(y>>16), px(9))
 		return grey(v)
 	})
-	return set{[]picture{{"metal16.png", c.gray16Image(metal16Max)}}, "metal16.regions.json", metal16Regions()}
+	return set{[]picture{{"metal16.png", c.gray16Image(metal16Max)}}, "metal16.regions.json", metal16Regions(), nil}
 }
 
 func metal16Regions() []region {

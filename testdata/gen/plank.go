@@ -201,7 +201,7 @@ func plank() set {
 		f := q(1.04) - mul(q(0.22), mul(dx, dx)) - mul(q(0.16), mul(dy, dy))
 		return old.times(f).add(speckle(365, int(x>>16), int(y>>16), q(1.2)))
 	})
-	return set{[]picture{{"plank.png", c.rgbImage()}}, "plank.regions.json", plankRegions()}
+	return set{[]picture{{"plank.png", c.rgbImage()}}, "plank.regions.json", plankRegions(), nil}
 }
 
 func plankRegions() []region {

@@ -38,6 +38,9 @@ func LoadInspection(path string, strict bool, warn func(string)) (*polyscanv1.In
 		}
 		warn(path + ": " + text)
 	}
+	if err := CheckLocate(file.Locate); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	r, err := reductions.Parse(file.Reductions)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -221,7 +224,7 @@ func FileText(key, text string) string {
 
 // RegionSet is the regions of a file, their scale, and the size of the frame that they were drawn on.
 func RegionSet(file *regionfile.File) *polyscanv1.RegionSet {
-	m := &polyscanv1.RegionSet{Regions: regionsOf(file)}
+	m := &polyscanv1.RegionSet{Regions: regionsOf(file), Locate: locateMessage(file.Locate)}
 	if s := file.Scale; s != nil {
 		m.Scale = &polyscanv1.Scale{X: s.MMPerPixel[0], Y: s.MMPerPixel[1],
 			Origin: &polyscanv1.Point{X: s.Origin[0], Y: s.Origin[1]}}

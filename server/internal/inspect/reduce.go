@@ -70,13 +70,17 @@ func (s *Service) placed(ctx context.Context, dev device.Lease, in *wire.Inspect
 // of the regions lies in the frame.
 func notFound(res *polygon.Result, loc *locate.Location) {
 	res.Verdict, res.Pose = polygon.Fail, nil
-	for i := range res.Regions {
-		r := &res.Regions[i]
-		for k := range r.Limits {
-			r.Verdict = polygon.Fail
-			l := &r.Limits[k]
+	fail := func(limits []polygon.LimitResult) {
+		for k := range limits {
+			l := &limits[k]
 			l.Verdict, l.Value, l.Measured, l.Reason = polygon.Fail, 0, false, "the part was not found: "+loc.Reason
 		}
+	}
+	if res.Columns != nil {
+		fail(res.Columns.Limits)
+	}
+	for i := range res.Regions {
+		fail(res.Regions[i].Limits)
 	}
 }
 

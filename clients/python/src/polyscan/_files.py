@@ -143,6 +143,31 @@ def _message(file: dict[str, Any]) -> region_pb2.RegionSet:
         m.scale.CopyFrom(_regions.scale(*s["mm_per_pixel"], origin=s["origin"]))
     if "width" in file.get("drawn_on", {}):
         m.drawn_on.width, m.drawn_on.height = file["drawn_on"]["width"], file["drawn_on"]["height"]
+    if file.get("locate"):
+        m.locate.CopyFrom(_locate(file["locate"]))
+    return m
+
+
+_CHANNELS = {"": "UNSPECIFIED", "gray": "GRAY", "r": "RED", "g": "GREEN", "b": "BLUE"}
+
+
+def _locate(of: dict[str, Any]) -> region_pb2.Locate:
+    """How the part is found, as polyscan regions writes it."""
+    m = region_pb2.Locate(
+        model=f"LOCATE_MODEL_{of.get('model', 'unspecified').upper()}",
+        max_residual=of.get("max_residual", 0),
+        max_distortion_percent=of.get("max_distortion_percent", 0),
+    )
+    for f in of["fiducials"]:
+        made = m.fiducials.add(
+            kind=f"FIDUCIAL_KIND_{f.get('kind', 'unspecified').upper()}",
+            channel=f"CHANNEL_{_CHANNELS[f.get('channel', '')]}",
+            **{key: f[key] for key in ("dark", "threshold", "min_area", "max_area") if key in f},
+        )
+        made.at.x, made.at.y = f["at"]
+        made.window.name, made.window.shape = f.get("name", ""), f.get("window", "")
+        for ring in f.get("rings", ()):
+            made.window.rings.add(xy=[v for place in ring for v in place])
     return m
 
 

@@ -355,7 +355,7 @@ def _region(name: str, r: Any) -> region_pb2.Region:
     return Region(name, *rings, limits=limits, fill="nonzero").message
 
 
-_OF_RECIPES = {"scale", "reductions", "frames", "flat_field", "drawn_on"}
+_OF_RECIPES = {"scale", "reductions", "frames", "flat_field", "drawn_on", "locate"}
 # What limits are called elsewhere, and what they consist of there: quantities and ends of ranges.
 _OF_LIMITS = re.compile(
     r"limits$|(^|[_ -])(limits?|requirements?|criteri(on|a)|spec(ification)?s?|tolerances?|rules?|conditions?|checks?|"

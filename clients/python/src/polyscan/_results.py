@@ -923,6 +923,17 @@ class Result(RegionTable):
         return self.message.part_id
 
     @property
+    def pose(self) -> tuple[float, ...] | None:
+        """a, b, c, d, e, f with which the regions were moved: (x, y) came to (a x + b y + c, d x + e y + f). None where they
+        are as they were drawn."""
+        return tuple(self.message.pose.affine) if self.message.HasField("pose") else None
+
+    @property
+    def location(self) -> region_pb2.Location | None:
+        """Where the part was found, or why it was not; None where the regions don't say how to find it."""
+        return self.message.location if self.message.HasField("location") else None
+
+    @property
     def size(self) -> tuple[int, int]:
         """Width and height of the frame."""
         return self.message.layout.width, self.message.layout.height

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestLocateBoard: the board that was shifted by 7.3 px, turned by 1.2 degrees and shaded by 30 % is found where it lies,
+// and has the verdicts of the straight one: from a file, by a recipe, in a stream, and by a recipe that went through a file.
+func TestLocateBoard(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	const data = "../../testdata/"
+	recipe, moved, field := data+"moved/board.recipe.json", data+"moved/board.png", in("light.flat")
+	succeed(t, "flat", data+"moved/white.png", "--level", "200", "-o", field)
+	var truth struct {
+		Pose     []float64
+		Rotation float64
+	}
+	text, err := os.ReadFile(data + "moved/truth.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &truth); err != nil {
+		t.Fatal(err)
+	}
+	var found locationReport
+	out := succeed(t, "locate", moved, "-r", recipe, "--flat", field, "--json", "--overlay", in("o.png"))
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		t.Fatal(err)
+	}
+	if !found.Found || math.Abs(*found.Rotation-truth.Rotation) > 0.02 || len(found.Marks) != 3 {
+		t.Errorf("%s", out)
+	}
+	for _, at := range [][2]float64{{480, 320}, {116, 40}, {840, 600}} {
+		to := func(p []float64) (x, y float64) {
+			return p[0]*at[0] + p[1]*at[1] + p[2], p[3]*at[0] + p[4]*at[1] + p[5]
+		}
+		x, y := to(found.Pose)
+		if wx, wy := to(truth.Pose); math.Hypot(x-wx, y-wy) > 0.05 {
+			t.Errorf("(%v, %v) comes to (%.3f, %.3f), want (%.3f, %.3f)", at[0], at[1], x, y, wx, wy)
+		}
+	}
+	if st, err := os.Stat(in("o.png")); err != nil || st.Size() == 0 {
+		t.Error(err)
+	}
+	for _, want := range []string{"FIDUCIAL", "F1  ", "FOUND: turned by 1."} {
+		if out := succeed(t, "locate", moved, "-r", recipe, "--flat", field); !strings.Contains(out, want) {
+			t.Errorf("%q lacks %q", out, want)
+		}
+	}
+
+	verdicts := regexp.MustCompile(`"name":"([^"]*)","channels".*?"verdict":"?(PASS|FAIL|null)`)
+	of := func(args ...string) (list string) {
+		t.Helper()
+		for _, m := range verdicts.FindAllStringSubmatch(succeed(t, append(args, "--json", "--stats", "mean")...), -1) {
+			list += m[1] + " " + m[2] + "; "
+		}
+		return list
+	}
+	straight := of("reduce", data+"board.png", "-r", data+"board.regions.json")
+	if !strings.Contains(straight, "R7 FAIL") || strings.Count(straight, "PASS") < 60 {
+		t.Fatalf("%s", straight)
+	}
+	recipes := in("recipes")
+	succeed(t, "recipe", "put", "board", "-r", recipe, "--flat", field, "--recipes", recipes)
+	kept := succeed(t, "recipe", "get", "board", "--recipes", recipes)
+	again := write(t, "board.json", kept)
+	if !strings.Contains(kept, `"rect(88, 12, 144, 68)"`) {
+		t.Errorf("%s", kept)
+	}
+	succeed(t, "recipe", "put", "again", "-r", again, "--recipes", recipes)
+	if converted := succeed(t, "regions", recipe); !strings.Contains(converted, `"locate"`) {
+		t.Errorf("%s", converted)
+	}
+	for _, args := range [][]string{
+		{"reduce", data + "board.png", "-r", recipe},
+		{"reduce", moved, "-r", recipe, "--flat", field},
+		{"reduce", moved, "--recipe", "board", "--recipes", recipes},
+		{"reduce", moved, "--recipe", "again", "--recipes", recipes},
+	} {
+		if got := of(args...); got != straight {
+			t.Errorf("%v:\n%s\nwant\n%s", args, got, straight)
+		}
+	}
+	if got := of("reduce", moved, "-r", data+"board.regions.json", "--flat", field); got == straight {
+		t.Error("the moved board passes where it isn't located")
+	}
+
+	// Where a mark isn't there, nothing passes.
+	blank := write(t, "blank.json", strings.Replace(kept, "rect(88, 12, 144, 68)", "rect(420, 300, 500, 380)", 1))
+	for _, args := range [][]string{{"locate", moved}, {"reduce", moved, "--fail-on-reject"}} {
+		out, _, code := polyscan(t, append(args, "-r", blank, "--flat", field)...)
+		if code != exitReject || !strings.Contains(out, `NOT FOUND: fiducial "F1"`) {
+			t.Errorf("%v: exit %d: %s", args, code, out)
+		}
+	}
+	for old, want := range map[string]string{
+		`"kind":"circle"`: "want one of circle, square, cross", `"name":"F2"`: `unknown field "nmae"`,
+		`"at":[115.93,39.91]`: `the key "at" must be a place`,
+	} {
+		text, err := os.ReadFile(recipe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := map[string]string{`"kind":"circle"`: `"kind":"disc"`, `"name":"F2"`: `"nmae":"F2"`,
+			`"at":[115.93,39.91]`: `"at":[115.93]`}[old]
+		bad := write(t, "bad.json", strings.Replace(string(text), old, change, 1))
+		if _, errs, code := polyscan(t, "locate", moved, "-r", bad); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d: %q lacks %q", change, code, errs, want)
+		}
+	}
+	if _, errs, code := polyscan(t, "locate", moved, "-r", data+"board.regions.json"); code != exitUsage ||
+		!strings.Contains(errs, "has no locate section") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
