@@ -6,8 +6,13 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -66,27 +71,63 @@ func (o *keptFlags) check(s *serverFlags) error {
 	return nil
 }
 
-// find lists parts with pictures, the oldest first: of all verdicts, or of some.
-func (o *keptFlags) find(conn *connection, verdicts ...polyscanv1.Verdict) ([]*polyscanv1.HistoryPart, error) {
+// find lists parts with pictures, the oldest first: of all verdicts, or of those that passed. It warns of parts among
+// them that have no picture, or with --strict returns that as an error; done says what they are left out of.
+func (o *sampleFlags) find(e *env, conn *connection, done string, passed bool) ([]*polyscanv1.HistoryPart, error) {
 	if o.Kept == "" {
 		return nil, nil
 	}
-	parts := make([]*polyscanv1.HistoryPart, 0, min(o.Last, 1000))
-	req := &polyscanv1.ListPartsRequest{PageSize: uint32(min(o.Last, 1000)), Filter: &polyscanv1.PartFilter{
-		Names: []string{o.Kept}, Verdicts: verdicts, Marks: []polyscanv1.PartMark{polyscanv1.PartMark_PART_MARK_EVIDENCE}}}
-	for p, err := range conn.Parts(conn.ctx, req) {
+	f := &polyscanv1.PartFilter{Names: []string{o.Kept}}
+	parts := "parts"
+	if passed {
+		f.Verdicts, parts = []polyscanv1.Verdict{polyscanv1.Verdict_VERDICT_PASS}, "parts that passed"
+	}
+	// Parts that come meanwhile are neither listed nor counted.
+	newest, err := o.list(conn, f, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(newest) > 0 {
+		f.To = timestamppb.New(newest[0].GetAt().AsTime().Add(time.Microsecond))
+	}
+	f.Marks = []polyscanv1.PartMark{polyscanv1.PartMark_PART_MARK_EVIDENCE}
+	found, err := o.list(conn, f, o.Last)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, usage("--kept %s: the history has no part of this name with a picture", o.Kept)
+	}
+	f.Marks = nil
+	if len(found) == o.Last { // where there are fewer, all are among the newest that were asked for
+		f.From = found[len(found)-1].GetAt()
+	}
+	count, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Filter: f})
+	if err != nil {
+		return nil, conn.fail(err, "", nil)
+	}
+	if all := count.GetTotal().GetParts(); all > uint64(len(found)) {
+		text := fmt.Sprintf("--kept %s: %d of the newest %d %s have no picture and were not %s", cli.Printable(o.Kept),
+			all-uint64(len(found)), all, parts, done)
+		if o.Strict {
+			return nil, usage("%s (--strict)", text)
+		}
+		e.warn("%s", text)
+	}
+	slices.Reverse(found)
+	return found, nil
+}
+
+// list lists the newest n parts, the newest first.
+func (o *sampleFlags) list(conn *connection, f *polyscanv1.PartFilter, n int) ([]*polyscanv1.HistoryPart, error) {
+	var parts []*polyscanv1.HistoryPart
+	for p, err := range conn.Parts(conn.ctx, &polyscanv1.ListPartsRequest{PageSize: uint32(min(n, 1000)), Filter: f}) {
 		if err != nil {
 			return nil, conn.fail(err, "", nil)
 		}
-		if parts = append(parts, p); len(parts) == o.Last {
+		if parts = append(parts, p); len(parts) == n {
 			break
 		}
-	}
-	if len(parts) == 0 {
-		return nil, usage("--kept %s: the history has no part of this name with a picture", o.Kept)
-	}
-	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
-		parts[i], parts[j] = parts[j], parts[i]
 	}
 	return parts, nil
 }

@@ -39,7 +39,7 @@ type regionFlags struct {
 	// Take an SVG's coordinates as pixels, whatever its width, height and viewBox say.
 	NoViewBox bool `group:"regions" name:"ignore-viewbox" needs:"regions"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
-	Strict bool `group:"regions" needs:"regions|shape"`
+	Strict bool `group:"regions" needs:"regions|shape|kept"`
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
 	Limit []string `sep:"none" placeholder:"NAME: LIMIT" group:"regions"`
 	// Add a region that is made of others, or of circles and rectangles: 'rim: band of "U7" inwards 4 px'.

@@ -220,7 +220,7 @@ func (c *teachCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	kept, err := c.find(conn, polyscanv1.Verdict_VERDICT_PASS)
+	kept, err := c.find(e, conn, "learned from", true)
 	if err != nil {
 		return err
 	}

@@ -216,4 +216,38 @@ func TestTeachKept(t *testing.T) {
 		!strings.Contains(stderr, "has no part of this name") {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
+
+	// Resident frames have no pictures: who tries the others hears of them.
+	name := strings.TrimSpace(succeed(t, "frames", "put", frames+"conveyor/frame_001.png", "--addr", addr))
+	for range 2 {
+		succeed(t, "reduce", "--frame", name, "-r", regions, "--addr", addr, "--name", "camera-3")
+	}
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(succeed(t, "history", "count", "--addr", addr), " 14 "); {
+		if time.Sleep(20 * time.Millisecond); time.Now().After(end) {
+			t.Fatal("the parts are not kept")
+		}
+	}
+	for _, c := range []struct{ args, warning, out string }{
+		{"try --kept camera-3 -r", "2 of the newest 14 parts have no picture and were not tried", "12 frames: 11 of 12 pass"},
+		{"try --kept camera-3 --last 3 -r", "2 of the newest 5 parts have no picture and were not tried",
+			"3 frames: 3 of 3 pass"},
+		{"teach --kept camera-3 -r", "2 of the newest 13 parts that passed have no picture and were not learned from",
+			"11 frames: 11 of 11 good pass"},
+	} {
+		args := append(strings.Fields(c.args), taught, "--addr", addr)
+		out, stderr, code := polyscan(t, args...)
+		if code != exitOK || !strings.HasPrefix(stderr, "polyscan: warning: --kept camera-3: "+c.warning+"\n") ||
+			!strings.Contains(out, c.out) {
+			t.Errorf("%s: exit %d, %s%s", c.args, code, stderr, out)
+		}
+		if out, stderr, code := polyscan(t, append(args, "--strict")...); code != exitUsage || out != "" ||
+			stderr != "polyscan: --kept camera-3: "+c.warning+" (--strict)\n" {
+			t.Errorf("%s --strict: exit %d, %s%s", c.args, code, stderr, out)
+		}
+	}
+	succeed(t, "recipe", "put", "taught", "-r", taught, "--addr", addr)
+	if _, stderr, code := polyscan(t, "try", "--kept", "camera-3", "--recipe", "taught", "--addr", addr,
+		"--strict"); code != exitUsage || !strings.Contains(stderr, "were not tried (--strict)") {
+		t.Errorf("a recipe, strictly: exit %d, %s", code, stderr)
+	}
 }

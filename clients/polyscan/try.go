@@ -115,7 +115,7 @@ func (c *tryCmd) Run(e *env) (err error) {
 			return usage("--beside: no region has limits: no frame could fail")
 		}
 	}
-	kept, err := c.find(conn)
+	kept, err := c.find(e, conn, "tried", false)
 	if err != nil {
 		return err
 	}
