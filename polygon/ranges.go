@@ -219,7 +219,7 @@ func (l *Limit) toothless(of *scope, format string) string {
 	}
 	if r := l.known(of, (*Scale).convert); l.holdsIn(r) && (!l.lacks() || r.lo == r.hi) {
 		if l.lacks() {
-			return fmt.Sprintf("fails equal samples alone: %s is always %v of others", l.spelled, number(r.lo))
+			return fmt.Sprintf("fails only where it has no value: %s is always %v", l.spelled, number(r.lo))
 		}
 		if r.contains(l.want.lo) && l.op == opNotEqual {
 			return fmt.Sprintf("can't fail: %s is never %s", l.spelled, number(l.want.lo))
