@@ -717,7 +717,7 @@ func TestWatchCalls(t *testing.T) {
 	own, admin := watch("v", kinds(pb.WatchKind_WATCH_KIND_CALL)), watch("a", kinds())
 	thin := watch("v", &pb.WatchRequest{Kinds: kinds(pb.WatchKind_WATCH_KIND_CALL).Kinds, VerdictRate: 1e-9})
 	others := map[string]*watcher{
-		"another tenant": watch("o", kinds()), "names": watch("v", &pb.WatchRequest{Names: []string{"*x", "camera"},
+		"another tenant": watch("o", kinds()), "names": watch("v", &pb.WatchRequest{Names: []string{"x*", "camera"},
 			Heartbeat: durationpb.New(10 * time.Millisecond)}),
 		"verdicts": watch("v", kinds(pb.WatchKind_WATCH_KIND_VERDICT)),
 	}

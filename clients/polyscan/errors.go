@@ -22,7 +22,7 @@ import (
 // Exit codes.
 const (
 	exitOK       = 0
-	exitReject   = 1   // a verdict FAIL, with --fail-on-reject
+	exitReject   = 1   // a verdict FAIL, with --fail-on-reject; fewer than --count, of watch
 	exitUsage    = 2   // wrong arguments or bad input
 	exitServer   = 3   // the server, or the way to it
 	exitCanceled = 130 // interrupted, as shells report it
@@ -97,6 +97,9 @@ func (e *serverError) Error() string {
 		rest = strings.TrimPrefix(rest, " =")
 		if rest[0] == ' ' {
 			rest = ":" + rest
+		}
+		if strings.HasSuffix(v[0].Field, "frame.layout") {
+			rest = formatWords.Replace(rest)
 		}
 	}
 	if rest[0] == ':' {
@@ -194,7 +197,7 @@ func (e *serverError) place(field string) string {
 	for prefix, flag := range map[string]string{"reductions.cooccurrence.levels": "--texture-levels",
 		"reductions.cooccurrence.offsets": "--texture", "reductions.color_matrix": "--color-matrix",
 		"reductions.colors": "--color", "reductions.derivatives": "--derivative", "quantities": "--quantity",
-		"flat_field": "--flat"} {
+		"flat_field": "--flat", "names": "--name"} {
 		if strings.HasPrefix(field, prefix) {
 			return flag
 		}
@@ -203,9 +206,9 @@ func (e *serverError) place(field string) string {
 		return e.blobs + part
 	}
 	if rest, ok := strings.CutPrefix(field, "frame."); ok && e.frame != "" {
-		// The bytes are the file; the layout is what the user said about it.
+		// The bytes are the file; the layout is what the user said about it, or all of it what the file holds.
 		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "data"), ".")
-		if rest == "" {
+		if rest == "" || rest == "layout" {
 			return e.frame
 		}
 		return e.frame + ": " + rest
@@ -245,10 +248,11 @@ func index(s string) (int, bool) {
 func exitCode(err error) int {
 	var in *inputError
 	var lost *command.OutputError
+	var few *fewVerdicts
 	switch e := clients.AsError(err); {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errRejected):
+	case errors.Is(err, errRejected), errors.As(err, &few):
 		return exitReject
 	case errors.Is(err, context.Canceled):
 		return exitCanceled

@@ -3,6 +3,7 @@ package main
 // polyscan watch: what a server does, live.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,8 +68,8 @@ Examples:
     polyscan watch --addr inspector:7465 --json | jq 'select(.verdict.verdict == "VERDICT_FAIL") | .verdict.part_id'
     polyscan watch --addr inspector:7465 --previews pictures
 
-Exit codes: 0 after --count verdicts; 2 wrong arguments or bad input; 3 the server, or the way to it, failed; 130
-interrupted.
+Exit codes: 0 after --count verdicts, or without it after --timeout; 1 fewer than --count came within --timeout; 2 wrong
+arguments or bad input; 3 the server, or the way to it, failed; 130 interrupted.
 `
 }
 
@@ -120,10 +121,15 @@ func (c *watchCmd) Run(e *env) (err error) {
 	}
 	defer conn.end(&err)
 	w := &watchPrinter{env: e}
-	verdicts, lost := 0, false
+	verdicts, heard, lost := 0, false, false
 	for u, err := range conn.Watch(conn.ctx, c.request(), clients.WatchOptions{}) {
 		if errors.Is(err, clients.ErrSilent) {
 			return fmt.Errorf("%s: nothing came for %v", c.Addr, 3*c.Heartbeat)
+		} else if heard && !lost && c.Timeout > 0 && errors.Is(err, context.DeadlineExceeded) {
+			if c.Count > 0 {
+				return &fewVerdicts{verdicts, c.Count, c.Timeout}
+			}
+			return nil
 		} else if err != nil {
 			return conn.fail(err, "", nil)
 		}
@@ -136,6 +142,7 @@ func (c *watchCmd) Run(e *env) (err error) {
 			lost = false
 			e.warn("%s: is back", c.Addr)
 		}
+		heard = true
 		m := u.Message
 		if p := m.GetPreview(); p != nil && c.Previews != "" {
 			if err := c.save(p); err != nil {
@@ -157,6 +164,16 @@ func (c *watchCmd) Run(e *env) (err error) {
 		}
 	}
 	return nil
+}
+
+// fewVerdicts ends a watch whose time was over before --count verdicts had come.
+type fewVerdicts struct {
+	come, count int
+	timeout     time.Duration
+}
+
+func (e *fewVerdicts) Error() string {
+	return fmt.Sprintf("%d of %s within %v (--timeout)", e.come, plural(e.count, "verdict", "verdicts"), e.timeout)
 }
 
 // save writes a preview to a file of its own.

@@ -151,6 +151,12 @@ func TestWatchUsage(t *testing.T) {
 	if code != exitUsage || !strings.Contains(stderr, "heartbeat = 1ms: must be 10ms to 1m0s") {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
+	for _, name := range []string{"a*b", "*a", "-a", "a ", "a**"} { // which would be waited for without an end
+		_, stderr, code := polyscan(t, "watch", "--addr", addr, "--name="+name, "--timeout", "10s")
+		if code != exitUsage || !strings.Contains(stderr, `--name "`+name+`": must be at most 64 letters`) {
+			t.Errorf("--name %q: exit %d, %s", name, code, stderr)
+		}
+	}
 	_, stderr, code = polyscan(t, "watch", "--addr", closedPort(t))
 	if code != exitServer {
 		t.Errorf("no server: exit %d, %s", code, stderr)
@@ -161,6 +167,23 @@ func TestWatchUsage(t *testing.T) {
 		if code != exitUsage || !strings.Contains(stderr, flag) || !strings.Contains(stderr, "letters") {
 			t.Errorf("%q: exit %d, %s", args, code, stderr)
 		}
+	}
+}
+
+// TestWatchTimeout: a server that answers is not one that can't be reached, however few verdicts come within --timeout.
+func TestWatchTimeout(t *testing.T) {
+	addr := startServer(t, server.Config{})
+	_, stderr, wait := watching(t, "--addr", addr, "--count", "3", "--timeout", "3s", "--name", "camera *")
+	succeed(t, "reduce", frames+"metal.png", "-r", frames+"metal.regions.json", "--addr", addr, "--name", "camera 1")
+	if code := wait(); code != exitReject || !strings.HasSuffix(stderr.String(), " of 3 verdicts within 3s (--timeout)\n") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if stdout, stderr, code := polyscan(t, "watch", "--addr", addr, "--timeout", "1s"); code != exitOK || stderr != "" {
+		t.Errorf("without --count: exit %d, %s%s", code, stdout, stderr)
+	}
+	if _, stderr, code := polyscan(t, "watch", "--addr", addr, "--timeout", "1ns", "--count", "3"); code != exitServer ||
+		!strings.Contains(stderr, "no answer within 1ns (--timeout)") {
+		t.Errorf("no answer: exit %d, %s", code, stderr)
 	}
 }
 

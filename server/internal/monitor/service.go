@@ -132,6 +132,9 @@ func (s *Service) Watch(req *pb.WatchRequest, stream pb.MonitorService_WatchServ
 	if err := s.Host.Validate(stream.Context(), req); err != nil {
 		return err
 	}
+	if err := wire.CheckNames("names", req.GetNames()); err != nil { // or the watcher would wait for ever
+		return err
+	}
 	beat := defaultHeartbeat
 	if h := req.GetHeartbeat(); h != nil {
 		if beat = h.AsDuration(); h.CheckValid() != nil || beat < minHeartbeat || beat > maxHeartbeat {

@@ -5,6 +5,8 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -101,6 +103,21 @@ func nameWords(most int) string {
 	return fmt.Sprintf("must be at most %d letters, digits, spaces and any of . _ : / @ # + -, "+
 		"of which the first is a letter or a digit and the last no space", most)
 }
+
+// CheckNames checks names that choose streams, which may end in * for all that begin so: Inspection.name is what they
+// can choose.
+func CheckNames(field string, names []string) error {
+	for i, n := range names {
+		if !chosenName.MatchString(n) {
+			return apierr.Refuse(fmt.Sprintf("%s[%d]", field, i), strconv.Quote(n),
+				"%s; * at the end stands for any others", nameWords(64))
+		}
+	}
+	return nil
+}
+
+var chosenName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,62}[A-Za-z0-9._:/@#+-])?` +
+	`|([A-Za-z0-9][A-Za-z0-9 ._:/@#+-]{0,63})?\*)$`)
 
 // patternReason is the words for the pattern of a field, or the reason as it is where there are none.
 func patternReason(fd protoreflect.FieldDescriptor, reason string) string {
