@@ -73,7 +73,8 @@ type sceneFlags struct {
 
 // playFlags are those of a plain run.
 type playFlags struct {
-	// Time to play. With 0 it ends with the frames, or at an interrupt.
+	// Time to play. With 0 frames pass --repeat times, or once without it; synthetic parts without --repeat go on until
+	// an interrupt.
 	Duration time.Duration `default:"10s" group:"camera"`
 	// Line rate that changes evenly, in place of --line-rate.
 	Ramp string `placeholder:"FROM:TO:TIME" group:"load" without:"find-capacity"`
@@ -172,6 +173,9 @@ func (c *playCmd) Run(e *env) error {
 	want := demands{c.MinRate, c.MaxP99, c.MaxLate, c.MaxHeldUp}
 	if c.Duration < 0 {
 		return usage("--duration %v: must not be negative", c.Duration)
+	}
+	if c.Duration == 0 && c.Frames != "" && !c.FindCapacity { // whose steps have times of their own
+		c.Repeat = max(c.Repeat, 1)
 	}
 	if c.BatchLoad > 0 && c.Duration == 0 {
 		return usage("--batch-load: it fills the second half of --duration, which is 0")

@@ -75,8 +75,8 @@ func TestPlay(t *testing.T) {
 	t.Run("frames", func(t *testing.T) {
 		t.Parallel()
 		const dir = "../../testdata/conveyor"
-		r := playJSON(t, exitOK, dir, "--regions", dir+"/regions.json", "--line-rate", "20000", "--repeat", "1",
-			"--duration", "0", "--verify")
+		r := playJSON(t, exitOK, dir, "--regions", dir+"/regions.json", "--line-rate", "20000", "--duration", "0",
+			"--verify")
 		if c := r.Counts; c.Parts != 12 || c.Verdicts.Pass != 11 || c.Verdicts.Fail != 1 || r.Check.Checked != 12 {
 			t.Errorf("%+v %+v", c, r.Check)
 		}

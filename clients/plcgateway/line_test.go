@@ -180,7 +180,7 @@ func (p *plant) play(ctx context.Context, seed uint64, fifo string) {
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, p.dir+"/conveyor", frames, "--recipe", "line", "--addr", p.serverAddr,
 		"--name", "camera", "--barrier", fifo, "--line-rate", strconv.Itoa(lineRate), "--strip-lines", "40",
-		"--duration", "0", "--budget", "150ms", "--max-held-up", "1", "--quiet", "--seed", strconv.FormatUint(seed, 10),
+		"--duration", "24h", "--budget", "150ms", "--max-held-up", "1", "--quiet", "--seed", strconv.FormatUint(seed, 10),
 		"--fault", "drop:0.002", "--fault", "stall:0.001:300ms", "--fault", "kill:0.001", "--fault", "duplicate:0.01",
 		"--fault", "reorder:0.01")
 	cmd.Stdout, cmd.Stderr = log, log
