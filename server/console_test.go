@@ -160,9 +160,12 @@ func TestCallsOverHTTP(t *testing.T) {
 		word   string
 	}{
 		"compressed": {"x", []string{"Content-Encoding", "gzip"}, 501, "Content-Encoding"},
-		"gRPC":       {"x", []string{"Content-Type", "application/grpc"}, 501, "Content-Type"},
-		"a form":     {"x", []string{"Content-Type", "text/plain"}, 404, ""},
-		"empty":      {"", nil, 400, "the body is empty: must be a JSON object, such as {}"},
+		"gRPC":       {"x", []string{"Content-Type", "application/grpc"}, 415, "Content-Type"},
+		"a text":     {"x", []string{"Content-Type", "text/plain"}, 415, "must be application/json"},
+		"curl's own": {"{}", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+			`Content-Type = \"application/x-www-form-urlencoded\": must be application/json`},
+		"XML":   {"{}", []string{"Content-Type", "application/connect+xml"}, 415, "must be application/json"},
+		"empty": {"", nil, 400, "the body is empty: must be a JSON object, such as {}"},
 		"no timeout": {"{}", []string{"Connect-Timeout-Ms", "abc"}, 400,
 			`Connect-Timeout-Ms = \"abc\": must be milliseconds, a whole number of at most 10 digits`},
 		"negative timeout": {"{}", []string{"Connect-Timeout-Ms", "-1"}, 400, `Connect-Timeout-Ms = \"-1\": must be`},

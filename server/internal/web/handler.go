@@ -323,6 +323,9 @@ var timeouts = map[string]struct {
 	"Grpc-Timeout":       {regexp.MustCompile(`^[0-9]{1,8}[HMSmun]$`), "at most 8 digits and one of H, M, S, m, u and n"},
 }
 
+// calledIn are the types of content that calls come in.
+var calledIn = regexp.MustCompile(`^application/(json|proto|connect\+(json|proto)|grpc-web(\+(json|proto))?)$`)
+
 // call answers a call.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	s, ok := h.credentials(w, r, r.Header.Get(csrfHeader))
@@ -330,9 +333,11 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+") {
-		h.refuse(w, "body", codes.Unimplemented, fmt.Sprintf(
-			"Content-Type = %q: must be application/json, or another of Connect and gRPC-Web", r.Header.Get("Content-Type")))
+	if err != nil || !calledIn.MatchString(kind) { // the transcoder would look for a method of REST
+		h.Metrics.Refused.WithLabelValues("body").Inc()
+		text := fmt.Sprintf("Content-Type = %q: must be application/json, or another of Connect and gRPC-Web",
+			r.Header.Get("Content-Type"))
+		writeJSON(w, http.StatusUnsupportedMediaType, connectError{connect.CodeUnimplemented.String(), text, nil})
 		return
 	}
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {
