@@ -88,8 +88,8 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if c.Length < 0 || c.Length > math.MaxInt32 {
 		return usage("--length %d: must be 2 to 1048576", c.Length)
 	}
-	if math.IsNaN(c.PSNR) {
-		return usage("--psnr NaN: must be 0, or more and at most 100")
+	if !(c.PSNR >= 0 && c.PSNR <= 100) {
+		return usage("--psnr %v: must be 0 to 100", c.PSNR)
 	}
 	if !(c.MaxPixels >= 0 && c.MaxPixels <= 100) {
 		return usage("--max-pixels %v: must be 0 to 100", c.MaxPixels)

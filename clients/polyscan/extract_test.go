@@ -68,7 +68,8 @@ func TestExtract(t *testing.T) {
 	}
 	for says, args := range map[string][]string{
 		"--threshold -1: must be 0.1 to 1000": {"--threshold=-1"},
-		"--psnr 101: must be more than 0":     {"--psnr", "101"},
+		"--psnr 101: must be 0 to 100":        {"--psnr", "101"},
+		"--psnr -1: must be 0 to 100":         {"--psnr=-1"},
 		"--length 1: must be 2 to 1048576":    {"--length", "1"},
 		"--length -3: must be 2 to 1048576":   {"--length=-3"},
 		"--max-pixels 101: must be 0 to 100":  {"--max-pixels", "101"},
