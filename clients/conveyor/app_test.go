@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -215,6 +217,49 @@ func TestUsage(t *testing.T) {
 			strings.Contains(out, "server --listen") {
 			t.Errorf("%v: exit %d, %s%s", args, code, out, errs)
 		}
+	}
+}
+
+// TestFrameFormats: frames have the formats that a server reads from the same files, and another one is told in words
+// of the command line.
+func TestFrameFormats(t *testing.T) {
+	dir, box := t.TempDir(), image.Rect(0, 0, 4, 3)
+	opaque := image.NewRGBA(box) // which an encoder writes as RGB, since it is opaque
+	for i := range opaque.Pix {
+		opaque.Pix[i] = byte(i) | byte(i%4/3*255)
+	}
+	palette := image.NewPaletted(box, []color.Color{color.RGBA{1, 2, 3, 255}})
+	write := func(name string, img image.Image) string {
+		var b bytes.Buffer
+		if err := png.Encode(&b, img); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		img   image.Image
+		want  polyscanv1.PixelFormat
+		first []byte
+	}{
+		"gray":    {image.NewGray(box), polyscanv1.PixelFormat_PIXEL_FORMAT_GRAY8, []byte{0, 0}},
+		"gray16":  {image.NewGray16(box), polyscanv1.PixelFormat_PIXEL_FORMAT_GRAY16LE, []byte{0, 0}},
+		"color":   {opaque, polyscanv1.PixelFormat_PIXEL_FORMAT_RGB8, []byte{0, 1, 2, 4, 5, 6}},
+		"palette": {palette, polyscanv1.PixelFormat_PIXEL_FORMAT_RGB8, []byte{1, 2, 3, 1}},
+	} {
+		f, err := readFrame(write(name+".png", c.img))
+		if err != nil || f.GetLayout().GetPixelFormat() != c.want || !bytes.HasPrefix(f.GetData(), c.first) ||
+			f.GetLayout().GetWidth() != 4 || f.GetLayout().GetHeight() != 3 {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+	}
+	_, errs, code := conveyor(t, dir, "-r", "../../testdata/conveyor/regions.json")
+	if want := fmt.Sprintf("%[1]s/gray.png: 4x3 gray8: the camera that took %[1]s/color.png has 4x3 rgb8\n", dir); code !=
+		exitUsage || !strings.HasSuffix(errs, want) {
+		t.Errorf("exit %d, %swant %s", code, errs, want)
 	}
 }
 

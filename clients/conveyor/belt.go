@@ -4,10 +4,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"image"
-	"image/draw"
 	"os"
 	"path/filepath"
 
@@ -17,6 +14,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/kernels"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -93,9 +91,8 @@ func frameBelt(dir string, repeat int, warn func(text string)) (*belt, error) {
 		height := int(l.GetHeight())
 		if int(l.GetWidth()) != b.width || l.GetPixelFormat() != b.format || len(b.pictures) > 0 &&
 			height != b.pictures[0].rows {
-			return nil, usage("%s: %dx%d %v: the camera that took %s has %dx%d %v", name, l.GetWidth(), height,
-				l.GetPixelFormat(),
-				first, b.width, b.pictures[0].rows, b.format)
+			return nil, usage("%s: %dx%d %s: the camera that took %s has %dx%d %s", name, l.GetWidth(), height,
+				cli.FormatName(l.GetPixelFormat()), first, b.width, b.pictures[0].rows, cli.FormatName(b.format))
 		}
 		row := b.rowBytes()
 		p := picture{rows: height, pix: make([]byte, 0, row*height)}
@@ -128,14 +125,10 @@ func readFrame(name string) (*polyscanv1.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	frame, err := clients.FromImage(img)
-	if errors.Is(err, clients.ErrImage) {
-		m := image.NewNRGBA(img.Bounds())
-		draw.Draw(m, m.Bounds(), img, m.Bounds().Min, draw.Src)
-		frame, err = clients.FromImage(m)
+	switch img.(type) {
+	case *image.Gray, *image.Gray16, *image.NRGBA: // the last has an alpha, which the server reads from such files, too
+		return clients.FromImage(img)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("no frame: %w", err)
-	}
-	return frame, nil
+	p := kernels.PictureOf(img)
+	return clients.Raw{Width: p.Width, Height: p.Height, Format: clients.RGB8}.Frame(p.Bytes()), nil
 }

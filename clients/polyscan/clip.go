@@ -231,8 +231,8 @@ func picture(f *polyscanv1.Frame) (*image.NRGBA, error) {
 		size, pixel = 4, func(p []byte) [4]byte { return [4]byte(p) }
 	}
 	if size == 0 || len(data) != w*h*size {
-		return nil, fmt.Errorf("the server's picture has %d bytes for %dx%d pixels in %v", len(data), w, h,
-			l.GetPixelFormat())
+		return nil, fmt.Errorf("the server's picture has %d bytes for %dx%d pixels in %s", len(data), w, h,
+			cli.FormatName(l.GetPixelFormat()))
 	}
 	out := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for i := range w * h {

@@ -96,7 +96,7 @@ func (c *flatCmd) Run(e *env) error {
 		least, most = min(least, binary.LittleEndian.Uint16(g)), max(most, binary.LittleEndian.Uint16(g))
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d %s of %s and %s, gains %.3f to %.3f\n", cli.Printable(c.Output),
-		f.GetLayout().GetWidth(), f.GetLayout().GetHeight(), formatName(f.GetLayout().GetPixelFormat()),
+		f.GetLayout().GetWidth(), f.GetLayout().GetHeight(), cli.FormatName(f.GetLayout().GetPixelFormat()),
 		plural(len(bright), "bright frame", "bright frames"), plural(len(dark), "dark one", "dark ones"),
 		float64(least)/one, float64(most)/one)
 	return err
@@ -184,8 +184,8 @@ func (f *frame) pixels() (*polyscanv1.Frame, error) {
 		}
 	}
 	if f.conv != 0 && f.conv != out.Format && !clients.IsBayer(f.conv) {
-		return nil, bad(f.name, "--format %s: a flat field is learned from what the file holds, %s", formatName(f.conv),
-			formatName(out.Format))
+		return nil, bad(f.name, "--format %s: a flat field is learned from what the file holds, %s", cli.FormatName(f.conv),
+			cli.FormatName(out.Format))
 	}
 	return out.Frame(p.Bytes()), nil
 }

@@ -113,7 +113,7 @@ func (o *frameFlags) check() error {
 		}
 		if o.Bits > 8 && !clients.HasBits(o.Raw.Format) {
 			return usage("--bits %d: gray16le and bayer_rg16le may have so many, --raw says %s", o.Bits,
-				formatName(o.Raw.Format))
+				cli.FormatName(o.Raw.Format))
 		}
 	}
 	return nil
@@ -284,7 +284,7 @@ func (r rawSpec) set() bool { return r != rawSpec{} }
 func (r rawSpec) Bytes() (int64, error) { return clients.Raw(r).Bytes() }
 
 func (r rawSpec) String() string {
-	s := fmt.Sprintf("%dx%d:%s", r.Width, r.Height, formatName(r.Format))
+	s := fmt.Sprintf("%dx%d:%s", r.Width, r.Height, cli.FormatName(r.Format))
 	if r.Stride != 0 {
 		s += ":" + strconv.Itoa(r.Stride)
 	}
@@ -356,11 +356,10 @@ var formats = func() (list []struct {
 	format polyscanv1.PixelFormat
 }) {
 	for f := clients.Gray8; clients.PixelBits(f) > 0; f++ { // their numbers follow each other
-		name := strings.ToLower(strings.TrimPrefix(f.String(), "PIXEL_FORMAT_"))
 		list = append(list, struct {
 			name   string
 			format polyscanv1.PixelFormat
-		}{name, f})
+		}{cli.FormatName(f), f})
 	}
 	return list
 }()
@@ -408,15 +407,6 @@ func developed(w, h, stride int, c kernels.Coding, data []byte) image.Image {
 		return stretch(w, h, func(x, y int) uint16 { return g.Gray16At(x, y).Y })
 	}
 	return im
-}
-
-func formatName(f polyscanv1.PixelFormat) string {
-	for _, k := range formats {
-		if k.format == f {
-			return k.name
-		}
-	}
-	return "unknown"
 }
 
 // picture decodes a frame that the server has already taken (so that its size is within limits) to draw on it.

@@ -153,7 +153,7 @@ type keptReport struct {
 func reportFrame(f *polyscanv1.ResidentFrame) keptReport {
 	l := f.GetLayout()
 	at := func(t interface{ AsTime() time.Time }) string { return t.AsTime().UTC().Format(time.RFC3339Nano) }
-	return keptReport{f.GetName(), f.GetFrameId(), l.GetWidth(), l.GetHeight(), formatName(l.GetPixelFormat()),
+	return keptReport{f.GetName(), f.GetFrameId(), l.GetWidth(), l.GetHeight(), cli.FormatName(l.GetPixelFormat()),
 		l.GetSignificantBits(),
 		f.GetBytes(), at(f.GetCreatedAt()), at(f.GetUsedAt()), at(f.GetExpiresAt()), f.GetTenant()}
 }

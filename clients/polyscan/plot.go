@@ -142,7 +142,7 @@ func writeHeading(dc draw.Canvas, title, note string, res *polyscanv1.FrameResul
 		base.X += s.Width(*v) + 14
 	}
 	dc.FillText(textStyle(12, false, plotDim), base, fmt.Sprintf("%d × %d %s%s",
-		res.GetLayout().GetWidth(), res.GetLayout().GetHeight(), formatName(res.GetLayout().GetPixelFormat()), note))
+		res.GetLayout().GetWidth(), res.GetLayout().GetHeight(), cli.FormatName(res.GetLayout().GetPixelFormat()), note))
 }
 
 // panelOf is a plot for a region, with its title and axes.

@@ -815,7 +815,7 @@ func TestFramesOfOneSize(t *testing.T) {
 			t.Errorf("%q --fail-on-reject: exit %d, %q", judge, code, stderr)
 		}
 		if _, stderr, code := polyscan(t, append([]string{"try", folder}, judge...)...); code != exitUsage ||
-			!strings.Contains(stderr, "the first frame has 60x40") {
+			!strings.Contains(stderr, "/b.png: 60x41 gray8, the first frame has 60x40 gray8") {
 			t.Errorf("try %q: exit %d, %q", judge, code, stderr)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/internal/reductions"
 	"github.com/polyscan/polyscan/internal/exact"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -227,7 +228,7 @@ func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameR
 		Height:      res.GetLayout().GetHeight(),
 		Regions:     make([]regionReport, len(res.GetRegions())),
 		Frame:       name,
-		PixelFormat: formatName(res.GetLayout().GetPixelFormat()),
+		PixelFormat: cli.FormatName(res.GetLayout().GetPixelFormat()),
 		Bits:        res.GetLayout().GetSignificantBits(),
 		Method:      methodName(res.GetMethod()),
 		Verdict:     verdictName(res.GetVerdict()),

@@ -369,7 +369,7 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 
 // layoutText is the size of a frame and what its pixels are.
 func layoutText(l *polyscanv1.FrameLayout) string {
-	return fmt.Sprintf("%dx%d %s", l.GetWidth(), l.GetHeight(), formatName(l.GetPixelFormat()))
+	return fmt.Sprintf("%dx%d %s", l.GetWidth(), l.GetHeight(), cli.FormatName(l.GetPixelFormat()))
 }
 
 // refusedError says that frames were refused, and that nothing is known of them. It is of the kind of the first one's.

@@ -326,7 +326,7 @@ func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 // fit: of a long path the end is shown.
 func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult, total time.Duration) error {
 	l := res.GetLayout()
-	format := formatName(l.GetPixelFormat())
+	format := cli.FormatName(l.GetPixelFormat())
 	if b := l.GetSignificantBits(); b > 8 {
 		format += fmt.Sprintf(" (%d bits)", b)
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // Pictures are the endings of image files that frames are read from; PNG and JPEG are the first three.
@@ -152,6 +154,11 @@ func PictureKind(name string) string {
 		return ""
 	}
 	return strings.ToUpper(kind)
+}
+
+// FormatName is how command lines spell a pixel format, such as rgb8.
+func FormatName(f polyscanv1.PixelFormat) string {
+	return strings.ToLower(strings.TrimPrefix(f.String(), "PIXEL_FORMAT_"))
 }
 
 // PartID is the name of a frame's file without its ending.

@@ -133,19 +133,20 @@ func (r *regions) refuse(i int, field string, value any, format string, args ...
 
 // size is the layout that all frames of a call have.
 type size struct {
-	width, height, channels, levels int
+	width, height int
+	format        kernels.PixelFormat
 }
 
 func sizeOf(f *frames.Frame) size {
-	return size{f.Width, f.Height, int(f.Format.Channels), f.Format.Levels()}
+	return size{f.Width, f.Height, f.Format}
 }
 
 // same refuses a frame that isn't like the first one.
 func (z size) same(f *frames.Frame) error {
-	if n := sizeOf(f); n != z {
-		return apierr.Refuse("frame.layout", nil,
-			"%dx%d pixels of %d channels and %d levels; the first frame has %dx%d of %d and %d", n.width, n.height, n.channels,
-			n.levels, z.width, z.height, z.channels, z.levels)
+	n := sizeOf(f)
+	if n.format.Order = z.format.Order; n != z { // RGB8 and BGR8 have the same samples
+		return apierr.Refuse("frame.layout", nil, "%dx%d %v, the first frame has %dx%d %v", n.width, n.height, f.Format,
+			z.width, z.height, z.format)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (t *teach) taught(l *polygon.Limit) bool {
 func (t *teach) begin(ctx context.Context, f *frames.Frame) error {
 	t.size = sizeOf(f)
 	channels := []polygon.Channel{polygon.Red, polygon.Green, polygon.Blue}
-	if t.size.channels < 3 {
+	if t.size.format.Channels < 3 {
 		channels = []polygon.Channel{polygon.NoChannel}
 	}
 	for _, q := range t.asked {
@@ -287,7 +287,7 @@ func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygo
 					values = append(values, t.frames[f].values[i*len(t.learnt)+k])
 				}
 			}
-			lowest, highest := t.measured.Range(i, q, t.size.levels-1, t.pixels[i], &reductions)
+			lowest, highest := t.measured.Range(i, q, t.size.format.Levels()-1, t.pixels[i], &reductions)
 			expr, s := t.margin.learn(q, values, lowest, highest)
 			res.Limits = append(res.Limits, &pb.TaughtLimit{
 				Region: uint32(i), RegionName: r.GetName(), Quantity: q.String(), Least: s.least, Greatest: s.greatest,
