@@ -532,6 +532,41 @@ func TestRecipeCutOut(t *testing.T) {
 	e.axe("cut out")
 }
 
+// Of kept parts that have no picture the page says that they were not tried.
+func TestTryWithoutPicture(t *testing.T) {
+	s := serve(t, "", "--history", t.TempDir(), "--history-good", "2")
+	e := s.editor(t, "")
+	c := e.camera("camera-3", "")
+	for i := range 4 {
+		c.frame(fmt.Sprintf("A-%d", i), 100+byte(i))
+	}
+	e.until("parts are listed", func() bool {
+		return eval[bool](e.tab, `(d => { d.open = false; d.open = true; return new Promise(r => setTimeout(() => r(
+			d.querySelectorAll("select")[0].options.length === 2), 50)); })(document.querySelector("details.line"))`)
+	})
+	e.fill("details.line input", "camera-3") // what the page measures is kept, too, without a name
+	e.press("Open the part")
+	e.has(".framecard .help", "64 × 48 pixels")
+	e.press("Rectangle")
+	e.drag(8, 12, 24, 36)
+	e.await(`document.querySelectorAll(".list .regions button").length === 1`)
+	e.press("Add a limit")
+	e.fill(".limitrow input", "mean > 90")
+	for newest, want := range map[string]string{
+		"5": "2 of the newest 4 kept parts have no picture and were left out.",
+		"2": "1 of the newest 3 kept parts has no picture and was left out.",
+		"1": "",
+	} {
+		e.do(`document.querySelector(".outcome").replaceChildren()`)
+		e.fill("#newest", newest)
+		e.press("Try")
+		e.await(`document.querySelector("#tried")`)
+		if got := eval[string](e.tab, `document.querySelector(".outcome .note")?.textContent ?? ""`); got != want {
+			t.Errorf("of the newest %s: %q, want %q", newest, got, want)
+		}
+	}
+}
+
 // A part that the history keeps is drawn on, as is the newest picture of a stream whose frames are larger than pictures
 // are; kept parts are tried.
 func TestRecipeFromLine(t *testing.T) {

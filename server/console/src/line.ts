@@ -1,7 +1,7 @@
 // Frames from the line: what the history keeps of parts, and the newest picture of a stream.
 
 import { Code, ConnectError } from "@connectrpc/connect";
-import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { timestampDate, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { client } from "./api";
 import { h, set, text as put } from "./dom";
 import { evidence } from "./evidence";
@@ -108,14 +108,21 @@ export class Line {
     );
   }
 
-  /** newest are the newest parts of which there are frames, with what became of them. */
-  async newest(count: number): Promise<{ file: File; verdict: Verdict }[]> {
-    if (count <= 0) return [];
+  /** newest are the newest parts of which there are frames, with what became of them, and how many of the newest all
+   * are: some may have no frame. */
+  async newest(count: number): Promise<{ parts: { file: File; verdict: Verdict }[]; all: number }> {
+    if (count <= 0) return { parts: [], all: 0 };
     const filter = { ...this.filter(), verdicts: [Verdict.PASS, Verdict.FAIL] };
-    const res = await this.calls.listParts({ filter, pageSize: Math.min(count, 1000), numbers: RegionNumbers.NONE });
-    const out: { file: File; verdict: Verdict }[] = [];
-    for (const p of res.parts) out.push({ file: await frameOf(p.id, partName(p)), verdict: p.verdict });
-    return out;
+    const any = { ...filter, marks: [] };
+    const pageSize = Math.min(count, 1000);
+    const last = (await this.calls.listParts({ filter: any, pageSize: 1 })).parts[0]?.at;
+    const to = last && timestampFromMs(timestampMs(last) + 1); // those that come meanwhile are not counted either
+    const found = (await this.calls.listParts({ filter: { ...filter, to }, pageSize, numbers: RegionNumbers.NONE })).parts;
+    const from = found.length === pageSize ? found[pageSize - 1]!.at : undefined;
+    const all = Number((await this.calls.countParts({ filter: { ...any, from, to } })).total?.parts ?? 0n);
+    const parts: { file: File; verdict: Verdict }[] = [];
+    for (const p of found) parts.push({ file: await frameOf(p.id, partName(p)), verdict: p.verdict });
+    return { parts, all };
   }
 
   private async openPart(): Promise<void> {

@@ -275,6 +275,7 @@ export const text = {
     share: "% beyond the good frames",
     about: "Limits on",
     newest: "Newest kept parts, by their verdicts",
+    noPicture: (n: number, all: number) => `${n} of the newest ${all} kept parts ${n === 1 ? "has no picture and was" : "have no picture and were"} left out.`,
     doTeach: "Teach",
     doTry: "Try",
     working: (done: number, all: number) => `Frame ${done} of ${all} …`,

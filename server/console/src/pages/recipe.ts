@@ -106,6 +106,7 @@ class Editor {
   private readonly tryButton = h("button", { onclick: () => void this.try() }, t.doTry);
   private readonly progress = h("p", { class: "help", role: "status" });
   private readonly outcome = h("div", { class: "outcome" });
+  private leftOut = ""; // what to say of kept parts that have no frame
 
   private readonly recipeName = h("input", { maxlength: 128, id: "recipe-name", autocomplete: "off" });
   private readonly basedOn = h("span", { class: "help" });
@@ -616,7 +617,9 @@ class Editor {
   private async files(): Promise<Labelled[]> {
     const of = (input: HTMLInputElement, label: FrameLabel): Labelled[] => [...(input.files ?? [])].map((file) => ({ file, label }));
     const kept = await this.line.newest(Number(this.newest.value));
-    const labels = kept.map(({ file, verdict }) => ({ file, label: verdict === Verdict.PASS ? FrameLabel.GOOD : FrameLabel.BAD }));
+    const without = kept.all - kept.parts.length;
+    this.leftOut = without > 0 ? t.noPicture(without, kept.all) : "";
+    const labels = kept.parts.map(({ file, verdict }) => ({ file, label: verdict === Verdict.PASS ? FrameLabel.GOOD : FrameLabel.BAD }));
     return [...of(this.good, FrameLabel.GOOD), ...of(this.bad, FrameLabel.BAD), ...labels];
   }
 
@@ -644,7 +647,7 @@ class Editor {
     const files = await this.files().catch((err: unknown) => this.fail(err));
     if (!files) return;
     if (files.filter((f) => f.label === FrameLabel.GOOD).length < 2) {
-      this.fail(new Error(t.needGood));
+      this.fail(new Error(`${t.needGood} ${this.leftOut}`.trim()));
       return;
     }
     const n = Number(this.marginValue.value);
@@ -669,6 +672,7 @@ class Editor {
     set(this.outcome,
       h("h3", null, t.learned),
       tally(res.tally),
+      this.leftOut && h("p", { class: "note" }, this.leftOut),
       res.warnings.map((w) => h("p", { class: "note" }, w)),
       h("div", { class: "add" }, take, done),
       table("taught", t.learned, [t.region, t.goodHave, t.limits, t.caught], res.limits.map((l) => [
@@ -680,7 +684,7 @@ class Editor {
     const files = await this.files().catch((err: unknown) => this.fail(err));
     if (!files) return;
     if (!files.length) {
-      this.fail(new Error(t.needFrames));
+      this.fail(new Error(`${t.needFrames} ${this.leftOut}`.trim()));
       return;
     }
     const beside = this.base.version ? { name: this.base.name, version: this.base.version } : undefined;
@@ -697,6 +701,7 @@ class Editor {
     set(this.outcome,
       h("h3", null, t.tried),
       tally(res.tally),
+      this.leftOut && h("p", { class: "note" }, this.leftOut),
       res.beside && h("p", null, t.beside(version), ": ", tallyText(res.beside)),
       table("tried", t.tried, head, [...res.frames].sort((a, b) => passed(a) - passed(b)).map((f) => [
         h("button", { class: "small link", title: t.openFrame, onclick: () => void this.load(files[f.index]!.file).then(() => this.stage.element.scrollIntoView({ block: "nearest" })) }, f.frameId),
