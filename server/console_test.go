@@ -136,6 +136,10 @@ func TestCallsOverHTTP(t *testing.T) {
 	if err := proto.Unmarshal([]byte(text), got); code != 200 || err != nil || got.Result.Regions[0].Count != 2 {
 		t.Errorf("Connect: %d %q: %v", code, text, err)
 	}
+	code, text = b.post(t, getDevice, "{}", "Content-Type", "Application/JSON; charset=UTF-8")
+	if code != 200 || !strings.Contains(text, `"backend"`) {
+		t.Errorf("in capitals: %d %s", code, text)
+	}
 	framed := append([]byte{0, 0, 0, 0, byte(len(raw))}, raw...)
 	code, text = b.post(t, reduce, string(framed), "Content-Type", "application/grpc-web+proto")
 	if code != 200 || !strings.Contains(strings.ToLower(text), "grpc-status: 0") {

@@ -175,7 +175,8 @@ func TestWatchTimeout(t *testing.T) {
 	addr := startServer(t, server.Config{})
 	_, stderr, wait := watching(t, "--addr", addr, "--count", "3", "--timeout", "3s", "--name", "camera *")
 	succeed(t, "reduce", frames+"metal.png", "-r", frames+"metal.regions.json", "--addr", addr, "--name", "camera 1")
-	if code := wait(); code != exitReject || !strings.HasSuffix(stderr.String(), " of 3 verdicts within 3s (--timeout)\n") {
+	if code := wait(); code != exitReject ||
+		!strings.HasSuffix(stderr.String(), " of 3 verdicts within 3s (--timeout)\n") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	if stdout, stderr, code := polyscan(t, "watch", "--addr", addr, "--timeout", "1s"); code != exitOK || stderr != "" {

@@ -398,6 +398,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	if kind == "application/json" || kind == "application/proto" {
 		r.Header.Set("Connect-Protocol-Version", "1") // which curl need not know of
 	}
+	r.Header.Set("Content-Type", kind) // the transcoder tells capitals apart
 	r.Header.Del("Cookie")
 	r.Header.Del("Accept-Encoding")
 	r.Header.Del(csrfHeader)
