@@ -720,7 +720,7 @@ class Methods(Base):
         self, *, format: str = "csv", rows: str = "parts", timeout: float | None = None, **where: Any
     ) -> Iterator[bytes]:
         """A file of parts in pieces, the oldest part first: format is "csv" or "parquet", and a row is one of the parts
-        or of the regions. where is that of parts."""
+        or of the regions, where a part without numbers has one that says why. where is that of parts."""
         chosen = _history.part_filter(where)
         request = _history.export(chosen, format, rows)
         self._check_known(chosen, "", timeout)
