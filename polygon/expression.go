@@ -3,6 +3,7 @@
 package polygon
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -224,6 +225,8 @@ func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer, idle *[]idleLimit)
 	}
 	s.wanted = make([][]*Limit, len(s.names))
 	groups := map[string][]int{}
+	found := map[*operand][]place{} // of operands that name their regions: a limit of many regions has one list
+	told := map[*Limit]string{}
 	looks := 0
 	for i := range s.names {
 		for k, l := range s.Limits(i) {
@@ -271,17 +274,23 @@ func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer, idle *[]idleLimit)
 					fail("limits look at more than %d regions in all", mostMembers)
 					return nil
 				}
-				members := make([]place, len(regions))
-				for m, r := range regions {
-					if err := s.findTilt(r, &o.is, pace); err != nil {
-						return err
+				members, known := found[o]
+				if !known {
+					members = make([]place, len(regions))
+					for m, r := range regions {
+						if err := s.findTilt(r, &o.is, pace); err != nil {
+							return err
+						}
+						slot := s.want(r, &o.is)
+						if slot == mostWanted {
+							fail("limits need more than %d quantities of region %s", mostWanted, quoted(s.names[r]))
+							return nil
+						}
+						members[m] = place{r, slot}
 					}
-					slot := s.want(r, &o.is)
-					if slot == mostWanted {
-						fail("limits need more than %d quantities of region %s", mostWanted, quoted(s.names[r]))
-						return nil
-					}
-					members[m] = place{r, slot}
+				}
+				if o.named {
+					found[o] = members
 				}
 				b.members = append(b.members, members)
 			}
@@ -290,10 +299,12 @@ func (s *Set) resolve(bad *kernels.InvalidError, pace *pacer, idle *[]idleLimit)
 				return nil
 			}
 			if len(bad.Violations) == before {
-				if err := pace.took(4 * b.looks()); err != nil {
-					return err
+				if _, known := told[l]; !known {
+					if err := pace.took(4 * b.looks()); err != nil {
+						return err
+					}
 				}
-				if why := s.toothlessBetween(&b, l, anyFrame(), anyFormat); why != "" {
+				if why := s.idleBetween(told, &b, l, anyFrame(), anyFormat); why != "" {
 					*idle = append(*idle, idleLimit{i, k, l, why})
 				}
 			}
@@ -354,49 +365,70 @@ func (d *deriver) gather(i, c int, r *RegionResult, stats *driver.MaskStats, s *
 // those of this part alone. pause is that of compareRegions.
 func (d *deriver) judgeBetween(past *Parts, number uint64, pause func() error) error {
 	pace := pacer{pause: pause, left: setPiece}
+	told := map[*Limit]betweenResult{}
 	for n := range d.set.between {
 		b := &d.set.between[n]
 		if b.over != (past != nil) {
 			continue
 		}
-		if err := pace.took(b.looks() * len(d.channels)); err != nil {
-			return err
-		}
 		l := d.set.Limits(b.region)[b.limit]
-		why := d.links[b.region].why
-		for k := range l.expression.operands {
-			for _, m := range b.members[k] {
-				if other := d.links[m.region].why; why == "" && other != "" {
-					why = "region " + quoted(d.set.names[m.region]) + ": " + other
-				}
+		j, known := told[l]
+		if !known {
+			if err := pace.took(b.looks() * len(d.channels)); err != nil {
+				return err
+			}
+			if j = d.lookBetween(b, l, past, number); past == nil && l.anywhere() {
+				told[l] = j
 			}
 		}
-		var o outcome
-		failing := ""
-		if once := l.ofChannel(); once {
-			failing = d.judgeIn(b, l, &o, 0, NoChannel, past, number)
-		} else {
-			for c, channel := range d.channels {
-				if !d.unnamed(c) {
-					continue
-				}
-				if f := d.judgeIn(b, l, &o, c, channel, past, number); failing == "" {
-					failing = f
-				}
-			}
-		}
-		r := l.judge(&o, why)
-		if failing != "" && r.Verdict == Fail && o.lacking == "" && why == "" {
-			r.Reason = failing
+		why := cmp.Or(d.links[b.region].why, j.why)
+		r := l.judge(&j.outcome, why)
+		if j.failing != "" && r.Verdict == Fail && j.lacking == "" && why == "" {
+			r.Reason = j.failing
 		}
 		if past != nil && r.Measured {
-			if r.Parts = o.parts; r.Verdict == Fail {
-				r.Reason += overText(l, o.parts)
+			if r.Parts = j.parts; r.Verdict == Fail {
+				r.Reason += overText(l, j.parts)
 			}
 		}
 		d.put(b.region, b.limit, r)
 	}
 	return nil
+}
+
+// betweenResult is what a limit between regions comes to, whichever region it is of.
+type betweenResult struct {
+	outcome
+	failing string // which of a group don't satisfy it
+	why     string // a region that it looks at was not seen
+}
+
+func (d *deriver) lookBetween(b *between, l *Limit, past *Parts, number uint64) (j betweenResult) {
+	for k := range l.expression.operands {
+		for _, m := range b.members[k] {
+			if other := d.links[m.region].why; j.why == "" && other != "" {
+				j.why = "region " + quoted(d.set.names[m.region]) + ": " + other
+			}
+		}
+	}
+	if once := l.ofChannel(); once {
+		j.failing = d.judgeIn(b, l, &j.outcome, 0, NoChannel, past, number)
+		return j
+	}
+	for c, channel := range d.channels {
+		if !d.unnamed(c) {
+			continue
+		}
+		if f := d.judgeIn(b, l, &j.outcome, c, channel, past, number); j.failing == "" {
+			j.failing = f
+		}
+	}
+	return j
+}
+
+// anywhere says that a limit between regions names all of its regions: it is the same one in whichever region it stands.
+func (l *Limit) anywhere() bool {
+	return !slices.ContainsFunc(l.expression.operands, func(o operand) bool { return !o.named })
 }
 
 // looks is at how many regions the limit looks.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -280,4 +282,61 @@ func FuzzExpression(f *testing.F) {
 			t.Errorf("%q: %+v", expr, l)
 		}
 	})
+}
+
+// A limit on a group that each region of the group has takes memory for one list of its members, not for one a region.
+func TestGroupsShareTheirMembers(t *testing.T) {
+	regions := make([]Region, 1000)
+	for i := range regions {
+		regions[i] = Region{Name: fmt.Sprint(i), Rings: box4(0), Limits: []string{`all of "*".mean > 254.9`}}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := NewSet(regions, Bounds{}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 6<<20 {
+		t.Errorf("%d bytes, where the members of all limits are 16 MB", took)
+	}
+}
+
+// A limit that stands in several regions is judged once, and comes to what limits of the same meaning do that are told
+// apart by their blanks: with regions outside the frame among its own and the others', without pixels, and by channel.
+func TestLimitsThatStandAnywhere(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	rng := seed.New(t, 41, 1)
+	f := noise(12, 4, driver.RGB8)
+	for range 200 {
+		expr := []string{`all of "*".mean > 90`, `all but 2 of "*".max < 200`, `"0".mean - "1".mean in [-9, 9]`,
+			`all of "*".r.min >= 9`, `largest of "*".mean < 250`, `"2".count / "3".count <= 1`}[rng.IntN(6)]
+		var same, apart []Region
+		for i := range 5 {
+			r := Region{Name: fmt.Sprint(i), Rings: box4(float64(3*i - 3 + rng.IntN(3))), Limits: []string{expr}}
+			same = append(same, r)
+			r.Limits = []string{strings.Repeat(" ", i) + expr}
+			apart = append(apart, r)
+		}
+		var got [2][]string
+		for k, regions := range [][]Region{same, apart} {
+			set, err := NewSet(regions, Bounds{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if many := len(set.distinct) > 1; many != (k == 1) {
+				t.Fatalf("%d limits are told apart", len(set.distinct))
+			}
+			res, err := Reduce(t.Context(), dev, set, f, Reductions{}, driver.MethodDefault)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range res.Regions {
+				l := r.Limits[0]
+				got[k] = append(got[k], fmt.Sprint(l.Verdict, l.Measured, l.Value, l.Channel, l.Reason, r.Verdict))
+			}
+		}
+		if !slices.Equal(got[0], got[1]) {
+			t.Errorf("%s: %q, want %q", expr, got[0], got[1])
+		}
+	}
 }

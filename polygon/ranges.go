@@ -361,10 +361,11 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 	if slices.ContainsFunc(s.distinct, func(l *Limit) bool {
 		return l.expression != nil && s.toothlessBetween(nil, l, pixel, format) != ""
 	}) {
+		told := map[*Limit]string{}
 		for n := range s.between {
 			b := &s.between[n]
 			l := s.Limits(b.region)[b.limit]
-			if why := s.toothlessBetween(b, l, of, format); why != "" {
+			if why := s.idleBetween(told, b, l, of, format); why != "" {
 				idle = append(idle, idleLimit{b.region, b.limit, l, why})
 			}
 		}
@@ -400,6 +401,19 @@ func (s *Set) tellIdle(bad *kernels.InvalidError, all []idleLimit) {
 			bad.Add(path{"regions", d.region, "limits", d.limit}, quoted(d.of.expr), "%s", d.why)
 		}
 	}
+}
+
+// idleBetween is toothlessBetween, asked once of a limit that may stand anywhere. told has what was said.
+func (s *Set) idleBetween(told map[*Limit]string, b *between, l *Limit, of scope, format string) string {
+	if !l.anywhere() {
+		return s.toothlessBetween(b, l, of, format)
+	}
+	why, known := told[l]
+	if !known {
+		why = s.toothlessBetween(b, l, of, format)
+		told[l] = why
+	}
+	return why
 }
 
 // mostOperand is above all that operands can be; a bound of an expression that isn't below it isn't known.
