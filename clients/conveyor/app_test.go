@@ -348,12 +348,13 @@ func TestInterrupt(t *testing.T) {
 	})
 	var out, errs bytes.Buffer
 	args := small(addr, "--verify")
-	for flag, value := range map[string]string{"--repeat": "0", "--line-rate": "4000"} { // without end, and slowly
+	for flag, value := range map[string]string{"--repeat": "0", "--line-rate": "4000", "--duration": "1h"} { // without end, and slowly
 		args[slices.Index(args, flag)+1] = value
 	}
 	if code := run(ctx, args, strings.NewReader(""), &out, &errs); code != exitOK && code != exitCanceled {
 		t.Errorf("exit %d:\n%s%s", code, out.String(), errs.String())
-	} else if code == exitOK && !strings.Contains(out.String(), "run         GOOD") {
+	} else if code == exitOK && (!strings.Contains(out.String(), "run         GOOD") ||
+		!strings.Contains(out.String(), "was interrupted after ") || !strings.Contains(out.String(), " of 1h0m0s")) {
 		t.Errorf("%s", out.String())
 	}
 }

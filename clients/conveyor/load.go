@@ -113,6 +113,7 @@ func (l *load) run(ctx context.Context) (*outcome, error) {
 		cams[i].checker.camera = i
 	}
 
+	interrupted := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// An interrupt stops the cameras, and their last results still come.
@@ -148,6 +149,10 @@ func (l *load) run(ctx context.Context) (*outcome, error) {
 	}
 	playing.Wait()
 	out.elapsed = l.clock.Now().Sub(start)
+	if interrupted.Err() != nil && out.elapsed < l.duration {
+		out.warnings = append(out.warnings, fmt.Sprintf("the run was interrupted after %v of %v",
+			out.elapsed.Round(100*time.Millisecond), l.duration))
+	}
 	if l.pid != 0 || l.metrics != "" {
 		memory.sample(context.WithoutCancel(ctx), l.pid, l.metrics)
 		if memory.err != nil {
