@@ -76,13 +76,10 @@ type opening interface {
 // opened resolves the regions of a call, which keeps what it needs of them in mem.
 func (s *Service) opened(ctx context.Context, open opening, mem *memory) (*regions, error) {
 	r, err := s.resolved(ctx, open, mem)
-	if err != nil || r.from.GetLocate() == nil {
-		return r, err
+	if err == nil && r.from.GetLocate() != nil && r.paths.Stored == "" {
+		err = apierr.Refuse(r.paths.Set+".locate", "a section", "%s", unlocated)
 	}
-	if r.paths.Stored != "" {
-		return nil, apierr.Refuse(r.paths.Ref, r.paths.Stored, "%s", unlocated)
-	}
-	return nil, apierr.Refuse(r.paths.Set+".locate", "a section", "%s", unlocated)
+	return r, err
 }
 
 const unlocated = "locates its parts, and frames of Teach and Try aren't located: leave the section out, and take frames " +
@@ -113,7 +110,7 @@ func (s *Service) resolved(ctx context.Context, open opening, mem *memory) (r *r
 	return r, err
 }
 
-// stored is what a recipe has that field refers to.
+// stored is what a recipe has that field refers to. One that locates is refused.
 func (s *Service) stored(ref *pb.RecipeRef, field string) (r *regions, err error) {
 	r = &regions{paths: wire.Paths{Set: "open.region_set", Frame: "frame"}}
 	if r.recipe, r.set, err = s.Recipes.Recipe(ref.GetName(), ref.GetVersion()); err != nil {
@@ -121,6 +118,9 @@ func (s *Service) stored(ref *pb.RecipeRef, field string) (r *regions, err error
 	}
 	r.from = r.recipe.GetRegionSet()
 	r.paths.Stored, r.paths.Ref, r.paths.StoredReductions, r.paths.StoredFlat = wire.RecipeID(r.recipe), field, true, true
+	if r.from.GetLocate() != nil {
+		return nil, apierr.Refuse(field, r.paths.Stored, "%s", unlocated)
+	}
 	r.flat, err = s.Recipes.FlatField(r.recipe.GetFlatField(), field)
 	return r, err
 }
