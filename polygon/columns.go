@@ -584,8 +584,8 @@ func (r *Result) AsRows() *Result {
 		return r
 	}
 	c := r.Columns
-	out := &Result{Regions: make([]RegionResult, c.Rows), Verdict: r.Verdict, Scale: r.Scale, Method: r.Method,
-		Timing: r.Timing}
+	out := &Result{Regions: make([]RegionResult, c.Rows), Verdict: r.Verdict, Scale: r.Scale, Pose: r.Pose,
+		Method: r.Method, Timing: r.Timing}
 	nc := len(c.Channels)
 	channels := make([]ChannelStatistics, c.Rows*nc)
 	s := scratchPool.Get().(*scratch)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,5 +200,63 @@ func TestLocateErrors(t *testing.T) {
 	}
 	if _, err := teach.CloseAndRecv(); err == nil || !strings.Contains(err.Error(), "open.region_set.locate") {
 		t.Errorf("Teach: %v", err)
+	}
+}
+
+// TestPosedPictures: the history's overlay and the places of previews show regions where they were measured, of results
+// in rows and in columns.
+func TestPosedPictures(t *testing.T) {
+	ts := start(t, Config{HistoryDir: t.TempDir()})
+	w := ts.watch(t, &pb.WatchRequest{Preview: &pb.PreviewOptions{Rate: 60, MaxPixels: 1 << 16}})
+	in := inspecting(rect("patch", 70, 50, 90, 70, "min < 100"))
+	in.Pose = shiftBy(5, -3)
+	for n, form := range []pb.ResultForm{pb.ResultForm_RESULT_FORM_UNSPECIFIED, columnsForm} {
+		in.Result = &pb.ResultOptions{Form: form}
+		st := ts.open(t, in)
+		st.send(located(5, -3))
+		st.recv()
+		st.end(nil)
+		all := historyOf(t, ts.conn, t.Context(), nil, n+1)
+		_, svg := evidenceOf(t, t.Context(), ts.conn, &pb.GetEvidenceRequest{Id: all[n].GetId(),
+			Kind: pb.EvidenceKind_EVIDENCE_KIND_OVERLAY})
+		if !strings.Contains(string(svg), "M75 47L95 47L95 67L75 67Z") {
+			t.Errorf("%v: %s", form, svg)
+		}
+		var p *pb.Preview
+		for p == nil {
+			p = w.event().GetPreview()
+		}
+		if xy := p.GetPlaces()[0].GetRings()[0].GetXy(); !slices.Equal(xy, []float32{75, 47, 95, 47, 95, 67, 75, 67}) {
+			t.Errorf("%v: at %v", form, xy)
+		}
+	}
+}
+
+// TestTryLocating: Try refuses a recipe that locates, to judge by and to judge beside.
+func TestTryLocating(t *testing.T) {
+	ts := start(t, Config{})
+	located := &pb.Recipe{Name: "located", RegionSet: locating().GetRegionSet()}
+	plain := &pb.Recipe{Name: "plain", RegionSet: inspecting(rect("r", 0, 0, 4, 4, "mean > 3")).GetRegionSet()}
+	for _, m := range []*pb.Recipe{located, plain} {
+		if _, err := ts.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	by := func(name string) *pb.TryOpen_Recipe { return &pb.TryOpen_Recipe{Recipe: &pb.RecipeRef{Name: name}} }
+	for want, open := range map[string]*pb.TryOpen{
+		"open.recipe = located@1: locates its parts":                  {Regions: by("located")},
+		"open.beside = located@1: locates its parts":                  {Regions: by("plain"), Beside: by("located").Recipe},
+		"open.draft.region_set.locate = a section: locates its parts": {Regions: &pb.TryOpen_Draft{Draft: located}},
+	} {
+		try, err := pb.NewTeachServiceClient(ts.conn).Try(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := try.Send(&pb.TryRequest{Message: &pb.TryRequest_Open{Open: open}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := try.CloseAndRecv(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

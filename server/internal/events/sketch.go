@@ -9,6 +9,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/polyscan/polyscan/internal/steady"
@@ -351,8 +352,35 @@ func shapes(regions []*pb.Region) []*pb.Region {
 	return regions
 }
 
-// RingsOf are the rings of a region, or around the pixels of its mask.
-func RingsOf(r *pb.Region) []*pb.Ring {
+// Outline are the rings that show where a region of the stream was measured: those that it was drawn with, moved with
+// the pose of its part, or the box around its pixels where the stream doesn't have them.
+func (s *Stream) Outline(r *polygon.RegionResult, pose *polygon.Pose) []*pb.Ring {
+	if r.Index >= len(s.Regions) || s.Regions[r.Index].GetShape() != "" {
+		b := r.Bounds
+		if b.Empty() {
+			return nil
+		}
+		x0, y0, x1, y1 := float64(b.X0), float64(b.Y0), float64(b.X1), float64(b.Y1)
+		return []*pb.Ring{{Xy: []float64{x0, y0, x1, y0, x1, y1, x0, y1}}}
+	}
+	rings := ringsOf(s.Regions[r.Index])
+	if pose == nil {
+		return rings
+	}
+	moved := make([]*pb.Ring, len(rings))
+	for i, ring := range rings {
+		xy := slices.Clone(ring.GetXy())
+		for k := 0; k+1 < len(xy); k += 2 {
+			at := pose.To(polygon.Point{X: xy[k], Y: xy[k+1]})
+			xy[k], xy[k+1] = at.X, at.Y
+		}
+		moved[i] = &pb.Ring{Xy: xy}
+	}
+	return moved
+}
+
+// ringsOf are the rings of a region, or around the pixels of its mask.
+func ringsOf(r *pb.Region) []*pb.Ring {
 	if r.GetMask() == nil {
 		return r.GetRings()
 	}
@@ -382,22 +410,13 @@ func (d *drawn) places(scale float64, size *int64) []*pb.RegionPlace {
 		r := &regions[i]
 		p := &pb.RegionPlace{Index: uint32(r.Index), Name: r.Name, Verdict: pb.Verdict(r.Verdict)}
 		*size += 256
-		add := func(xy []float32) {
+		for _, ring := range d.stream.Outline(r, d.result.Pose) {
+			xy := make([]float32, len(ring.GetXy()))
+			for k, v := range ring.GetXy() {
+				xy[k] = float32(v * scale)
+			}
 			p.Rings = append(p.Rings, &pb.PlaceRing{Xy: xy})
 			*size += 128 + 4*int64(len(xy))
-		}
-		if r.Index < len(d.stream.Regions) && d.stream.Regions[r.Index].GetShape() == "" {
-			for _, ring := range RingsOf(d.stream.Regions[r.Index]) {
-				xy := make([]float32, len(ring.GetXy()))
-				for k, v := range ring.GetXy() {
-					xy[k] = float32(v * scale)
-				}
-				add(xy)
-			}
-		} else if b := r.Bounds; !b.Empty() {
-			x0, y0 := float32(float64(b.X0)*scale), float32(float64(b.Y0)*scale)
-			x1, y1 := float32(float64(b.X1)*scale), float32(float64(b.Y1)*scale)
-			add([]float32{x0, y0, x1, y0, x1, y1, x0, y1})
 		}
 		out = append(out, p)
 	}

@@ -169,14 +169,14 @@ func overlay(p *picture, frame string) []byte {
 	stroke := max(1, float64(min(p.Width, p.Height))/400)
 	if r := p.result.AsRows(); r != nil {
 		for i := range r.Regions {
-			drawRegion(&b, p.stream, &r.Regions[i], stroke)
+			drawRegion(&b, p.stream, &r.Regions[i], r.Pose, stroke)
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-func drawRegion(b *bytes.Buffer, s *events.Stream, r *polygon.RegionResult, stroke float64) {
+func drawRegion(b *bytes.Buffer, s *events.Stream, r *polygon.RegionResult, pose *polygon.Pose, stroke float64) {
 	colour, dash := noneColour, ""
 	switch r.Verdict {
 	case polygon.Pass:
@@ -185,19 +185,15 @@ func drawRegion(b *bytes.Buffer, s *events.Stream, r *polygon.RegionResult, stro
 		colour, dash = failColour, fmt.Sprintf(` stroke-dasharray="%g %g"`, 4*stroke, 2*stroke)
 	}
 	b.WriteString(`<path d="`)
-	if r.Index < len(s.Regions) && s.Regions[r.Index].GetShape() == "" {
-		for _, ring := range events.RingsOf(s.Regions[r.Index]) {
-			xy := ring.GetXy()
-			for k := 0; k+1 < len(xy); k += 2 {
-				b.WriteString(map[bool]string{true: "M", false: "L"}[k == 0])
-				b.WriteString(strconv.FormatFloat(xy[k], 'g', 8, 64))
-				b.WriteByte(' ')
-				b.WriteString(strconv.FormatFloat(xy[k+1], 'g', 8, 64))
-			}
-			b.WriteByte('Z')
+	for _, ring := range s.Outline(r, pose) {
+		xy := ring.GetXy()
+		for k := 0; k+1 < len(xy); k += 2 {
+			b.WriteString(map[bool]string{true: "M", false: "L"}[k == 0])
+			b.WriteString(strconv.FormatFloat(xy[k], 'g', 8, 64))
+			b.WriteByte(' ')
+			b.WriteString(strconv.FormatFloat(xy[k+1], 'g', 8, 64))
 		}
-	} else if r := r.Bounds; !r.Empty() {
-		fmt.Fprintf(b, "M%d %dH%dV%dH%dZ", r.X0, r.Y0, r.X1, r.Y1, r.X0)
+		b.WriteByte('Z')
 	}
 	fmt.Fprintf(b, `" fill="none" stroke="%s" stroke-width="%g"%s><title>%s</title></path>`+"\n", colour, stroke, dash,
 		html.EscapeString(RegionLabel(r.Name, uint32(r.Index))+" "+strings.ToUpper(pb.Verdict(r.Verdict).String()[8:])))
