@@ -203,7 +203,7 @@ func (p *limitParser) feature() (*blobFeature, error) {
 }
 
 // CheckLimits refuses limits that reductions can't judge, because nothing says what blobs are, and those that can't
-// fail with them, whatever frames are.
+// fail with them, whatever frames are, where the regions are drawn and where a pose took them.
 func (s *Set) CheckLimits(r *Reductions) error {
 	bad := newInvalid()
 	if r.Blobs == nil {
@@ -212,6 +212,7 @@ func (s *Set) CheckLimits(r *Reductions) error {
 		r.Blobs.checkSpans(bad, s, math.MaxUint16, anyFormat)
 	}
 	s.checkToothless(bad, reducing(math.MaxUint16, r), anyFormat)
+	s.checkMoved(bad)
 	return bad.Err()
 }
 

@@ -89,7 +89,7 @@ func (p Pose) Check() error {
 // Moved is the set of the same regions, those that s was made of, on a part with a pose. Vertices are moved and then
 // rounded to the grid, once; pixels of masks can be moved by whole pixels and turned by right angles only, and shapes
 // are found anew by what they say. The origin of the scale moves along, but its axes stay those of the frame. The limits
-// are those of s, which has been asked already whether they can fail.
+// are those of s, which has been asked already whether they can fail; [Set.CheckLimits] says so of the set that is moved.
 //
 // A pose out of bounds, and one that takes a vertex out of range or that a shape or a mask can't have, is an
 // [*kernels.InvalidError]. pause is that of [NewSetInPieces]. It takes time as there are vertices, and as shapes take.

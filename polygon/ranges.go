@@ -348,32 +348,57 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 		}
 		return l.toothless(&of, format) != ""
 	}) {
-		for i := range s.names {
-			here := s.scopeOf(i, of)
-			for k, l := range s.Limits(i) {
-				if why := l.toothless(&here, format); why != "" {
-					idle = append(idle, idleLimit{i, k, l, why})
-				}
-			}
-		}
+		idle = s.idleAlone(of, format)
 	}
 	pixel.x0, pixel.y0, pixel.x1, pixel.y1 = of.x0, of.y0, of.x1, of.y1
 	if slices.ContainsFunc(s.distinct, func(l *Limit) bool {
 		return l.expression != nil && s.toothlessBetween(nil, l, pixel, format) != ""
 	}) {
-		told := map[*Limit]string{}
-		for n := range s.between {
-			b := &s.between[n]
-			l := s.Limits(b.region)[b.limit]
-			if why := s.idleBetween(told, b, l, of, format); why != "" {
-				idle = append(idle, idleLimit{b.region, b.limit, l, why})
-			}
-		}
+		idle = append(idle, s.idleTogether(of, format)...)
 	}
 	s.tellIdle(bad, idle)
 	if len(bad.Violations) == before {
 		passed.Store(&of)
 	}
+}
+
+// checkMoved refuses limits that can't fail where the pose takes the regions, whatever frames are: one that shrinks them
+// may leave fewer pixels than a limit allows.
+func (s *Set) checkMoved(bad *kernels.InvalidError) {
+	if s.pose == nil {
+		return
+	}
+	idle := append(s.idleAlone(anyFrame(), anyFormat), s.idleTogether(anyFrame(), anyFormat)...)
+	for i := range idle {
+		idle[i].why = "with the pose, " + idle[i].why
+	}
+	s.tellIdle(bad, idle)
+}
+
+// idleAlone are the limits of single regions that can't fail in a scope, of which regions are still unknown, and
+// idleTogether those between regions.
+func (s *Set) idleAlone(of scope, format string) (idle []idleLimit) {
+	for i := range s.names {
+		here := s.scopeOf(i, of)
+		for k, l := range s.Limits(i) {
+			if why := l.toothless(&here, format); why != "" {
+				idle = append(idle, idleLimit{i, k, l, why})
+			}
+		}
+	}
+	return idle
+}
+
+func (s *Set) idleTogether(of scope, format string) (idle []idleLimit) {
+	told := map[*Limit]string{}
+	for n := range s.between {
+		b := &s.between[n]
+		l := s.Limits(b.region)[b.limit]
+		if why := s.idleBetween(told, b, l, of, format); why != "" {
+			idle = append(idle, idleLimit{b.region, b.limit, l, why})
+		}
+	}
+	return idle
 }
 
 // idleLimit is a limit that can't fail in a region.

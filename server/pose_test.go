@@ -151,6 +151,27 @@ func TestPoseErrors(t *testing.T) {
 			t.Errorf("%v: %q lacks %q", c.pose, d.status.Message(), c.want)
 		}
 	}
+	// A limit that can't fail where the pose takes its region is none, in a call, in a stream and in a line-scan.
+	small := inspecting(rect("U1", 0, 0, 148, 148, "r.count of pixels above 0 <= 2000", "count == 1369"))
+	small.Pose = &pb.Pose{Scale: 0.25, About: &pb.Point{X: 74, Y: 74}}
+	rgb := rawFrame(148, 148, rgb8, make([]byte, 3*148*148))
+	const cantFail = "region_set.regions[0].limits[0] = \"r.count of pixels above 0 <= 2000\": with the pose, can't fail: " +
+		"count of pixels above 0 is 0 to 1369"
+	if _, err := ts.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: small, Frame: rgb}); err == nil ||
+		!strings.Contains(err.Error(), cantFail) || strings.Contains(err.Error(), "limits[1]") {
+		t.Errorf("%v, want %q", err, cantFail)
+	}
+	posed := ts.open(t, inspecting(small.GetRegionSet().GetRegions()[0]))
+	posed.request(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: rgb}, Pose: small.GetPose()})
+	if m := posed.recv().GetError().GetMessage(); !strings.Contains(m, cantFail) {
+		t.Errorf("%q, want %q", m, cantFail)
+	}
+	posed.end(nil)
+	c := scanOver(t, ts.conn)
+	c.request(openRequest(scanOpen(small, 148, 20, 148, 148)))
+	if _, err := c.Recv(); err == nil || !strings.Contains(err.Error(), cantFail) {
+		t.Errorf("%v, want %q", err, cantFail)
+	}
 	st := ts.open(t, nil)
 	st.request(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: posedRegions(0, 0)}, Pose: shiftBy(1, 1)})
 	st.end(func(d details) {

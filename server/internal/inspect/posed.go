@@ -49,8 +49,9 @@ func (c *posedCache) forget(set *polygon.Set) {
 	c.cache.Remove(func(key *polygon.Set) bool { return key == set })
 }
 
-// posed is an inspection of a part with a pose, which lies at path in the request.
-func (s *Service) posed(ctx context.Context, what *wire.Inspection, pose polygon.Pose, path string) (*wire.Inspection,
+// posed is an inspection of a part with a pose: that of the request, or one that was found. A found one is within some
+// percent of lengths as they were drawn, and a limit that it leaves no room to fail is no reason to stop a line.
+func (s *Service) posed(ctx context.Context, what *wire.Inspection, pose polygon.Pose, at place) (*wire.Inspection,
 	error) {
 	out := *what
 	if what.Keep {
@@ -60,7 +61,10 @@ func (s *Service) posed(ctx context.Context, what *wire.Inspection, pose polygon
 		}
 	}
 	err := s.Frames.Work.Do(ctx, what.MoveWork(), wire.SmallSet, func(pause func() error) (err error) {
-		out.Set, err = what.Moved(ctx, pose, path, s.Bounds, pause)
+		out.Set, err = what.Moved(ctx, pose, at.path, s.Bounds, pause)
+		if err == nil && at.pose != nil {
+			err = what.Paths.Translate(out.Set.CheckLimits(&what.Reductions))
+		}
 		return err
 	})
 	if err != nil {

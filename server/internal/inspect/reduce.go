@@ -58,7 +58,7 @@ func (s *Service) placed(ctx context.Context, dev device.Lease, in *wire.Inspect
 		}
 	}
 	if pose != nil {
-		if in, err = s.posed(ctx, in, *pose, at.path); err != nil {
+		if in, err = s.posed(ctx, in, *pose, at); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -112,7 +112,9 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 				"of line-scans aren't located, as lines are reduced before all windows have passed")
 		}
 		if err == nil && what.Pose != nil {
-			what.Set, err = what.Moved(ctx, *what.Pose, "open.inspection.pose", s.Bounds, pause)
+			if what.Set, err = what.Moved(ctx, *what.Pose, "open.inspection.pose", s.Bounds, pause); err == nil {
+				err = what.Paths.Translate(what.Set.CheckLimits(&what.Reductions))
+			}
 		}
 		return err
 	})
