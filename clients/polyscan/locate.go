@@ -45,7 +45,7 @@ and whether it may be.
 
 Examples:
 
-    polyscan locate testdata/board.moved.png -r testdata/board.recipe.json
+    polyscan locate testdata/moved/board.png -r testdata/moved/board.recipe.json
     polyscan locate board.png --recipe board --addr inspector:7465 --overlay found.png
 
 Exit codes: 0 found; 1 the part was not found; 2 wrong arguments or bad input; 3 the server, or the way to it, failed;

@@ -101,8 +101,9 @@ func TestLocateBoard(t *testing.T) {
 		}
 	}
 	for old, want := range map[string]string{
-		`"kind":"circle"`: "want one of circle, square, cross", `"name":"F2"`: `unknown field "nmae"`,
-		`"at":[115.93,39.91]`: `the key "at" must be a place`,
+		`"kind":"circle"`:     "want one of circle, square, cross",
+		`"name":"F2"`:         `fiducials[1]: the key "nmae" is not known here; did you mean "name"?`,
+		`"at":[115.93,39.91]`: `fiducials[0] "F1": at: 1 number, expected [x, y]`,
 	} {
 		text, err := os.ReadFile(recipe)
 		if err != nil {

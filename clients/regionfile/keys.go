@@ -170,6 +170,9 @@ func (o *object) meaning(key string) meaning {
 	case o == &freeObject:
 		near := spelling.Nearest(key, o.read)
 		return meaning{near: near, hint: meant(near)}
+	case o == &regionObject && slices.Contains(aboutPlace, plain(key)),
+		o == &recipeObject && slices.Contains(slices.Concat(aboutPlace, besideRegions), plain(key)):
+		return meaning{key, hintOfLocate, true}
 	case o == &regionObject && likeLimit(key):
 		return meaning{near: limitsKey, hint: hintOfLimits}
 	case o == &scaleObject && strings.HasPrefix(strings.ToLower(key), "unit"):
@@ -220,6 +223,17 @@ func (b *builder) structured(c cursor, key string, o *object, where func() strin
 		}
 	}
 }
+
+// Keys about where parts lie, without dashes, in the objects of polyscan's own formats, and those that are notes in a
+// region.
+var (
+	aboutPlace = []string{"pose", "poses", "fiducial", "fiducials", "maxresidual", "maxdistortionpercent", "maxdistortion",
+		"localise", "localize"}
+	besideRegions = []string{"locating", "located", "locates", "location", "marks", "alignment"}
+)
+
+// hintOfLocate is what to tell of keys about where parts lie.
+const hintOfLocate = `parts are found by the section "locate" beside the regions, or lie where a call's pose says`
 
 // hintOfLimits is what to tell of limits of another form.
 const hintOfLimits = `limits are texts under "limits", such as ["max < 100"]`

@@ -117,6 +117,15 @@ func TestMisspeltOfOthers(t *testing.T) {
 		{own(`,"scale":{"mm_per_pixel":1,"unit":"um"}`, ""), `scale: the key "unit" is ignored; a scale is in millimetres`, "unit"},
 		{own(`,"blobs":{},"texture":1,"stats":[],"units":"mm"`, ""), `did you mean "reductions"?`,
 			"reductions reductions reductions scale"},
+		// Keys about where the part lies, at other places than they are read.
+		{own(`,"fiducials":[],"max_residual":1,"max_distortion_percent":1,"pose":[1,2],"location":{},`+
+			`"localise":{},"fiducial":{},"marks":[],"locating":{},"alignment":1,"Locate":{}`, ""),
+			`recipe: the key "fiducials" is ignored; parts are found by the section "locate" beside the regions`,
+			"fiducials max_residual max_distortion_percent pose location localise fiducial marks locating alignment " +
+				"locate"},
+		{own("", `,"pose":[1,2],"fiducials":[],"locate":{}`), `regions[0] "a": the key "pose" is ignored; parts are found by`,
+			"pose fiducials locate"},
+		{own(`,"model":"X3","window":1,"note":"","type":""`, `,"location":"top left","marks":3,"notes":"","position":1`), "", ""},
 		// Limits in the form of other programs, and numbers that are none.
 		{coco("", box+`,"attributes":{"spec":{"mean":{"min":90,"max":140}}}`),
 			`annotations[0] "region#7": attributes: the key "spec" is ignored; limits are texts under "limits"`, "limits"},

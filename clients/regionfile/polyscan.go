@@ -49,7 +49,7 @@ func (b *builder) recipe(top *members) *Error {
 	if _, e = optional(top, "drawn_on", b.drawnOn); e != nil {
 		return e
 	}
-	if b.file.Locate, e = optional(top, "locate", (*cursor).locate); e != nil {
+	if b.file.Locate, e = optional(top, "locate", b.locate); e != nil {
 		return e
 	}
 	fill, e := optional(top, "fill", (*cursor).fill)

@@ -65,7 +65,7 @@ func locateMessage(l *regionfile.Locate) *polyscanv1.Locate {
 		for _, ring := range f.Rings {
 			r := &polyscanv1.Ring{}
 			for _, p := range ring {
-				r.Xy = append(r.Xy, p...)
+				r.Xy = append(r.Xy, p[:]...)
 			}
 			to.Window.Rings = append(to.Window.Rings, r)
 		}
@@ -84,7 +84,7 @@ func LocateOf(m *polyscanv1.Locate) *regionfile.Locate {
 		MaxDistortionPercent: m.GetMaxDistortionPercent()}
 	for _, f := range m.GetFiducials() {
 		to := regionfile.Fiducial{Name: f.GetWindow().GetName(), Window: f.GetWindow().GetShape(),
-			At: []float64{f.GetAt().GetX(), f.GetAt().GetY()}, Kind: enumName(f.GetKind().String(), "FIDUCIAL_KIND_"),
+			At: [2]float64{f.GetAt().GetX(), f.GetAt().GetY()}, Kind: enumName(f.GetKind().String(), "FIDUCIAL_KIND_"),
 			Dark: f.GetDark(), Threshold: f.GetThreshold(), MinArea: f.GetMinArea(), MaxArea: f.GetMaxArea()}
 		for name, c := range locateChannels {
 			if c == f.GetChannel() {
@@ -92,9 +92,9 @@ func LocateOf(m *polyscanv1.Locate) *regionfile.Locate {
 			}
 		}
 		for _, ring := range f.GetWindow().GetRings() {
-			var r [][]float64
+			var r [][2]float64
 			for xy := ring.GetXy(); len(xy) >= 2; xy = xy[2:] {
-				r = append(r, xy[:2:2])
+				r = append(r, [2]float64(xy))
 			}
 			to.Rings = append(to.Rings, r)
 		}
