@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -102,9 +103,7 @@ func differences(before, after *pb.Recipe) []string {
 	if a, b := before.GetRegionSet().GetDrawnOn(), after.GetRegionSet().GetDrawnOn(); !proto.Equal(a, b) {
 		add("drawn on: %dx%d pixels, before %dx%d", b.GetWidth(), b.GetHeight(), a.GetWidth(), a.GetHeight())
 	}
-	if a, b := before.GetRegionSet().GetLocate(), after.GetRegionSet().GetLocate(); !proto.Equal(a, b) {
-		add("locate: %d fiducials, before %d", len(b.GetFiducials()), len(a.GetFiducials()))
-	}
+	locating(before.GetRegionSet().GetLocate(), after.GetRegionSet().GetLocate(), add)
 	was := map[string][]*pb.Region{} // regions may share a name: then they are compared in order
 	label := func(i int, r *pb.Region) string {
 		if r.GetName() != "" {
@@ -151,6 +150,79 @@ func differences(before, after *pb.Recipe) []string {
 	return lines
 }
 
+// locating says what is different in how parts are located.
+func locating(before, after *pb.Locate, add func(format string, args ...any)) {
+	switch {
+	case before == nil && after == nil:
+		return
+	case before == nil:
+		add("locate: %d fiducials, before none", len(after.GetFiducials()))
+		return
+	case after == nil:
+		add("locate: none, before %d fiducials", len(before.GetFiducials()))
+		return
+	}
+	fields("locate", before, after, add)
+	name := func(i int, f *pb.Fiducial) string {
+		if is := f.GetWindow().GetName(); is != "" {
+			return is
+		}
+		return strconv.Itoa(i + 1)
+	}
+	was := map[string]*pb.Fiducial{}
+	for i, f := range before.GetFiducials() {
+		was[name(i, f)] = f
+	}
+	for i, f := range after.GetFiducials() {
+		is := name(i, f)
+		if old := was[is]; old == nil {
+			add("fiducial %s: added, window %s, at %s", is, shape(f.GetWindow()), place(f.GetAt()))
+		} else {
+			fields("fiducial "+is, old, f, add)
+		}
+		delete(was, is)
+	}
+	for i, f := range before.GetFiducials() {
+		if is := name(i, f); was[is] == f {
+			add("fiducial %s: removed", is)
+		}
+	}
+}
+
+// fields says which fields of two messages of a kind differ, but for lists.
+func fields(what string, before, after proto.Message, add func(format string, args ...any)) {
+	a, b := before.ProtoReflect(), after.ProtoReflect()
+	for i := range a.Descriptor().Fields().Len() {
+		if f := a.Descriptor().Fields().Get(i); !f.IsList() && !a.Get(f).Equal(b.Get(f)) {
+			add("%s: %s %s, before %s", what, f.Name(), value(b, f), value(a, f))
+		}
+	}
+}
+
+// value is a field as a recipe's file has it.
+func value(m protoreflect.Message, f protoreflect.FieldDescriptor) string {
+	v := m.Get(f)
+	switch {
+	case f.Kind() == protoreflect.BoolKind:
+	case !m.Has(f):
+		return "by default"
+	case f.Kind() == protoreflect.EnumKind:
+		all := f.Enum().Values()
+		kind := strings.TrimSuffix(string(all.ByNumber(0).Name()), "UNSPECIFIED")
+		return strings.ToLower(strings.TrimPrefix(string(all.ByNumber(v.Enum()).Name()), kind))
+	case f.Kind() == protoreflect.MessageKind:
+		switch is := v.Message().Interface().(type) {
+		case *pb.Region:
+			return shape(is)
+		case *pb.Point:
+			return place(is)
+		}
+	}
+	return v.String()
+}
+
+func place(p *pb.Point) string { return fmt.Sprintf("(%v, %v)", p.GetX(), p.GetY()) }
+
 func limits(r *pb.Region) string {
 	if len(r.GetLimits()) == 0 {
 		return ", without limits"
@@ -167,7 +239,7 @@ func scale(s *pb.Scale) string {
 		text = fmt.Sprintf("%v by %v mm per pixel", s.GetX(), y)
 	}
 	if o := s.GetOrigin(); o.GetX() != 0 || o.GetY() != 0 {
-		text += fmt.Sprintf(" from (%v, %v)", o.GetX(), o.GetY())
+		text += " from " + place(o)
 	}
 	return text
 }
