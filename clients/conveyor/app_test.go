@@ -202,6 +202,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"../../testdata/conveyor", "--recipe", "none"}, exitUsage, "--recipe none: the server holds none"},
 		{[]string{"../../testdata/conveyor", "--regions", "../../testdata/board.regions.json", "--duration", "1s"},
 			exitUsage, "the frame has no red channel"},
+		{[]string{"../../testdata/conveyor", "--regions", "../../testdata/moved/board.recipe.json", "--duration", "1s"},
+			exitUsage, "moved/board.recipe.json: it has a locate section, and parts of line-scans aren't located"},
 		{[]string{"--colour"}, exitUsage, "unknown flag --colour"},
 		{[]string{"soak", "--share", "2"}, exitUsage, "--share 2: must be above 0, and 1 at most"},
 		{[]string{"soak", "--duration", "0s"}, exitUsage, "--duration 0s: must be above 0"},

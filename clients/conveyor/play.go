@@ -441,6 +441,7 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 			s.every = int(f.synthetic().pitch())
 		}
 	}
+	locates := false
 	switch {
 	case f.Recipe != "":
 		ref, err := clients.ParseRecipeRef(f.Recipe)
@@ -459,6 +460,7 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 		if err != nil {
 			return nil, err
 		}
+		locates = r.GetRegionSet().GetLocate() != nil
 		s.source = "recipe " + f.Recipe
 		s.inspection, s.regions = clients.UseRecipe(r.GetName(), r.GetVersion()), r.GetRegionSet().GetRegions()
 		s.inspection.Reductions = r.GetReductions()
@@ -467,10 +469,15 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 		if err != nil {
 			return nil, usage("%v", err)
 		}
+		locates = s.inspection.GetRegionSet().GetLocate() != nil
 		s.source, s.regions = f.Regions, s.inspection.GetRegionSet().GetRegions()
 	default:
 		s.source, s.regions = "the parts that conveyor makes", f.synthetic().inspection()
 		s.inspection = clients.UseRegions(s.regions...)
+	}
+	if locates {
+		return nil, usage("%s: it has a locate section, and parts of line-scans aren't located, as lines are reduced before all "+
+			"windows have passed: say regions without that section", s.source)
 	}
 	// What the oracle checks, beside what a recipe or a file asks for: its verdict may hang on that.
 	if s.inspection.Reductions == nil {

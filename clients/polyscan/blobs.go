@@ -151,6 +151,9 @@ func (c *blobsCmd) Run(e *env) (err error) {
 		if err = writeBlobs(e, e.stdout, res, ""); err == nil {
 			err = writeSummary(e, e.stdout, f.name, res, total)
 		}
+		if err == nil {
+			err = c.writeUnsearched(e.stdout, drawn)
+		}
 	}
 	if err != nil {
 		return err

@@ -193,6 +193,9 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 			return nil, nil, err
 		}
 		out.regions = t.regions
+		if err := out.regions.checkLocate(e); err != nil {
+			return nil, nil, err
+		}
 		if err := out.regions.checkSize(e, inputName(c.Frame), uint32(w), uint32(h)); err != nil {
 			return nil, nil, err
 		}

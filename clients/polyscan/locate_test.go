@@ -120,4 +120,41 @@ func TestLocateBoard(t *testing.T) {
 		!strings.Contains(errs, "has no locate section") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+
+	// A pose of the call goes before, and says so; what draws regions as they were drawn says that, too.
+	out, _, _ = polyscan(t, "reduce", data+"board.png", "-r", data+"board.regions.json", "--pose", "1,1", "--stats", "mean")
+	const unsearched = "\nnot searched for: --pose says where the part lies\n"
+	if strings.Contains(out, "not searched") {
+		t.Errorf("%s", out)
+	}
+	for _, args := range [][]string{{"reduce", moved}, {"blobs", moved, "--find", ">= 250, channel r"},
+		{"stream", data + "moved", "--quiet"}} {
+		for _, of := range [][]string{{"-r", recipe}, {"--recipe", "board", "--recipes", recipes}} {
+			args := append(append(args, of...), "--pose", "1,1")
+			if out, errs, _ := polyscan(t, args...); !strings.HasSuffix(out, unsearched) {
+				t.Errorf("%v: %s, %s", args, out, errs)
+			}
+		}
+	}
+	const asDrawn = "it has a locate section, but no part is searched for here: the regions are where they were drawn"
+	for _, args := range [][]string{{"mask", moved}, {"fill", moved}, {"background", moved}} {
+		args = append(args, "-r", recipe, "-o", in("out.png"))
+		if _, errs, code := polyscan(t, args...); code != exitOK || !strings.Contains(errs, asDrawn) {
+			t.Errorf("%v: exit %d: %s", args, code, errs)
+		}
+		if _, errs, code := polyscan(t, append(args, "--strict")...); code != exitUsage ||
+			!strings.Contains(errs, asDrawn+" (--strict)") {
+			t.Errorf("%v: exit %d: %s", args, code, errs)
+		}
+	}
+	_, errs, _ := polyscan(t, "mask", moved, "--recipe", "board", "--recipes", recipes, "-o", in("out.png"))
+	if !strings.Contains(errs, asDrawn) {
+		t.Errorf("%s", errs)
+	}
+	help := succeed(t, "locate", "--help")
+	for _, name := range regexp.MustCompile(`testdata/[\w./]+`).FindAllString(help, -1) {
+		if _, err := os.Stat("../../" + name); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -101,6 +101,9 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := known.checkLocate(e); err != nil {
+		return err
+	}
 	if err := known.checkInside(e, w, h); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 // --pose: where the part lies in the frame.
 
 import (
+	"fmt"
+	"io"
 	"strings"
 
 	"github.com/polyscan/polyscan/internal/digits"
@@ -59,6 +61,15 @@ func (p *poseFlags) message() (*polyscanv1.Pose, error) {
 		}
 	}
 	return m, nil
+}
+
+// writeUnsearched says that the part wasn't searched for, where the regions locate it and a pose of the call went before.
+func (p *poseFlags) writeUnsearched(w io.Writer, r *regions) error {
+	if p.Pose == "" || r.file.Locate == nil {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "not searched for: --pose says where the part lies")
+	return err
 }
 
 // poseOf is the pose of a result; nil where its regions are as they were drawn.

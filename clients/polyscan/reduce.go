@@ -114,7 +114,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		}
 	}
 	drawn := t.regions
-	if c.Overlay != "" {
+	if c.Overlay != "" || c.Pose != "" {
 		if drawn, err = t.known(conn); err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	} else {
 		if err = errors.Join(writeTable(e, e.stdout, res), writeTextures(e, e.stdout, res),
 			writeCorrelations(e, e.stdout, res), writeBlobs(e, e.stdout, res, "\n")); err == nil {
-			err = writeSummary(e, e.stdout, f.name, res, total)
+			err = errors.Join(writeSummary(e, e.stdout, f.name, res, total), c.writeUnsearched(e.stdout, drawn))
 		}
 	}
 	if err != nil {

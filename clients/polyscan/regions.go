@@ -527,6 +527,14 @@ func (r *regions) warn(e *env, format string, args ...any) error {
 	return nil
 }
 
+// checkLocate warns of regions that are found in each frame, where they are taken as they were drawn.
+func (r *regions) checkLocate(e *env) error {
+	if r.file.Locate == nil {
+		return nil
+	}
+	return r.warn(e, "it has a locate section, but no part is searched for here: the regions are where they were drawn")
+}
+
 // checkSize warns where the file says that its regions were drawn on a frame of another size. The server refuses that
 // where there are limits.
 func (r *regions) checkSize(e *env, frame string, w, h uint32) error {

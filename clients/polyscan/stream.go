@@ -285,9 +285,15 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	ctx, cancel := context.WithCancel(s.conn.ctx)
 	defer cancel()
 	frames := readAhead(ctx, s.frames(), c.Window)
+	drawn := s.target.regions
+	var err error
+	if c.Pose != "" {
+		if drawn, err = s.target.known(s.conn); err != nil {
+			return err
+		}
+	}
 	in := s.target.inspection(r)
 	in.Name = c.Name
-	var err error
 	if in.Pose, err = c.poseFlags.message(); err != nil {
 		return err
 	}
@@ -351,7 +357,11 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	s.report.Latency, s.report.Compute = quantiles(s.latency), quantiles(s.compute)
 	s.report.Backend, s.report.Complete = last.GetBackend(), broken == nil
 	if broken == nil || s.report.Frames > 0 {
-		if err := s.print(); err != nil {
+		err := s.print()
+		if err == nil && !c.JSON {
+			err = c.writeUnsearched(e.stdout, drawn)
+		}
+		if err != nil {
 			return err
 		}
 	}
