@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"encoding/csv"
 	"math"
 	"slices"
 	"strings"
@@ -179,6 +181,24 @@ func TestLocateErrors(t *testing.T) {
 			t.Errorf("%q lacks %q", d.status.Message(), c.want)
 		}
 	}
+	// An empty pose is no pose, and one that changes nothing is one.
+	const empty = "pose = {}: is empty, and the regions have a locate section"
+	in := locating()
+	in.Pose = &pb.Pose{}
+	if _, err := ts.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: located(5, 0)}); err == nil ||
+		!strings.Contains(err.Error(), "inspection."+empty) {
+		t.Errorf("%v, want %q", err, empty)
+	}
+	st := ts.open(t, locating())
+	st.request(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: located(5, 0)}, Pose: &pb.Pose{}})
+	if m := st.recv().GetError().GetMessage(); !strings.HasPrefix(m, empty) {
+		t.Errorf("%q, want %q", m, empty)
+	}
+	st.end(nil)
+	in.Pose.Scale = 1
+	if res := ts.reduced(t, in, located(0, 0, false)); res.GetVerdict() != pb.Verdict_VERDICT_PASS || res.GetLocation() != nil {
+		t.Errorf("as drawn: %v", res)
+	}
 	similar := locating() // a circle stays one
 	similar.GetRegionSet().Regions[1] = &pb.Region{Name: "c", Shape: "circle(30, 30, 5)"}
 	similar.GetRegionSet().Locate.Model = pb.LocateModel_LOCATE_MODEL_SIMILARITY
@@ -257,6 +277,34 @@ func TestTryLocating(t *testing.T) {
 		}
 		if _, err := try.CloseAndRecv(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestExportNotFound: exported regions of a part that was not found say so in the column error, and no others do.
+func TestExportNotFound(t *testing.T) {
+	ts := start(t, Config{HistoryDir: t.TempDir()})
+	ts.reduced(t, locating(), located(0, 0, true, false, true))
+	ts.reduced(t, locating(), located(0, 0))
+	historyOf(t, ts.conn, t.Context(), nil, 2)
+	call, err := pb.NewHistoryServiceClient(ts.conn).ExportParts(t.Context(),
+		&pb.ExportPartsRequest{Rows: pb.ExportRows_EXPORT_ROWS_REGIONS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file []byte
+	for m, err := call.Recv(); err == nil; m, err = call.Recv() {
+		file = append(file, m.GetData()...)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
+	if err != nil || len(lines) != 1+4 {
+		t.Fatalf("%q: %v", lines, err)
+	}
+	at := func(line int, column string) string { return lines[line][slices.Index(lines[0], column)] }
+	for i := 1; i < len(lines); i++ {
+		lost := at(i, "region") == "patch" && at(i, "verdict") == "FAIL"
+		if got := at(i, "error"); strings.HasPrefix(got, `the part was not found: fiducial "B"`) != lost || !lost && got != "" {
+			t.Errorf("%q", lines[i])
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (p *poseFlags) message() (*polyscanv1.Pose, error) {
 	if len(v) < 2 || len(v) > 4 {
 		return nil, wrong()
 	}
-	m := &polyscanv1.Pose{Dx: v[0], Dy: v[1]}
+	m := &polyscanv1.Pose{Dx: v[0], Dy: v[1], Scale: 1}
 	if about {
 		at := numbers(place)
 		if len(at) != 2 || len(v) < 3 {

@@ -61,7 +61,8 @@ type PartRow struct {
 }
 
 // RegionRow is a row of a file of regions: of one channel of one region of one part, or of a part without results, which
-// has no region and says why in Error.
+// has no region and says why in Error. So does a region whose limit failed without a value, such as that of a part that
+// was not found.
 type RegionRow struct {
 	ID            int64     `parquet:"id"`
 	At            time.Time `parquet:"at,timestamp(microsecond)"`
@@ -153,6 +154,9 @@ func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
 		for _, l := range r.GetLimits() {
 			if l.GetVerdict() == pb.Verdict_VERDICT_FAIL {
 				row.Limit = l.GetExpression()
+				if l.Value == nil {
+					row.Error = l.GetReason()
+				}
 				break
 			}
 		}

@@ -94,7 +94,7 @@ func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestre
 		judge = func(res *polygon.Result) { f.past.Judge(sequence, res); judged = true }
 	}
 	at := place{f.what.Pose, "open.pose"}
-	own, err := wire.PoseOf(req.(*pb.StreamFramesRequest).GetPose(), "pose")
+	own, err := wire.PoseOf(req.(*pb.StreamFramesRequest).GetPose(), "pose", f.what.Locator != nil)
 	if own != nil {
 		at = place{own, "pose"}
 	}

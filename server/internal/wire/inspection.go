@@ -100,7 +100,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 			return nil, err
 		}
 	}
-	if out.Pose, err = PoseOf(in.GetPose(), path+".pose"); err != nil {
+	if out.Pose, err = PoseOf(in.GetPose(), path+".pose", out.Locator != nil); err != nil {
 		return nil, err
 	}
 	out.Reductions = ReductionsOf(reductions)

@@ -7,15 +7,22 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
-// PoseOf is the pose of a message at path; nil for none. Its bounds are checked.
-func PoseOf(m *pb.Pose, path string) (*polygon.Pose, error) {
+// PoseOf is the pose of a message at path; nil for none. Its bounds are checked. An empty one is refused where parts are
+// located: who fills in no field doesn't mean to turn that off.
+func PoseOf(m *pb.Pose, path string, located bool) (*polygon.Pose, error) {
 	if m == nil {
 		return nil, nil
+	}
+	if located && proto.Size(m) == 0 {
+		return nil, apierr.Refuse(path, "{}", "is empty, and the regions have a locate section: leave it out so that the part "+
+			"is located, or set its scale to 1 for regions as they were drawn")
 	}
 	var p polygon.Pose
 	list := m.GetAffine()
