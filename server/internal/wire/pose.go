@@ -14,8 +14,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
-// PoseOf is the pose of a message at path; nil for none. Its bounds are checked. An empty one is refused where parts are
-// located: who fills in no field doesn't mean to turn that off.
+// PoseOf is the pose of a message at path; nil for none. Its bounds are checked. An empty one is refused where parts
+// are located: a client that fills in no field doesn't mean to turn that off.
 func PoseOf(m *pb.Pose, path string, located bool) (*polygon.Pose, error) {
 	if m == nil {
 		return nil, nil
