@@ -28,8 +28,8 @@ type gradients struct {
 	size, dx, dy []float32 // size in levels a pixel
 }
 
-// About what a pixel on an edge takes in maps that are two thirds full, and in slices that have grown by half: its point
-// there and in its place, and whether it is taken.
+// About what a pixel on an edge takes in maps that are two thirds full, and in slices that have grown by half: its
+// point there and in its place, and whether it is taken.
 const (
 	pointBytes = (8+16)*3/2 + 2*8*3/2
 	aliveBytes = (8 + 1 + 1) * 3 / 2

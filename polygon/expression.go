@@ -426,7 +426,8 @@ func (d *deriver) lookBetween(b *between, l *Limit, past *Parts, number uint64) 
 	return j
 }
 
-// anywhere says that a limit between regions names all of its regions: it is the same one in whichever region it stands.
+// anywhere says that a limit between regions names all of its regions: it is the same one in whichever region it
+// stands.
 func (l *Limit) anywhere() bool {
 	return !slices.ContainsFunc(l.expression.operands, func(o operand) bool { return !o.named })
 }

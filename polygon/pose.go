@@ -25,8 +25,8 @@ type PoseParameters struct {
 	Rotation, Slant float64
 }
 
-// Bounds of poses: what lengths may be multiplied by, and degrees of slant. Parts of which a camera has a usable picture
-// lie well within.
+// Bounds of poses: what lengths may be multiplied by, and degrees of slant. Parts of which a camera has a usable
+// picture lie well within.
 const (
 	leastPoseScale, mostPoseScale = 0.25, 4
 	mostPoseSlant                 = 45
@@ -88,8 +88,9 @@ func (p Pose) Check() error {
 
 // Moved is the set of the same regions, those that s was made of, on a part with a pose. Vertices are moved and then
 // rounded to the grid, once; pixels of masks can be moved by whole pixels and turned by right angles only, and shapes
-// are found anew by what they say. The origin of the scale moves along, but its axes stay those of the frame. The limits
-// are those of s, which has been asked already whether they can fail; [Set.CheckLimits] says so of the set that is moved.
+// are found anew by what they say. The origin of the scale moves along, but its axes stay those of the frame. The
+// limits are those of s, which has been asked already whether they can fail; [Set.CheckLimits] says so of the set that
+// is moved.
 //
 // A pose out of bounds, and one that takes a vertex out of range or that a shape or a mask can't have, is an
 // [*kernels.InvalidError]. pause is that of [NewSetInPieces]. It takes time as there are vertices, and as shapes take.

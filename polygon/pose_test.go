@@ -16,8 +16,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// oracleMoved is a region with its vertices where a pose takes them: each product and each sum is the exact one, rounded
-// once to float64.
+// oracleMoved is a region with its vertices where a pose takes them: each product and each sum is the exact one,
+// rounded once to float64.
 func oracleMoved(r Region, p Pose) Region {
 	sum := func(a, b float64) float64 { return nearest(rat(a).Add(rat(a), rat(b))) }
 	product := func(a, b float64) float64 { return nearest(rat(a).Mul(rat(a), rat(b))) }
@@ -97,8 +97,8 @@ func TestMoved(t *testing.T) {
 	})
 }
 
-// TestMovedShapes: a shape on a moved part has the pixels of the shape that is mapped, and a mask those that it is moved
-// to.
+// TestMovedShapes: a shape on a moved part has the pixels of the shape that is mapped, and a mask those that it is
+// moved to.
 func TestMovedShapes(t *testing.T) {
 	rng := testseed.New(t, 19, 1)
 	for range 60 {

@@ -362,8 +362,8 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 	}
 }
 
-// checkMoved refuses limits that can't fail where the pose takes the regions, whatever frames are: one that shrinks them
-// may leave fewer pixels than a limit allows.
+// checkMoved refuses limits that can't fail where the pose takes the regions, whatever frames are: one that shrinks
+// them may leave fewer pixels than a limit allows.
 func (s *Set) checkMoved(bad *kernels.InvalidError) {
 	if s.pose == nil {
 		return

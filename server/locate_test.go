@@ -14,8 +14,8 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// located is a part of 160 by 120 pixels with three round marks and a patch, where a shift of whole pixels puts it. mark
-// says which marks are there.
+// located is a part of 160 by 120 pixels with three round marks and a patch, where a shift of whole pixels puts it.
+// mark says which marks are there.
 func located(dx, dy int, mark ...bool) *pb.Frame {
 	data := make([]byte, 160*120)
 	for y := range 120 {
@@ -51,8 +51,8 @@ func locating() *pb.Inspection {
 	return in
 }
 
-// TestLocate: the regions are measured where the part is found, the result says where, and a part that isn't found fails,
-// with the reason in all limits.
+// TestLocate: the regions are measured where the part is found, the result says where, and a part that isn't found
+// fails, with the reason in all limits.
 func TestLocate(t *testing.T) {
 	ts := start(t, Config{})
 	if _, err := ts.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board",
@@ -142,7 +142,8 @@ func (ts *testServer) reduced(t *testing.T, in *pb.Inspection, f *pb.Frame) *pb.
 	return res.GetResult()
 }
 
-// TestLocateErrors: what can't be located is refused when it is put, with its field, and so are calls that don't locate.
+// TestLocateErrors: what can't be located is refused when it is put, with its field, and so are calls that don't
+// locate.
 func TestLocateErrors(t *testing.T) {
 	ts := start(t, Config{})
 	for _, c := range []struct {

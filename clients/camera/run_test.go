@@ -71,8 +71,8 @@ func TestLineMistakes(t *testing.T) {
 	}
 }
 
-// What settings mean on the host is looked at before anything starts: one that is wrong would wait for ever, as a camera
-// that is away does.
+// What settings mean on the host is looked at before anything starts: one that is wrong would wait for ever, as a
+// camera that is away does.
 func TestRunLooksFirst(t *testing.T) {
 	dir := t.TempDir()
 	regions := regionsFile(t, 160, 120)

@@ -476,8 +476,8 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 		s.inspection = clients.UseRegions(s.regions...)
 	}
 	if locates {
-		return nil, usage("%s: it has a locate section, and parts of line-scans aren't located, as lines are reduced before all "+
-			"windows have passed: say regions without that section", s.source)
+		return nil, usage("%s: it has a locate section, and parts of line-scans aren't located, as lines are reduced before "+
+			"all windows have passed: say regions without that section", s.source)
 	}
 	// What the oracle checks, beside what a recipe or a file asks for: its verdict may hang on that.
 	if s.inspection.Reductions == nil {

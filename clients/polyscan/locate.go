@@ -40,8 +40,8 @@ type locateCmd struct {
 
 func (c *locateCmd) Help() string {
 	return `
-Finds the part by the locate section of the regions file or recipe: the centre of each fiducial, the pose that fits them,
-and whether it may be.
+Finds the part by the locate section of the regions file or recipe: the centre of each fiducial, the pose that fits
+them, and whether it may be.
 
 Examples:
 
@@ -142,7 +142,8 @@ func locationOf(l *polyscanv1.Location) *locationReport {
 	if l == nil {
 		return nil
 	}
-	r := &locationReport{Found: l.GetFound(), Pose: l.GetPose().GetAffine(), Marks: make([]markReport, len(l.GetFiducials()))}
+	r := &locationReport{Found: l.GetFound(), Pose: l.GetPose().GetAffine(),
+		Marks: make([]markReport, len(l.GetFiducials()))}
 	if !l.GetFound() {
 		r.Reason = &l.Reason
 	}

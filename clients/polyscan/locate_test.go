@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestLocateBoard: the board that was shifted by 7.3 px, turned by 1.2 degrees and shaded by 30 % is found where it lies,
-// and has the verdicts of the straight one: from a file, by a recipe, in a stream, and by a recipe that went through a file.
+// TestLocateBoard: the board that was shifted by 7.3 px, turned by 1.2 degrees and shaded by 30 % is found where it
+// lies, and has the verdicts of the straight one: from a file, by a recipe, in a stream, and by a recipe that went
+// through a file.
 func TestLocateBoard(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -242,7 +242,8 @@ func TestErrorsNameTheirSource(t *testing.T) {
 			t.Errorf("%q: exit %d, %s, want %s", c.args, code, stderr, c.want)
 		}
 	}
-	// One for all regions can fail in some of them, numbers of gray16 frames reach further, and a scale may come with frames.
+	// One for all regions can fail in some of them, numbers of gray16 frames reach further, and a scale may come with
+	// frames.
 	for _, limit := range []string{"pad*: count <= 90", "pad1: mean < 999", "pad1: area <= 3 mm2"} {
 		succeed(t, "regions", plain, "--limit", limit)
 	}

@@ -63,7 +63,7 @@ func (p *poseFlags) message() (*polyscanv1.Pose, error) {
 	return m, nil
 }
 
-// writeUnsearched says that the part wasn't searched for, where the regions locate it and a pose of the call went before.
+// writeUnsearched says that nothing was searched for, where the regions locate the part and a pose went before.
 func (p *poseFlags) writeUnsearched(w io.Writer, r *regions) error {
 	if p.Pose == "" || r.file.Locate == nil {
 		return nil

@@ -205,8 +205,8 @@ func (c *recipePutCmd) checkFrames(e *env, conn *connection, rs *regions, frames
 		if code := status.Code(err); code != codes.NotFound && code != codes.InvalidArgument {
 			continue // other errors are those of the recipe, too
 		}
-		if err := rs.warn(e, "frame %q: %q is no resident frame of the server: the recipe judges nothing until there is one", name,
-			frames[name]); err != nil {
+		if err := rs.warn(e, "frame %q: %q is no resident frame of the server: the recipe judges nothing until there is one",
+			name, frames[name]); err != nil {
 			return err
 		}
 	}

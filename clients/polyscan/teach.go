@@ -252,7 +252,8 @@ func (c *teachCmd) Run(e *env) (err error) {
 		fields = append(fields, jsonField{"frames", frames})
 	}
 	learned := fromRecipe(res.GetRecipe()).file
-	fields = slices.Concat(fields, scaleField(learned), locateField(learned), drawnOnField(learned), flatFieldField(learned))
+	fields = slices.Concat(fields, scaleField(learned), locateField(learned), drawnOnField(learned),
+		flatFieldField(learned))
 	text, err := regionsJSON(fields, learned.Regions)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 // Locate says how the part is found in each frame: docs/locate.md.
 type Locate struct {
-	Model                string     `json:"model,omitempty"` // translation, similarity, affine; "" by the number of fiducials
+	Model                string     `json:"model,omitempty"` // translation, similarity, affine; "" by their number
 	MaxResidual          float64    `json:"max_residual,omitempty"`
 	MaxDistortionPercent float64    `json:"max_distortion_percent,omitempty"`
 	Fiducials            []Fiducial `json:"fiducials"`

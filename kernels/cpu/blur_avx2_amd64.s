@@ -1,7 +1,7 @@
 //go:build !purego
 
-// Kernels of blur for AVX2, for eight pixels in a row. What they compute is said at their twins in blur.go, and how they may be
-// called in blur_amd64.go.
+// Kernels of blur for AVX2, for eight pixels in a row. What they compute is said at their twins in blur.go, and how
+// they may be called in blur_amd64.go.
 
 #include "textflag.h"
 
@@ -118,8 +118,8 @@ TEXT ·mean3AVX2(SB), NOSPLIT, $0-24
 	VZEROUPPER
 	RET
 
-// SPLINE sets a to the sum of four columns of a row by their weights, Y8 to Y11, times the scale, Y15. Y4 to Y7 say where
-// the columns are.
+// SPLINE sets a to the sum of four columns of a row by their weights, Y8 to Y11, times the scale, Y15. Y4 to Y7 say
+// where the columns are.
 #define SPLINE(a) \
 	VMOVUPS (SI), Y12        \
 	VPERMPS Y12, Y4, a       \
@@ -136,7 +136,8 @@ TEXT ·mean3AVX2(SB), NOSPLIT, $0-24
 	VMULPS Y15, a, a         \
 	ADDQ R8, SI
 
-// func splineAVX2(dst, v *float32, stride int, columns *float32, step int, rows *[4]float32, from *[8]int32, scale float32)
+// func splineAVX2(dst, v *float32, stride int, columns *float32, step int, rows *[4]float32, from *[8]int32,
+//	scale float32)
 TEXT ·splineAVX2(SB), NOSPLIT, $0-60
 	MOVQ dst+0(FP), DI
 	MOVQ v+8(FP), SI

@@ -1,7 +1,7 @@
 //go:build !purego
 
-// Kernels of black box multigrid for AVX2. What they compute is said at their twins in diffusion_box.go, and how they may be
-// called in diffusion_box_amd64.go.
+// Kernels of black box multigrid for AVX2. What they compute is said at their twins in diffusion_box.go, and how they
+// may be called in diffusion_box_amd64.go.
 
 #include "textflag.h"
 
@@ -16,8 +16,8 @@ DATA lanes<>+48(SB)/8, $0xffffffff00000000
 DATA lanes<>+56(SB)/8, $0xffffffff00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
-// LARGEST sets R to the largest lane of Y15, which are integers; Y14 is spoiled. Absolute values of floats are ordered as
-// their bits are, and what is no number comes last.
+// LARGEST sets R to the largest lane of Y15, which are integers; Y14 is spoiled. Absolute values of floats are ordered
+// as their bits are, and what is no number comes last.
 #define LARGEST(R) \
 	VEXTRACTI128 $1, Y15, X14  \
 	VPMAXSD X14, X15, X15      \

@@ -41,8 +41,8 @@ func (d *device) Alloc(bytes int64) (driver.Mem, error) {
 
 func (m *mem) Bytes() int64 { return int64(len(m.data)) }
 
-// HostBytes is how much of it the system has pages for: those that were written since Alloc, and not what ops that ended
-// early left out. Package kernels asks for it. Looking takes at most a twentieth of the time, whoever asks how often.
+// HostBytes is how much of it the system has pages for: those that were written since Alloc, and not what ops that
+// ended early left out. Package kernels asks for it. Looking takes at most a twentieth of the time, however often.
 func (m *mem) HostBytes() int64 {
 	if m.gone.Load() {
 		return 0

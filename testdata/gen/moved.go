@@ -8,8 +8,9 @@ import (
 	"image/color"
 )
 
-// How the moved board lies: turned by 1.2 degrees, clockwise on the screen, about the middle of the frame, and shifted by
-// 7.3 px to the right: by 73 tenths. Sine and cosine are in units of 2^-24, as their bits must be the same on every machine.
+// How the moved board lies: turned by 1.2 degrees, clockwise on the screen, about the middle of the frame, and shifted
+// by 7.3 px to the right: by 73 tenths. Sine and cosine are in units of 2^-24, as their bits must be the same on every
+// machine.
 const (
 	movedCos = 16773536 // 0.99978068
 	movedSin = 351354   // 0.02094242
@@ -19,8 +20,8 @@ const (
 // movedPose is a, b, c, d, e, f: (x, y) of the straight board comes to (a x + b y + c, d x + e y + f).
 const movedPose = "[0.99978065, -0.02094233, 14.10683, 0.02094233, 0.99978065, -9.98213]"
 
-// moved is a picture as a camera sees it of a part that lies elsewhere: between pixels it is interpolated, and outside it
-// goes on as at its border.
+// moved is a picture as a camera sees it of a part that lies elsewhere: between pixels it is interpolated, and outside
+// it goes on as at its border.
 func moved(from image.Image) *image.NRGBA {
 	im := from.(*image.NRGBA)
 	b := im.Bounds()
@@ -50,7 +51,8 @@ func moved(from image.Image) *image.NRGBA {
 	return out
 }
 
-// unevenly is a picture under a light that falls off by 30 % to the right edge and the lower one, and a white sheet there.
+// unevenly is a picture under a light that falls off by 30 % to the right edge and the lower one, and a white sheet
+// there.
 func unevenly(im *image.NRGBA) (seen, white *image.NRGBA) {
 	b := im.Bounds()
 	seen, white = image.NewNRGBA(b), image.NewNRGBA(b)
@@ -83,7 +85,8 @@ func located(regions []region) []text {
 		panic(err) // as encode would again, which says it
 	}
 	var b bytes.Buffer
-	b.WriteString("{\"name\":\"board\",\"drawn_on\":{\"name\":\"board.png\",\"width\":960,\"height\":640},\n\"locate\":{\"fiducials\":[\n")
+	b.WriteString("{\"name\":\"board\",\"drawn_on\":{\"name\":\"board.png\",\"width\":960,\"height\":640},\n" +
+		"\"locate\":{\"fiducials\":[\n")
 	for i, f := range boardFiducials {
 		end := ",\n"
 		if i == len(boardFiducials)-1 {

@@ -81,8 +81,8 @@ func Frames(dir string, kinds []string, warn func(text string)) ([]string, error
 	return names, nil
 }
 
-// Hidden says that a file of a folder is left alone: macOS puts ._a.png beside a.png on foreign disks, and programs write
-// frames under such a name until they are whole. One that is named on its own is read.
+// Hidden says that a file of a folder is left alone: macOS puts ._a.png beside a.png on foreign disks, and programs
+// write frames under such a name until they are whole. One that is named on its own is read.
 func Hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
 // mayBeFrame says what a file of another name is that may be meant as a frame; "" where it isn't.

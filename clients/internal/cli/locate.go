@@ -3,6 +3,7 @@ package cli
 // The locate section of regions files, as a message.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,11 +40,8 @@ func CheckLocate(l *regionfile.Locate) error {
 		return fmt.Errorf("locate: %w", err)
 	}
 	for i, f := range l.Fiducials {
-		err := word(f.Kind, "kind", "circle", "square", "cross")
-		if err == nil {
-			err = word(f.Channel, "channel", "gray", "r", "g", "b")
-		}
-		if err != nil {
+		if err := cmp.Or(word(f.Kind, "kind", "circle", "square", "cross"),
+			word(f.Channel, "channel", "gray", "r", "g", "b")); err != nil {
 			return fmt.Errorf("locate: fiducials[%d]: %w", i, err)
 		}
 	}

@@ -121,8 +121,8 @@ func Limitless(regions []regionfile.Region, count int) string {
 // quotedName is a name in a limit or a shape.
 var quotedName = regexp.MustCompile(`"([^"]*)"`)
 
-// Because is what a message of the server says of the field that it refused first, behind its path: " = VALUE: REASON", or
-// ": REASON", and how many more it refused.
+// Because is what a message of the server says of the field that it refused first, behind its path: " = VALUE: REASON",
+// or ": REASON", and how many more it refused.
 func Because(e *clients.Error, message string) string {
 	v := e.Violations
 	// What follows the path of the first field reads better than its description.

@@ -249,8 +249,8 @@ const (
 	// The same as EXPORT_ROWS_PARTS.
 	ExportRows_EXPORT_ROWS_UNSPECIFIED ExportRows = 0
 	ExportRows_EXPORT_ROWS_PARTS       ExportRows = 1
-	// A row for each region and channel of each part, with its numbers. A part without numbers has a row without a region,
-	// which says why in its column error.
+	// A row for each region and channel of each part, with its numbers. A part without numbers has a row without a
+	// region, which says why in its column error.
 	ExportRows_EXPORT_ROWS_REGIONS ExportRows = 2
 )
 

@@ -362,8 +362,8 @@ type FrameResult struct {
 	PartId string `protobuf:"bytes,9,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
 	// With which the regions were moved, by affine; unset where they are as they were drawn.
 	Pose *Pose `protobuf:"bytes,10,opt,name=pose,proto3" json:"pose,omitempty"`
-	// Where RegionSet.locate asks. A frame whose part wasn't found has the verdict FAIL, and so has each region with limits:
-	// none of their pixels were looked at.
+	// Where RegionSet.locate asks. A frame whose part wasn't found has the verdict FAIL, and so has each region with
+	// limits: none of their pixels were looked at.
 	Location      *Location `protobuf:"bytes,11,opt,name=location,proto3" json:"location,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

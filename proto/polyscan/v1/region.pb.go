@@ -720,9 +720,9 @@ func (LocateModel) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
-// FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least) and
-// have no holes; the roundness (Blob.roundness) of a circle is above 0.8, that of a square 0.6 to 0.98, and that of a cross
-// below 0.7.
+// FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least)
+// and have no holes; the roundness (Blob.roundness) of a circle is above 0.8, that of a square 0.6 to 0.98, and that of
+// a cross below 0.7.
 type FiducialKind int32
 
 const (
@@ -1027,10 +1027,10 @@ func (x *Region) GetShape() string {
 	return ""
 }
 
-// Pose says where a part lies in a frame: it takes each place of the regions, as they are drawn, to a place of the frame.
-// Vertices are moved and then rounded, once, to 1/256 px. Lengths may be scaled by 0.25 to 4, the y axis may lie up to 45
-// degrees from square to the x axis, and nothing is mirrored. Pixels of masks can be moved by whole pixels and turned by
-// right angles, and nothing else. The origin of a scale in mm moves along; its axes stay those of the frame.
+// Pose says where a part lies in a frame: it takes each place of the regions, as they are drawn, to a place of the
+// frame. Vertices are moved and then rounded, once, to 1/256 px. Lengths may be scaled by 0.25 to 4, the y axis may lie
+// up to 45 degrees from square to the x axis, and nothing is mirrored. Pixels of masks can be moved by whole pixels and
+// turned by right angles, and nothing else. The origin of a scale in mm moves along; its axes stay those of the frame.
 type Pose struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// First turned by so many degrees, clockwise on the screen, and scaled, both about a place, which stays where it is;
@@ -1042,7 +1042,8 @@ type Pose struct {
 	// and then shifted by so many pixels.
 	Dx float64 `protobuf:"fixed64,4,opt,name=dx,proto3" json:"dx,omitempty"`
 	Dy float64 `protobuf:"fixed64,5,opt,name=dy,proto3" json:"dy,omitempty"`
-	// Or a, b, c, d, e, f, instead of all of the above: (x, y) comes to (a x + b y + c, d x + e y + f). Results have it so.
+	// Or a, b, c, d, e, f, instead of all of the above: (x, y) comes to (a x + b y + c, d x + e y + f). Results have it
+	// so.
 	Affine        []float64 `protobuf:"fixed64,6,rep,packed,name=affine,proto3" json:"affine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1976,9 +1977,9 @@ type RegionSet struct {
 	// frame of another size is refused: the limits would look at other pixels. Lines of a line-scan must have its width;
 	// parts may have any length, unless they are whole (ScanOpen.whole_parts).
 	DrawnOn *FrameSize `protobuf:"bytes,3,opt,name=drawn_on,json=drawnOn,proto3" json:"drawn_on,omitempty"`
-	// How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found doesn't
-	// pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of their own, refuse
-	// it; Rasterize and DiffusionService take the regions as they were drawn.
+	// How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found
+	// doesn't pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of
+	// their own, refuse it; Rasterize and DiffusionService take the regions as they were drawn.
 	Locate        *Locate `protobuf:"bytes,4,opt,name=locate,proto3" json:"locate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2049,8 +2050,8 @@ type Locate struct {
 	Model     LocateModel            `protobuf:"varint,2,opt,name=model,proto3,enum=polyscan.v1.LocateModel" json:"model,omitempty"`
 	// How far a centre may lie from where the pose has it, in pixels: the greatest residual. 0 means 1.
 	MaxResidual float64 `protobuf:"fixed64,3,opt,name=max_residual,json=maxResidual,proto3" json:"max_residual,omitempty"`
-	// How much lengths may differ from those of the part, in percent: the distances between fiducials, the scales of the pose
-	// and the tangent of its slant. 0 means 0.75.
+	// How much lengths may differ from those of the part, in percent: the distances between fiducials, the scales of the
+	// pose and the tangent of its slant. 0 means 0.75.
 	MaxDistortionPercent float64 `protobuf:"fixed64,4,opt,name=max_distortion_percent,json=maxDistortionPercent,proto3" json:"max_distortion_percent,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -2114,22 +2115,22 @@ func (x *Locate) GetMaxDistortionPercent() float64 {
 	return 0
 }
 
-// Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch the
-// border of the window. Its centre is the centroid of the blob and of what is up to 1.5 px about it, weighted by how far
-// pixels differ from the mean of what is around that, up to 4 px from the blob: nothing else should lie there.
+// Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch
+// the border of the window. Its centre is the centroid of the blob and of what is up to 1.5 px about it, weighted by
+// how far pixels differ from the mean of what is around that, up to 4 px from the blob: nothing else should lie there.
 type Fiducial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to look, in the frame: rings, or a shape that names no region; the name is the fiducial's, by default its number
-	// from 1. It has no limits. All of it must lie inside the frame.
+	// Where to look, in the frame: rings, or a shape that names no region; the name is the fiducial's, by default its
+	// number from 1. It has no limits. All of it must lie inside the frame.
 	Window *Region `protobuf:"bytes,1,opt,name=window,proto3" json:"window,omitempty"`
 	// The centre of the mark, where the regions are as they were drawn.
 	At   *Point       `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
 	Kind FiducialKind `protobuf:"varint,3,opt,name=kind,proto3,enum=polyscan.v1.FiducialKind" json:"kind,omitempty"`
 	// The mark is darker than what is around it, else brighter.
 	Dark bool `protobuf:"varint,4,opt,name=dark,proto3" json:"dark,omitempty"`
-	// The least sample of a bright mark, the greatest of a dark one. 0 takes it from the histogram of the window, by Otsu's
-	// method; where no blob beyond it may be the mark, what lies beyond it is split again, three times in all. The means of
-	// both sides must lie a sixteenth of all samples apart.
+	// The least sample of a bright mark, the greatest of a dark one. 0 takes it from the histogram of the window, by
+	// Otsu's method; where no blob beyond it may be the mark, what lies beyond it is split again, three times in all. The
+	// means of both sides must lie a sixteenth of all samples apart.
 	Threshold uint32 `protobuf:"varint,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
 	// Pixels of the mark. 0 means 16 at least, and as many as there are.
 	MinArea uint32 `protobuf:"varint,6,opt,name=min_area,json=minArea,proto3" json:"min_area,omitempty"`
@@ -2232,7 +2233,8 @@ type Location struct {
 	Found bool                   `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
 	// Why it was not.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Unset where a fiducial wasn't found. Where found is false it is out of bounds, and the regions were not moved with it.
+	// Unset where a fiducial wasn't found. Where found is false it is out of bounds, and the regions were not moved with
+	// it.
 	Pose *Pose `protobuf:"bytes,3,opt,name=pose,proto3" json:"pose,omitempty"`
 	// What the pose does: degrees clockwise, lengths along x and y, and by how many degrees the y axis is off square.
 	Rotation float64 `protobuf:"fixed64,4,opt,name=rotation,proto3" json:"rotation,omitempty"`

@@ -38,7 +38,8 @@ func (h *Heap) Live() int64 {
 	return h.live.Load()
 }
 
-// collectionsBefore is how many there have been before somebody makes n bytes or gives them back; a nil Heap doesn't know.
+// collectionsBefore is how many there have been before somebody makes n bytes or gives them back; a nil Heap doesn't
+// know.
 func (h *Heap) collectionsBefore(n int64) int64 {
 	if h == nil {
 		return 0

@@ -60,9 +60,9 @@ type PartRow struct {
 	Evidence      bool      `parquet:"evidence"`
 }
 
-// RegionRow is a row of a file of regions: of one channel of one region of one part, or of a part without results, which
-// has no region and says why in Error. So does a region whose limit failed without a value, such as that of a part that
-// was not found.
+// RegionRow is a row of a file of regions: of one channel of one region of one part, or of a part without results,
+// which has no region and says why in Error. So does a region whose limit failed without a value, such as that of a
+// part that was not found.
 type RegionRow struct {
 	ID            int64     `parquet:"id"`
 	At            time.Time `parquet:"at,timestamp(microsecond)"`

@@ -66,8 +66,8 @@ func (s *Service) placed(ctx context.Context, dev device.Lease, in *wire.Inspect
 	return res, loc, err
 }
 
-// notFound fails a result of regions whose part wasn't found, and says in all limits why: these have failed, as no pixel
-// of the regions lies in the frame.
+// notFound fails a result of regions whose part wasn't found, and says in all limits why: these have failed, as no
+// pixel of the regions lies in the frame.
 func notFound(res *polygon.Result, loc *locate.Location) {
 	res.Verdict, res.Pose = polygon.Fail, nil
 	fail := func(limits []polygon.LimitResult) {

@@ -114,8 +114,8 @@ func (s *Service) HandleReduce(ctx context.Context, req *pb.ReduceRequest, in *f
 		return nil, err
 	}
 	seen := s.Events.Call(ctx, pb.StreamMethod_STREAM_METHOD_REDUCE, what, s.Host.Backend())
-	res, numbers, picture, release, err := s.reduceFrame(ctx, what, place{what.Pose, "inspection.pose"}, req.GetFrame(), in,
-		nil, seen, 0, nil, nil)
+	res, numbers, picture, release, err := s.reduceFrame(ctx, what, place{what.Pose, "inspection.pose"}, req.GetFrame(),
+		in, nil, seen, 0, nil, nil)
 	if err != nil {
 		if seen != nil { // or the status is made later
 			err = s.Host.Status(ctx, err).Err()

@@ -46,7 +46,8 @@ func (*frameStream) Opens(req framestream.Request) bool {
 func (f *frameStream) Open(req framestream.Request) error {
 	logNames(f.ctx, req.(*pb.StreamFramesRequest).GetOpen().GetName(), "")
 	if req.(*pb.StreamFramesRequest).GetPose() != nil {
-		return apierr.Refuse("pose", req.(*pb.StreamFramesRequest).GetPose(), "is of a frame: that of all frames is open.pose")
+		return apierr.Refuse("pose", req.(*pb.StreamFramesRequest).GetPose(),
+			"is of a frame: that of all frames is open.pose")
 	}
 	what, err := f.service.inspection(f.ctx, req.(*pb.StreamFramesRequest).GetOpen(), "open")
 	if err != nil {

@@ -54,7 +54,8 @@ func (l *Locator) find(ctx context.Context, dev *kernels.Device, p kernels.Pictu
 		return err
 	}
 	r := &res.Regions[0]
-	c := slices.IndexFunc(r.Channels, func(c polygon.ChannelStatistics) bool { return c.Channel == f.channel(len(r.Channels)) })
+	wanted := f.channel(len(r.Channels))
+	c := slices.IndexFunc(r.Channels, func(c polygon.ChannelStatistics) bool { return c.Channel == wanted })
 	switch {
 	case c < 0:
 		return miss("the frame (%s) has no channel %v", p.Format, f.Channel)
@@ -82,8 +83,8 @@ func (l *Locator) find(ctx context.Context, dev *kernels.Device, p kernels.Pictu
 		t, low, high := otsu(counts)
 		if contrast := (high - low) * width; !(contrast >= leastContrast*float64(levels-1)) {
 			if m.Reason == "" {
-				return miss("no %s %s is in its window: the means of its dark and its bright pixels are %.1f apart, and must be %.1f",
-					f.brightness(), kindNames[f.Kind], contrast, leastContrast*float64(levels-1))
+				return miss("no %s %s is in its window: the means of its dark and its bright pixels are %.1f apart, and must "+
+					"be %.1f", f.brightness(), kindNames[f.Kind], contrast, leastContrast*float64(levels-1))
 			}
 			return nil
 		}
@@ -105,13 +106,13 @@ func (l *Locator) find(ctx context.Context, dev *kernels.Device, p kernels.Pictu
 	return nil
 }
 
-// blob is the one blob in a window, whose pixels lie in bounds, that may be the fiducial; nil where there is none, or more
-// than one, and m says why.
+// blob is the one blob in a window, whose pixels lie in bounds, that may be the fiducial; nil where there is none, or
+// more than one, and m says why.
 func (l *Locator) blob(ctx context.Context, dev *kernels.Device, p kernels.Picture, i int, channel polygon.Channel,
 	bounds polygon.Rect, m *Mark, miss func(string, ...any) error) (*polygon.Blob, error) {
 	f := &l.cfg.Fiducials[i]
-	spec := &polygon.BlobSpec{Channel: channel, Range: polygon.Span{From: m.Threshold, To: math.Inf(1)}, MinArea: f.MinArea,
-		MaxBlobs: mostCandidates, Order: polygon.ByArea, Contours: true}
+	spec := &polygon.BlobSpec{Channel: channel, Range: polygon.Span{From: m.Threshold, To: math.Inf(1)},
+		MinArea: f.MinArea, MaxBlobs: mostCandidates, Order: polygon.ByArea, Contours: true}
 	if f.Dark {
 		spec.Range = polygon.Span{From: math.Inf(-1), To: m.Threshold}
 	}
@@ -135,11 +136,11 @@ func (l *Locator) blob(ctx context.Context, dev *kernels.Device, p kernels.Pictu
 	}
 	switch {
 	case blobs.Kept > uint64(len(blobs.Blobs)):
-		return nil, miss("its window has %d %s blobs of %d px or more: the limit is %d", blobs.Kept, f.brightness(), f.MinArea,
-			mostCandidates)
+		return nil, miss("its window has %d %s blobs of %d px or more: the limit is %d", blobs.Kept, f.brightness(),
+			f.MinArea, mostCandidates)
 	case len(fitting) == 0:
-		return nil, miss("no %s %s of %s is in its window: of %d blobs beyond the threshold of %v, %d touch its border and %d "+
-			"have another form", f.brightness(), kindNames[f.Kind], f.areas(), blobs.Found, m.Threshold, rim, form)
+		return nil, miss("no %s %s of %s is in its window: of %d blobs beyond the threshold of %v, %d touch its border "+
+			"and %d have another form", f.brightness(), kindNames[f.Kind], f.areas(), blobs.Found, m.Threshold, rim, form)
 	case len(fitting) > 1:
 		a, b := fitting[0], fitting[1]
 		return nil, miss("%d %s blobs of %s in its window are alike, the first two at (%.1f, %.1f) and (%.1f, %.1f)",
@@ -148,9 +149,9 @@ func (l *Locator) blob(ctx context.Context, dev *kernels.Device, p kernels.Pictu
 	return fitting[0], nil
 }
 
-// centre finds the centroid of a blob and the pixels up to margin about it, weighted by how far each differs from the mean
-// of those behind them, up to ring. The weights are linear in what a pixel has of the mark, so that the centre is that of the mark
-// wherever the pixels lie on it, and however blurred it is within the margin.
+// centre finds the centroid of a blob and the pixels up to margin about it, weighted by how far each differs from the
+// mean of those behind them, up to ring. The weights are linear in what a pixel has of the mark, so that the centre is
+// that of the mark wherever the pixels lie on it, and however blurred it is within the margin.
 func (l *Locator) centre(ctx context.Context, dev *kernels.Device, p kernels.Picture, channel polygon.Channel,
 	b *polygon.Blob, m *Mark, miss func(string, ...any) error) error {
 	if b.Contour == nil {
@@ -213,23 +214,21 @@ func touches(b, window polygon.Rect) bool {
 // fits says that a blob may be of a kind. All kinds are as long as they are broad. The roundness of a disc is about 1,
 // that of a square 0.7 to 0.9 by how it is turned, and that of a cross less.
 func (k Kind) fits(b *polygon.Blob) bool {
-	if k == AnyKind {
+	switch {
+	case k == AnyKind:
 		return true
-	}
-	if b.Breadth < 0.8*b.Length || b.Holes > 0 {
+	case b.Breadth < 0.8*b.Length || b.Holes > 0:
 		return false
-	}
-	switch k {
-	case Circle:
+	case k == Circle:
 		return b.Roundness > 0.8
-	case Square:
+	case k == Square:
 		return b.Roundness > 0.6 && b.Roundness < 0.98
 	}
 	return b.Roundness < 0.7
 }
 
-// otsu splits a histogram in two where the variance between both is greatest, in the middle of the bins that do as well,
-// and returns the first bin of the upper part and the means of both, in bins. A histogram of one bin isn't split.
+// otsu splits a histogram in two where the variance between both is greatest, in the middle of the bins that do as
+// well, and returns the first bin of the upper part and the means of both, in bins. A histogram of one bin isn't split.
 func otsu(counts []uint64) (threshold int, low, high float64) {
 	var n, sum uint64
 	for v, c := range counts {

@@ -89,7 +89,8 @@ func (l *Locator) distorted(pairs []pair, loc *Location) string {
 		scale float64
 	}{{"x", is.ScaleX}, {"y", is.ScaleY}} {
 		if p, ok := off(side.scale); !ok {
-			return fmt.Sprintf("lengths along %s are scaled by %.5f: %+.2f %%, the limit is %v %%", side.axis, side.scale, p, most)
+			return fmt.Sprintf("lengths along %s are scaled by %.5f: %+.2f %%, the limit is %v %%", side.axis, side.scale, p,
+				most)
 		}
 	}
 	if p := 100 * math.Tan(is.Slant*(math.Pi/180)); !(math.Abs(p) <= most && math.Abs(is.Slant) < 90) {

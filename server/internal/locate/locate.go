@@ -1,6 +1,6 @@
 // Package locate finds where a part lies in a frame by its fiducials: marks whose places on the part are known. Each is
-// a blob in a search window, and its centre a centroid that is weighted by how far pixels differ from what is around the
-// blob. A pose is fitted to the centres by least squares, and checked.
+// a blob in a search window, and its centre a centroid that is weighted by how far pixels differ from what is around
+// the blob. A pose is fitted to the centres by least squares, and checked.
 //
 // All that looks at pixels are the reductions and blobs of package polygon, whose integers are the same on every
 // backend; what follows is computed from them in float64, each operation rounded by itself.
@@ -79,8 +79,8 @@ const (
 	// mostWindowVertices is how many vertices, or runs of pixels, a window may have: rectangles have 4.
 	mostWindowVertices = 4096
 	// margin is how far a mark may be blurred about its blob, which ends where half of a pixel is the mark's, and ring how
-	// far out pixels say what is around it; in pixels. TestAccuracy has 95 % of all centres within 0.05 px with a margin of
-	// 1.5, and not with 2, which lets more of what is around the mark in.
+	// far out pixels say what is around it; in pixels. TestAccuracy has 95 % of all centres within 0.05 px with a margin
+	// of 1.5, and not with 2, which lets more of what is around the mark in.
 	margin = 1.5
 	ring   = 4
 	// mostSplits is how often the pixels of a window are split to find a threshold.

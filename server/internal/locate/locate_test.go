@@ -243,8 +243,8 @@ func decode(t *testing.T, name string) *image.Gray {
 
 var _ = png.Decode // the format
 
-// TestAccuracy: on real frames with marks, warped by known poses, with noise of sigma 5 and a gain of 0.8 to 1.2, each part
-// is found, at most 0.05 px and 0.02 degrees off in 95 % of the cases, and never more than 0.15 px.
+// TestAccuracy: on real frames with marks, warped by known poses, with noise of sigma 5 and a gain of 0.8 to 1.2, each
+// part is found, at most 0.05 px and 0.02 degrees off in 95 % of the cases, and never more than 0.15 px.
 func TestAccuracy(t *testing.T) {
 	rng := testseed.New(t, 19, 4)
 	dev := openCPU(t)

@@ -82,8 +82,8 @@ func (s *Service) opened(ctx context.Context, open opening, mem *memory) (*regio
 	return r, err
 }
 
-const unlocated = "locates its parts, and frames of Teach and Try aren't located: leave the section out, and take frames " +
-	"of parts that lie where the regions were drawn"
+const unlocated = "locates its parts, and frames of Teach and Try aren't located: leave the section out, and take " +
+	"frames of parts that lie where the regions were drawn"
 
 func (s *Service) resolved(ctx context.Context, open opening, mem *memory) (r *regions, err error) {
 	if ref := open.GetRecipe(); ref != nil {

@@ -21,8 +21,8 @@ func PoseOf(m *pb.Pose, path string, located bool) (*polygon.Pose, error) {
 		return nil, nil
 	}
 	if located && proto.Size(m) == 0 {
-		return nil, apierr.Refuse(path, "{}", "is empty, and the regions have a locate section: leave it out so that the part "+
-			"is located, or set its scale to 1 for regions as they were drawn")
+		return nil, apierr.Refuse(path, "{}", "is empty, and the regions have a locate section: leave it out so that the "+
+			"part is located, or set its scale to 1 for regions as they were drawn")
 	}
 	var p polygon.Pose
 	list := m.GetAffine()
@@ -49,12 +49,7 @@ func PoseOf(m *pb.Pose, path string, located bool) (*polygon.Pose, error) {
 		}
 		p = polygon.Pose{A: list[0], B: list[1], C: list[2], D: list[3], E: list[4], F: list[5]}
 	}
-	return &p, posePath(path, p.Check())
-}
-
-// posePath puts the violations of a pose on the message at path.
-func posePath(path string, err error) error {
-	return Paths{Pose: path}.Translate(err)
+	return &p, Paths{Pose: path}.Translate(p.Check())
 }
 
 // PoseMessage is a pose as a message; nil for none.

@@ -1415,8 +1415,8 @@ export enum ExportRows {
   PARTS = 1,
 
   /**
-   * A row for each region and channel of each part, with its numbers. A part without numbers has a row without a region,
-   * which says why in its column error.
+   * A row for each region and channel of each part, with its numbers. A part without numbers has a row without a
+   * region, which says why in its column error.
    *
    * @generated from enum value: EXPORT_ROWS_REGIONS = 2;
    */

@@ -209,8 +209,8 @@ export type FrameResult = Message<"polyscan.v1.FrameResult"> & {
   pose?: Pose | undefined;
 
   /**
-   * Where RegionSet.locate asks. A frame whose part wasn't found has the verdict FAIL, and so has each region with limits:
-   * none of their pixels were looked at.
+   * Where RegionSet.locate asks. A frame whose part wasn't found has the verdict FAIL, and so has each region with
+   * limits: none of their pixels were looked at.
    *
    * @generated from field: polyscan.v1.Location location = 11;
    */

@@ -128,10 +128,10 @@ export const RegionSchema: GenMessage<Region> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 2);
 
 /**
- * Pose says where a part lies in a frame: it takes each place of the regions, as they are drawn, to a place of the frame.
- * Vertices are moved and then rounded, once, to 1/256 px. Lengths may be scaled by 0.25 to 4, the y axis may lie up to 45
- * degrees from square to the x axis, and nothing is mirrored. Pixels of masks can be moved by whole pixels and turned by
- * right angles, and nothing else. The origin of a scale in mm moves along; its axes stay those of the frame.
+ * Pose says where a part lies in a frame: it takes each place of the regions, as they are drawn, to a place of the
+ * frame. Vertices are moved and then rounded, once, to 1/256 px. Lengths may be scaled by 0.25 to 4, the y axis may lie
+ * up to 45 degrees from square to the x axis, and nothing is mirrored. Pixels of masks can be moved by whole pixels and
+ * turned by right angles, and nothing else. The origin of a scale in mm moves along; its axes stay those of the frame.
  *
  * @generated from message polyscan.v1.Pose
  */
@@ -170,7 +170,8 @@ export type Pose = Message<"polyscan.v1.Pose"> & {
   dy: number;
 
   /**
-   * Or a, b, c, d, e, f, instead of all of the above: (x, y) comes to (a x + b y + c, d x + e y + f). Results have it so.
+   * Or a, b, c, d, e, f, instead of all of the above: (x, y) comes to (a x + b y + c, d x + e y + f). Results have it
+   * so.
    *
    * @generated from field: repeated double affine = 6;
    */
@@ -693,9 +694,9 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
   drawnOn?: FrameSize | undefined;
 
   /**
-   * How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found doesn't
-   * pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of their own, refuse
-   * it; Rasterize and DiffusionService take the regions as they were drawn.
+   * How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found
+   * doesn't pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of
+   * their own, refuse it; Rasterize and DiffusionService take the regions as they were drawn.
    *
    * @generated from field: polyscan.v1.Locate locate = 4;
    */
@@ -733,8 +734,8 @@ export type Locate = Message<"polyscan.v1.Locate"> & {
   maxResidual: number;
 
   /**
-   * How much lengths may differ from those of the part, in percent: the distances between fiducials, the scales of the pose
-   * and the tangent of its slant. 0 means 0.75.
+   * How much lengths may differ from those of the part, in percent: the distances between fiducials, the scales of the
+   * pose and the tangent of its slant. 0 means 0.75.
    *
    * @generated from field: double max_distortion_percent = 4;
    */
@@ -749,16 +750,16 @@ export const LocateSchema: GenMessage<Locate> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 16);
 
 /**
- * Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch the
- * border of the window. Its centre is the centroid of the blob and of what is up to 1.5 px about it, weighted by how far
- * pixels differ from the mean of what is around that, up to 4 px from the blob: nothing else should lie there.
+ * Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch
+ * the border of the window. Its centre is the centroid of the blob and of what is up to 1.5 px about it, weighted by
+ * how far pixels differ from the mean of what is around that, up to 4 px from the blob: nothing else should lie there.
  *
  * @generated from message polyscan.v1.Fiducial
  */
 export type Fiducial = Message<"polyscan.v1.Fiducial"> & {
   /**
-   * Where to look, in the frame: rings, or a shape that names no region; the name is the fiducial's, by default its number
-   * from 1. It has no limits. All of it must lie inside the frame.
+   * Where to look, in the frame: rings, or a shape that names no region; the name is the fiducial's, by default its
+   * number from 1. It has no limits. All of it must lie inside the frame.
    *
    * @generated from field: polyscan.v1.Region window = 1;
    */
@@ -784,9 +785,9 @@ export type Fiducial = Message<"polyscan.v1.Fiducial"> & {
   dark: boolean;
 
   /**
-   * The least sample of a bright mark, the greatest of a dark one. 0 takes it from the histogram of the window, by Otsu's
-   * method; where no blob beyond it may be the mark, what lies beyond it is split again, three times in all. The means of
-   * both sides must lie a sixteenth of all samples apart.
+   * The least sample of a bright mark, the greatest of a dark one. 0 takes it from the histogram of the window, by
+   * Otsu's method; where no blob beyond it may be the mark, what lies beyond it is split again, three times in all. The
+   * means of both sides must lie a sixteenth of all samples apart.
    *
    * @generated from field: uint32 threshold = 5;
    */
@@ -838,7 +839,8 @@ export type Location = Message<"polyscan.v1.Location"> & {
   reason: string;
 
   /**
-   * Unset where a fiducial wasn't found. Where found is false it is out of bounds, and the regions were not moved with it.
+   * Unset where a fiducial wasn't found. Where found is false it is out of bounds, and the regions were not moved with
+   * it.
    *
    * @generated from field: polyscan.v1.Pose pose = 3;
    */
@@ -2450,9 +2452,9 @@ export const LocateModelSchema: GenEnum<LocateModel> = /*@__PURE__*/
   enumDesc(file_polyscan_v1_region, 10);
 
 /**
- * FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least) and
- * have no holes; the roundness (Blob.roundness) of a circle is above 0.8, that of a square 0.6 to 0.98, and that of a cross
- * below 0.7.
+ * FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least)
+ * and have no holes; the roundness (Blob.roundness) of a circle is above 0.8, that of a square 0.6 to 0.98, and that of
+ * a cross below 0.7.
  *
  * @generated from enum polyscan.v1.FiducialKind
  */
