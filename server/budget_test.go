@@ -214,7 +214,7 @@ func TestRegionsInLedger(t *testing.T) {
 // While the heap is full, calls that take much of it are refused, with when to come back; small ones go on.
 func TestFullHeap(t *testing.T) {
 	ts := start(t, Config{})
-	*ts.host.Heap = budget.Heap{Read: func() (int64, int64, int64) { return 2, 1, 0 }}
+	*ts.host.Heap = budget.Heap{Read: func() (int64, int64, int64, int64) { return 2, 2, 1, 0 }}
 	large := &pb.RasterizeRequest{Width: 2000, Height: 2000,
 		Regions: &pb.RasterizeRequest_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{rect("a", 0, 0, 9, 9)}}}}
 	_, err := ts.inspection.Rasterize(t.Context(), large)

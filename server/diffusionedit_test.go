@@ -609,7 +609,7 @@ func TestDiffusionStreamsLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stream := &unread{editStream{memoryStream: memoryStream{ctx: ctx, codec: ts.codec(),
+			stream := &unread{editStream{memoryStream: memoryStream{ctx: ctx, codec: ts.codec,
 				in: [][]byte{wire}}}, make(chan struct{}, 1)}
 			ended := make(chan error, 1)
 			go func() { ended <- x.call(stream) }()

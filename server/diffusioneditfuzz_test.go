@@ -320,7 +320,7 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: s.codec()},
+	stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: s.codec},
 		answered: make(chan struct{}, 1)}
 	for _, x := range messages {
 		b, err := proto.Marshal(x)
@@ -498,7 +498,7 @@ func FuzzEditWire(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: s.codec(),
+		stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: s.codec,
 			in: [][]byte{a, b, c}}, answered: make(chan struct{}, 1)}
 		if err := callEdit(s, stream); err != nil && status.Convert(err).Message() != "not protobuf" {
 			wantCanonical(t, err)

@@ -284,7 +284,7 @@ func FuzzReduceRequest(f *testing.F) {
 			RegionSet: inspecting(rect("r", 0, 0, 1, 1)).GetRegionSet()}}); err != nil {
 		f.Fatal(err)
 	}
-	srv, codec, interceptor := s.inspector, s.codec(),
+	srv, codec, interceptor := s.inspector, s.codec,
 		chain(s.unaryInterceptors())
 	f.Fuzz(func(t *testing.T, wire []byte, cut uint16, decide bool) {
 		if decide {
@@ -389,7 +389,7 @@ func FuzzStreamFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		stream := &memoryStream{ctx: ctx, codec: s.codec(), in: [][]byte{a, b, c}}
+		stream := &memoryStream{ctx: ctx, codec: s.codec, in: [][]byte{a, b, c}}
 		next := func(_ any, ss grpc.ServerStream) error { return srv.HandleStreamFrames(ss) }
 		for k := len(interceptors) - 1; k >= 0; k-- {
 			inner, ic := next, interceptors[k]
@@ -418,7 +418,7 @@ func FuzzStreamFrames(f *testing.F) {
 func TestRandomRequests(t *testing.T) {
 	s := start(t, fuzzConfig)
 	s.put(t, "board", rect("r", 0, 0, 1, 1))
-	srv, codec, interceptor := s.inspector, s.codec(),
+	srv, codec, interceptor := s.inspector, s.codec,
 		chain(s.unaryInterceptors())
 	n := 20_000
 	if testing.Short() {

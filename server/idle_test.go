@@ -66,7 +66,7 @@ func (s *quietStream) SendMsg(v any) error {
 }
 
 func (ts *testServer) quiet(ctx context.Context, say ...proto.Message) *quietStream {
-	s := &quietStream{ctx: ctx, codec: ts.codec(), say: make(chan proto.Message, 10)}
+	s := &quietStream{ctx: ctx, codec: ts.codec, say: make(chan proto.Message, 10)}
 	for _, m := range say {
 		s.say <- m
 	}

@@ -236,7 +236,7 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 			if err != nil {
 				return nil, err
 			}
-			return heldBy(ctx, res, r.s.held(ctx)), nil
+			return r.s.codec.Ready(heldBy(ctx, res, r.s.held(ctx)))
 		}
 	}
 	r.Server.RegisterService(&c, impl)
@@ -297,9 +297,4 @@ func (s *Server) logCall() logging.Logger {
 		}
 		s.log.Log(ctx, slog.Level(level), msg, fields...)
 	})
-}
-
-// codec is the codec of this server's messages.
-func (s *Server) codec() wire.Codec {
-	return wire.NewCodec(s.metrics, s.overheadLimit, s.work, s.sets, s.panicked)
 }

@@ -72,7 +72,7 @@ func spoil(rng *rand.Rand, seeds [][]byte) []byte {
 func TestRandomBytesAsRequests(t *testing.T) {
 	rng := seed.New(t, 1, 43)
 	s := start(t, fuzzConfig)
-	srv, codec, interceptor := s.inspector, s.codec(),
+	srv, codec, interceptor := s.inspector, s.codec,
 		chain(s.unaryInterceptors())
 	var seeds [][]byte
 	for _, m := range fuzzSeeds(t) {

@@ -87,12 +87,12 @@ type Server struct {
 	work   *hostwork.Pool
 	sets   *wire.RegionSets // that come again with requests
 
-	overheadLimit int64         // of a request's structs
-	tenants       *auth.Tenants // nil: nobody is asked who they are
-	certs         *certificates // nil: no TLS
-	metrics       *observe.Metrics
-	intake        *intake.Guard
-	gatherer      prometheus.Gatherer
+	codec    wire.Codec    // of the messages
+	tenants  *auth.Tenants // nil: nobody is asked who they are
+	certs    *certificates // nil: no TLS
+	metrics  *observe.Metrics
+	intake   *intake.Guard
+	gatherer prometheus.Gatherer
 
 	collectors []prometheus.Collector
 	unregister func()
@@ -150,10 +150,9 @@ func New(cfg Config) (_ *Server, err error) {
 		draining: make(chan struct{}), webMetrics: web.NewMetrics(),
 		health: health.NewServer(),
 		work:   hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
-
-		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
 	s.sets = wire.NewRegionSets(min(keptRegionSets, cfg.messageBytes()/8), s.host, host{s}.Forget)
+	s.codec = wire.NewCodec(s.metrics, wire.OverheadOf(cfg.bounds()), s.work, s.sets, s.panicked)
 	s.host.Heap = new(budget.Heap)
 	s.host.Messages, s.host.MaxRecipes = cfg.messageBytes(), cfg.MaxRecipeBytes
 	if s.validator, err = wire.NewValidator(); err != nil {
@@ -352,7 +351,7 @@ func (s *Server) newServices() {
 
 func (s *Server) newGRPC() {
 	options := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(s.codec()),
+		grpc.ForceServerCodecV2(s.codec),
 		experimental.BufferPool(s.intake.Pool()),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),

@@ -21,7 +21,8 @@ import (
 func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	limit := s.cfg.StreamIdleTimeout
 	ctx, forget := s.host.WithRequest(stream.Context())
-	timed := &timedStream{ServerStream: stream, ctx: ctx, held: s.held(ctx), limit: limit, blocked: time.NewTimer(limit)}
+	timed := &timedStream{ServerStream: stream, ctx: ctx, codec: s.codec, held: s.held(ctx), limit: limit,
+		blocked: time.NewTimer(limit)}
 	timed.blocked.Stop()
 	done := make(chan error, 1)
 	s.background.Go(func() {
@@ -41,6 +42,7 @@ func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServ
 type timedStream struct {
 	grpc.ServerStream
 	ctx     context.Context
+	codec   wire.Codec
 	held    func(int64, func()) func()
 	limit   time.Duration
 	blocked *time.Timer
@@ -50,7 +52,10 @@ type timedStream struct {
 func (s *timedStream) Context() context.Context { return s.ctx }
 
 func (s *timedStream) SendMsg(m any) error {
-	m = heldBy(s.ctx, m, s.held)
+	m, err := s.codec.Ready(heldBy(s.ctx, m, s.held))
+	if err != nil {
+		return err
+	}
 	s.blocked.Reset(s.limit)
 	defer s.blocked.Stop()
 	return s.ServerStream.SendMsg(m)

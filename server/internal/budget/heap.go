@@ -15,13 +15,15 @@ import (
 // Heap watches what is in use of the heap, as of the last collection. Its limit is the memory limit of the runtime,
 // which a program that is a server and nothing else sets; without one nothing is shed, since the rest of the heap is
 // another program's. Beyond three quarters of the limit batch work is shed, beyond nine tenths interactive work, and
-// line-scan never.
+// line-scan never. All but line-scan is shed where a machine that is too busy leaves the collector no processor and the
+// heap is beyond its limit, however little of it is in use.
 type Heap struct {
-	// Read is nil but in tests.
-	Read func() (live, limit, collections int64)
+	// Read is nil but in tests. Objects are all that the heap has, with what nobody uses and is not swept yet.
+	Read func() (live, objects, limit, collections int64)
 
 	next        atomic.Int64 // when to look again, ns
 	live        atomic.Int64
+	objects     atomic.Int64
 	limit       atomic.Int64
 	collections atomic.Int64
 	garbage     atomic.Int64
@@ -72,8 +74,9 @@ func (h *Heap) look() {
 		if read == nil {
 			read = readHeap
 		}
-		live, limit, collections := read()
+		live, objects, limit, collections := read()
 		h.live.Store(live)
+		h.objects.Store(objects)
 		h.limit.Store(limit)
 		if h.collections.Swap(collections) != collections {
 			h.garbage.Store(0)
@@ -81,11 +84,12 @@ func (h *Heap) look() {
 	}
 }
 
-func readHeap() (live, limit, collections int64) {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gomemlimit:bytes"},
-		{Name: "/gc/cycles/total:gc-cycles"}}
+func readHeap() (live, objects, limit, collections int64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/gomemlimit:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(samples)
-	return int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64()), int64(samples[2].Value.Uint64())
+	value := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
+	return value(0), value(1), value(2), value(3)
 }
 
 // Admit returns a *[FullError] where there is no room for more work of a class. A nil Heap has room.
@@ -93,16 +97,19 @@ func (h *Heap) Admit(c kernels.Class) error {
 	if h == nil || c == kernels.LineScan {
 		return nil
 	}
-	live := h.Live()
-	limit := h.limit.Load() / 10 * 9
+	used, most := h.Live(), h.limit.Load()
+	limit := most / 10 * 9
 	if c == kernels.Batch {
-		limit = h.limit.Load() / 4 * 3
+		limit = most / 4 * 3
 	}
-	if live <= limit {
+	if objects := h.objects.Load(); objects > most {
+		used, limit = objects, most
+	}
+	if used <= limit {
 		return nil
 	}
 	h.shed[c].Add(1)
-	return &FullError{c, live, limit}
+	return &FullError{c, used, limit}
 }
 
 // Shed is how often work of a class was refused.
@@ -111,10 +118,10 @@ func (h *Heap) Shed(c kernels.Class) int64 { return h.shed[c].Load() }
 // FullError says that the heap has no room for work of a class.
 type FullError struct {
 	Class       kernels.Class
-	Live, Limit int64 // bytes
+	Used, Limit int64 // bytes
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("%d bytes of host memory are in use: beyond %d no %v work begins that takes much of it", e.Live,
+	return fmt.Sprintf("%d bytes of host memory are in use: beyond %d no %v work begins that takes much of it", e.Used,
 		e.Limit, e.Class)
 }

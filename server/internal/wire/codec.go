@@ -36,7 +36,7 @@ type Response struct {
 	// ends the waiting, which is nil where nobody has counted them; forgotten is to be called when it has ended. It may
 	// be nil.
 	Held func(bytes int64, end func()) (forgotten func())
-	// Ctx is that of the call, and Size about how many bytes the response takes: a large one is marshalled at a place
+	// Ctx is that of the call, and Size about how many bytes the response takes: Ready marshals a large one at a place
 	// of the pool of host work. Ctx may be nil.
 	Ctx  context.Context
 	Size int64
@@ -123,31 +123,49 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 		c.sent.Add(float64(out.Len()))
 		return out, nil
 	}
-	r, ours := v.(*Response)
-	if ours {
-		v = r.Message
-	}
 	var out mem.BufferSlice
 	var err error
-	if ours && r.Ctx != nil && r.Size > LargeMessage {
-		err = c.work.Do(r.Ctx, 1, 0, func(func() error) error { out, err = c.CodecV2.Marshal(v); return err })
+	if r, ours := v.(*Response); ours {
+		out, err = c.response(r)
 	} else {
 		out, err = c.CodecV2.Marshal(v)
-	}
-	if ours {
-		if err == nil {
-			r.hold(out)
-		} else if r.Release != nil {
-			r.Release()
-		}
-		if !r.Start.IsZero() {
-			c.metrics.Stage("encode", time.Since(r.Start))
-		}
 	}
 	if err == nil {
 		c.sent.Add(float64(out.Len()))
 	}
 	return out, err
+}
+
+func (c Codec) response(r *Response) (mem.BufferSlice, error) {
+	out, err := c.CodecV2.Marshal(r.Message)
+	if err == nil {
+		r.hold(out)
+	} else if r.Release != nil {
+		r.Release()
+	}
+	if !r.Start.IsZero() {
+		c.metrics.Stage("encode", time.Since(r.Start))
+	}
+	return out, err
+}
+
+// Ready is a message as it is to be sent: a large response is marshalled here, at a place of the pool. A call that ends
+// while it waits for the place has the status of its context; an error of Marshal reaches the client as INTERNAL.
+func (c Codec) Ready(m any) (any, error) {
+	r, ours := m.(*Response)
+	if !ours || r.Ctx == nil || r.Size <= LargeMessage {
+		return m, nil
+	}
+	t, err := c.work.Enter(r.Ctx)
+	if err != nil {
+		if r.Release != nil {
+			r.Release()
+		}
+		return nil, err
+	}
+	defer t.Leave()
+	out, err := c.response(r)
+	return Encoded(out), err
 }
 
 // Unmarshal implements encoding.CodecV2. It runs before any interceptor, so it takes care of its own panics.

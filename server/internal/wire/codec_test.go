@@ -59,8 +59,16 @@ func TestLargeMessagesTakePlaces(t *testing.T) {
 		t.Errorf("a request of %d bytes was read without a place: %v", Burst, err)
 	}
 	write := func(ctx context.Context, size int64) error {
-		out, err := c.Marshal(&Response{Message: &pb.ReduceResponse{}, Ctx: ctx, Size: size})
-		out.Free()
+		released := false
+		m, err := c.Ready(&Response{Message: &pb.ReduceResponse{}, Ctx: ctx, Size: size, Release: func() { released = true }})
+		if err == nil {
+			var out mem.BufferSlice
+			out, err = c.Marshal(m)
+			out.Free()
+		}
+		if !released {
+			t.Errorf("a response of %d bytes has not given back its share: %v", size, err)
+		}
 		return err
 	}
 	if err := write(over, LargeMessage); err != nil {
