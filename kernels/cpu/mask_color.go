@@ -64,15 +64,13 @@ func (r *reduction) colors(s *reduceScratch, a *accumulator, pixels packedPixels
 	}
 }
 
-// binsOf are those of samples of 16 bits.
-func (c *colorScratch) binsOf(plane *chunk, n int, shift uint8) *chunk {
+// bins16Go finds the bins of samples of 16 bits.
+func bins16Go(to, from *chunk, n int, shift uint8) {
 	half := uint32(1) << shift / 2
-	to := c.bins[:n]
-	from := wordsOf(plane[:2*n])[:n]
-	for i := range to {
-		to[i] = uint8((uint32(from[i]) + half) >> (shift & 15))
+	bins, samples := to[:n], wordsOf(from[:2*n])[:n]
+	for i := range bins {
+		bins[i] = uint8((uint32(samples[i]) + half) >> (shift & 15))
 	}
-	return &c.bins
 }
 
 func gray601(to, r, g, b []byte) {
@@ -128,7 +126,8 @@ func cubicRoot(t uint32) uint32 {
 	return e>>15 + (t&511*(e&0x7fff)+16384)>>15
 }
 
-func lab(l, a, bb, r, g, b []byte) {
+// labGo is lab, which may read and write up to 31 pixels behind the last where the slices have room for them.
+func labGo(l, a, bb, r, g, b []byte) {
 	n := len(r)
 	g, b = g[:n], b[:n]
 	toL, toA, toB := wordsOf(l)[:n], wordsOf(a)[:n], wordsOf(bb)[:n]

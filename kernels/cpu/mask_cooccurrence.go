@@ -16,13 +16,14 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// pairCells bounds the counters that a worker has, in uint32: 1 MiB. Offsets beyond take another pass.
-const pairCells = 1 << 18
+// pairCells bounds the counters that a worker has: 1 MiB. Offsets beyond take another pass.
+const pairCells = 1 << 19
 
 // pairScratch is what a worker needs: levels of two rows, and counters, which are zero between uses.
 type pairScratch struct {
 	base, partner levelRow
-	tables        []uint32
+	tables        []uint16
+	most          []int // that a counter of each offset's tables can have
 }
 
 // levelRow holds the levels of the pixels of a region in one row, at the columns' own places from x0 on.
@@ -142,8 +143,9 @@ func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
 	}
 	n := (t.last - t.first) * p.cells
 	if len(s.tables) < pairTables*n {
-		s.tables = make([]uint32, pairTables*n)
+		s.tables = make([]uint16, pairTables*n)
 	}
+	s.most = append(s.most[:0], make([]int, t.last-t.first)...)
 	s.base.reset()
 	s.partner.reset()
 	// Rows where nothing was counted yet leave the counters zero, whatever ends this.
@@ -186,22 +188,44 @@ func (p *pairing) count(sc *scratch, t *pairTask) (err error) {
 			}
 			pairs += meet(row, other, int32(o.DX), func(a, b int32) {
 				first, second := s.base.levels[a-e.X0:b-e.X0], to.levels[int(a-e.X0)+int(o.DX):]
-				countPairs(s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells], first, second, p.Levels,
-					p.shift)
+				p.pairs(s, t, k, first, second)
 			})
 		}
 		if sc.pace.spend(pairs + 50) {
 			return errAborted
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for k := t.first; k < t.last; k++ {
-		tables := s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells]
-		to := p.counts[((t.region*p.channels+t.channel)*len(p.Offsets)+p.order[k])*p.cells:][:p.cells]
-		addTables(to, tables)
+		p.flush(s, t, k)
 	}
 	return nil
+}
+
+// tablesOf are the worker's counters of an offset of a task.
+func (p *pairing) tablesOf(s *pairScratch, t *pairTask, k int) []uint16 {
+	return s.tables[(k-t.first)*pairTables*p.cells:][:pairTables*p.cells]
+}
+
+// pairs counts those of a run.
+func (p *pairing) pairs(s *pairScratch, t *pairTask, k int, first, second []byte) {
+	for len(first) > 0 {
+		n := min(len(first), pairRun)
+		most := &s.most[k-t.first]
+		if *most += (n + pairTables - 1) / pairTables; *most > pairMost {
+			p.flush(s, t, k)
+			*most = (n + pairTables - 1) / pairTables
+		}
+		countPairs(p.tablesOf(s, t, k), first[:n], second, p.Levels, p.shift)
+		first, second = first[n:], second[n:]
+	}
+}
+
+// flush adds what the worker counted at an offset to the results.
+func (p *pairing) flush(s *pairScratch, t *pairTask, k int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to := ((t.region*p.channels+t.channel)*len(p.Offsets) + p.order[k]) * p.cells
+	addTables(p.counts[to:][:p.cells], p.tablesOf(s, t, k))
 }
 
 func (r *levelRow) reset() { r.y, r.levels = -1, nil }

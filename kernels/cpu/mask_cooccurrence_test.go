@@ -12,12 +12,20 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// TestCountPairs compares the loop over four pairs at a time with the definition, for lengths around its steps and the
-// most levels that there are.
+// TestCountPairs compares the loops over many pairs at a time with the definition, by each set of instructions, for
+// lengths around their steps and the most levels that there are.
 func TestCountPairs(t *testing.T) {
+	best := simd
+	defer func() { simd = best }()
+	for simd = levelGo; simd <= best; simd++ {
+		countsPairs(t)
+	}
+}
+
+func countsPairs(t *testing.T) {
 	rng := seed.New(t, 3, 7)
 	for _, levels := range []int{driver.MinPairLevels, 3, 64, 255, driver.MaxPairLevels} {
-		for _, n := range []int{0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 1000} {
+		for _, n := range []int{0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 1000, pairRun} {
 			first, second := make([]byte, n), make([]byte, n+3)
 			for i := range second {
 				second[i] = byte(rng.IntN(levels))
@@ -25,7 +33,7 @@ func TestCountPairs(t *testing.T) {
 			for i := range first {
 				first[i] = byte(levels - 1 - rng.IntN(levels)*rng.IntN(2))
 			}
-			tables := make([]uint32, pairTables*levels*levels)
+			tables := make([]uint16, pairTables*levels*levels)
 			countPairs(tables, first, second, levels, 0)
 			got, want := make([]uint32, levels*levels), make([]uint32, levels*levels)
 			for i := range first {
@@ -49,6 +57,14 @@ func TestCountPairs(t *testing.T) {
 
 // TestCountShiftedPairs: levels that are the upper bits of samples.
 func TestCountShiftedPairs(t *testing.T) {
+	best := simd
+	defer func() { simd = best }()
+	for simd = levelGo; simd <= best; simd++ {
+		countsShiftedPairs(t)
+	}
+}
+
+func countsShiftedPairs(t *testing.T) {
 	rng := seed.New(t, 5, 7)
 	for shift := range uint(8) {
 		levels := 256 >> shift
@@ -58,11 +74,32 @@ func TestCountShiftedPairs(t *testing.T) {
 			first[i], second[i] = byte(rng.Uint32()), byte(rng.Uint32())
 			want[int(first[i]>>shift)*levels+int(second[i]>>shift)]++
 		}
-		tables, got := make([]uint32, pairTables*levels*levels), make([]uint32, levels*levels)
+		tables, got := make([]uint16, pairTables*levels*levels), make([]uint32, levels*levels)
 		countPairs(tables, first, second, levels, shift)
 		addTables(got, tables)
 		if !slices.Equal(got, want) {
 			t.Errorf("shifted by %d: other counts", shift)
+		}
+	}
+}
+
+// TestEqualPairs: more pairs of one cell than its counters of 16 bits hold, in rows and in a single long one.
+func TestEqualPairs(t *testing.T) {
+	best := simd
+	defer func() { simd = best }()
+	for simd = levelGo; simd <= best; simd++ {
+		for _, size := range [][2]int{{1024, 1024}, {1 << 19, 2}} {
+			f := newFixture(t, 1, 64<<20)
+			op := cooccurrenceOf(f, make([]byte, size[0]*size[1]), size[0], size[1])
+			f.ok(f.s.Run(op))
+			f.wait()
+			got := download[uint32](f, op.Counts)
+			for k, o := range op.Offsets {
+				want := uint32((size[0] - int(max(o.DX, -o.DX))) * (size[1] - int(o.DY)))
+				if n := got[k*64*64]; n != want {
+					t.Errorf("%v, %v, %v: %d pairs, want %d", simd, size, o, n, want)
+				}
+			}
 		}
 	}
 }

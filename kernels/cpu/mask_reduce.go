@@ -401,7 +401,8 @@ func (r *reduction) chunk(s *reduceScratch, a *accumulator, c int, p packedPixel
 	switch {
 	case a.hist[c] == nil:
 	case p.wide && r.shifts != nil: // derived
-		bins := s.color.binsOf(p.plane, p.n, p.shift)
+		bins := &s.color.bins
+		bins16(bins, p.plane, p.n, p.shift)
 		half := uint64(1) << p.shift / 2
 		hist8(bins, p.n, (sum.least+half)>>p.shift, (sum.most+half)>>p.shift, (*[256]uint32)(a.hist[c]), &s.work)
 	case p.wide:

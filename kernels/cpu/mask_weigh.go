@@ -60,7 +60,11 @@ func (w *weighing) add(t *weighTask) {
 	f := &w.Frame.Format
 	size := f.PixelBytes()
 	var sums [4]driver.WeightSums
-	for _, p := range w.pixels[t.from:t.to] {
+	pixels := w.pixels[t.from:t.to]
+	if size == 1 && w.hist == nil {
+		sums[0], pixels = w.gray8(pixels), nil
+	}
+	for _, p := range pixels {
 		x, y, weight := p.X(), p.Y()-w.Row0, int64(p.Weight())
 		if x >= w.Frame.Width || uint(y) >= uint(w.Frame.Height) {
 			continue
@@ -96,4 +100,21 @@ func (w *weighing) add(t *weighTask) {
 	for c := range w.channels {
 		w.sums[t.region*w.channels+c].Add(sums[c])
 	}
+}
+
+// gray8 are the sums of bytes, whose squares have 16 bits.
+func (w *weighing) gray8(pixels []driver.WeightedPixel) (s driver.WeightSums) {
+	frame, stride, row0 := w.frame, w.Frame.Stride, w.Row0
+	width, height := uint(w.Frame.Width), uint(w.Frame.Height)
+	for _, p := range pixels {
+		x, y, weight := p.X(), p.Y()-row0, int64(p.Weight())
+		if uint(x) >= width || uint(y) >= height {
+			continue
+		}
+		v := int64(frame[y*stride+x])
+		s.Weight += weight
+		s.Sum += weight * v
+		s.SqLow += weight * v * v
+	}
+	return s
 }
