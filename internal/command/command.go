@@ -8,6 +8,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -82,7 +83,7 @@ func Run(
 			code = int(c)
 		}
 	}()
-	parser, err := kong.New(grammar, append(options,
+	parser, err := kong.New(grammar, append(append(options, others(grammar, args)...),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
@@ -106,4 +107,41 @@ func Run(
 		return run(nil, err)
 	}
 	return run(k, nil)
+}
+
+// others leaves out the commands that arguments don't ask for where their first one names a command: kong takes a
+// hundredth of a second for the flags of all. A text that asks for none, such as a misspelt one, is answered with all.
+func others(grammar any, args []string) []kong.Option {
+	of := reflect.TypeOf(grammar).Elem()
+	if len(args) == 0 || !HasCommand(of, args[0]) {
+		return nil
+	}
+	var fields []string
+	for f := range of.Fields() {
+		if name, ok := commandName(f); ok && name != args[0] {
+			fields = append(fields, f.Name)
+		}
+	}
+	return []kong.Option{kong.IgnoreFields(`^` + of.Name() + `\.(` + strings.Join(fields, "|") + `)$`)}
+}
+
+// HasCommand reports whether a struct that is a grammar has a command of the name.
+func HasCommand(grammar reflect.Type, name string) bool {
+	for f := range grammar.Fields() {
+		if n, ok := commandName(f); ok && n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// commandName is the name of the command that a field is, if it is one.
+func commandName(f reflect.StructField) (name string, ok bool) {
+	if _, ok = f.Tag.Lookup("cmd"); !ok {
+		return "", false
+	}
+	if name = f.Tag.Get("name"); name == "" {
+		name = strings.ToLower(f.Name) // kong would put dashes between words
+	}
+	return name, true
 }

@@ -51,7 +51,26 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A panic that isn't kong's leaving goes on.
+// Only the command that arguments name is made, and all where they name none.
+func TestRunMakesOneCommand(t *testing.T) {
+	type choir struct {
+		Sing  struct{} `cmd:""`
+		Dance struct{} `cmd:"" name:"hop"`
+		Loud  bool
+	}
+	for arg, want := range map[string]string{"sing": "sing", "hop": "hop", "dance": "sing hop", "--loud": "sing hop"} {
+		Run(&choir{}, []string{arg, "sing"}, io.Discard, io.Discard, func(k *kong.Kong) {
+			var names []string
+			for _, n := range k.Model.Children {
+				names = append(names, n.Name)
+			}
+			if got := strings.Join(names, " "); got != want || len(k.Model.Flags) != 2 {
+				t.Errorf("%s: commands %s and %d flags, want %s and 2", arg, got, len(k.Model.Flags), want)
+			}
+		}, func(*kong.Context, error) int { return 0 })
+	}
+}
+
 // Arguments are taken as they are, or not at all.
 func TestRunEncoding(t *testing.T) {
 	for arg, want := range map[string]string{
@@ -66,6 +85,7 @@ func TestRunEncoding(t *testing.T) {
 	}
 }
 
+// A panic that isn't kong's leaving goes on.
 func TestRunPanics(t *testing.T) {
 	defer func() {
 		if r := recover(); r != "torn" {

@@ -37,7 +37,10 @@ func Options(name string, sources ...fs.FS) []kong.Option {
 			node := k.Model.Node
 			if name != "" {
 				i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
-				if i < 0 {
+				switch {
+				case i < 0 && command.HasCommand(node.Target.Type(), name):
+					return nil // left out, since arguments ask for another
+				case i < 0:
 					return fmt.Errorf("daemon: no command %q", name)
 				}
 				node = node.Children[i]
