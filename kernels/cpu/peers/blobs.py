@@ -17,11 +17,13 @@ def wanted(mask, eight):
     """Blobs by OpenCV, in the order of their first pixels, after SciPy has found the same labels."""
     n, labels, stats, centres = cv2.connectedComponentsWithStats(mask, connectivity=8 if eight else 4)
     other, m = ndimage.label(mask, np.ones((3, 3)) if eight else None)
-    pairs = set(zip(labels.ravel().tolist(), other.ravel().tolist()))
-    if m != n - 1 or len(pairs) != len(np.unique(labels)) or len(pairs) != len(np.unique(other)):
+    labels, other = labels.ravel(), other.ravel()
+    first = np.full(n, -1, np.int64)
+    first[labels[::-1]] = np.arange(mask.size)[::-1]  # of values for one place NumPy keeps the last: the least pixel
+    # SciPy's name of each component is the one of its first pixel, if both have the same components.
+    names = np.where(first < 0, 0, other[first])  # no pixel is of the background where all are in the mask
+    if m != n - 1 or len(np.unique(names)) != n or not np.array_equal(names[labels], other):
         raise SystemExit(f"OpenCV has {n - 1} components, SciPy {m}, or others")
-    first = np.full(n, mask.size, np.int64)
-    np.minimum.at(first, labels.ravel(), np.arange(mask.size))
     out = []
     for k in sorted(range(1, n), key=lambda k: first[k]):
         x, y, w, h, area = stats[k].tolist()
