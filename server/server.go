@@ -253,7 +253,7 @@ func New(cfg Config) (_ *Server, err error) {
 	s.intake = intake.New(intake.Config{
 		Memory: s.host, MaxMessage: cfg.MaxMessageBytes, Limits: messageLimits,
 		Urgent: "/" + pb.LineScanService_ServiceDesc.ServiceName + "/", StreamWindow: streamWindow,
-		ConnectionWindow: connectionWindow, Log: s.log, Calm: s.work.Calm,
+		ConnectionWindow: connectionWindow, Log: s.log, Calm: s.work.Calm, Comes: s.work.StripComes,
 	})
 	s.host.Waiting = s.intake.MakeRoom
 	if err := s.register(); err != nil {

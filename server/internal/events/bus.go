@@ -85,9 +85,9 @@ const (
 )
 
 // Each batch wakes every watcher, and waking twenty of them for each part of a fast line would take the processor from
-// the line. So a batch is followed by a pause, of so much for each watcher: what comes after one is handed on at once,
-// and a gateway that is alone never waits for longer than 0.5 ms. What hands events on lets strips go first for as
-// long.
+// the line. So batches begin so much for each watcher apart, and what comes later than that is handed on at once. In
+// that time a batch lets strips go first. So an event waits for the batch before it and for its own: twice as long at
+// most, which is 1 ms for a gateway that is alone.
 const (
 	pauseEach = 500 * time.Microsecond
 	mostPause = 10 * time.Millisecond
@@ -202,14 +202,7 @@ func (b *Bus) publish(e *Event) {
 	b.mu.Lock()
 	b.put(e)
 	b.mu.Unlock()
-	b.signal()
-}
-
-func (b *Bus) signal() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
+	signal(b.wake)
 }
 
 // put is publish with mu held and without the signal.
@@ -249,9 +242,11 @@ func (b *Bus) fan() {
 		case <-b.stop:
 			return
 		}
-		for pause := time.Duration(0); ; time.Sleep(pause) {
+		for end := time.Now(); ; time.Sleep(time.Until(end)) {
 			runtime.Gosched() // the verdict goes to its own client first
-			b.work.Calm(pause)
+			pause := pauseFor(int(b.watching.Load()))
+			end = time.Now().Add(pause)
+			b.work.Quiet(pause)
 			var overrun [Kinds]uint64
 			b.mu.Lock()
 			batch = batch[:0]
@@ -263,10 +258,12 @@ func (b *Bus) fan() {
 			overrun, b.overrun = b.overrun, overrun
 			subs := b.subs // a slice that doesn't change
 			b.mu.Unlock()
-			pause = pauseFor(len(subs))
 			for _, s := range subs {
 				if len(batch) > 0 {
-					s.take(batch, overrun)
+					b.work.Quiet(time.Until(end))
+					if s.take(batch, overrun) {
+						s.await(time.Until(end))
+					}
 				}
 			}
 			b.mu.Lock()
@@ -347,7 +344,7 @@ func (b *Bus) Subscribe(f Filter, since *uint64) (*Subscription, State) {
 			st.Unknown = missed - uint64(len(b.ring)-first)
 		}
 		s.from = 0
-		s.take(b.ring[first:max(first, b.after(b.fanned-1))], [Kinds]uint64{})
+		_ = s.take(b.ring[first:max(first, b.after(b.fanned-1))], [Kinds]uint64{})
 		s.from = max(b.fanned, *since+1) // those behind come from the fan
 	}
 	if b.closed {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -206,6 +207,110 @@ func TestNothingPassesInSilence(t *testing.T) {
 	gaps += number - next
 	if came+lost != writers*each || gaps != lost {
 		t.Errorf("%d came, %d were lost, gaps of %d; %d were published", came, lost, gaps, writers*each)
+	}
+}
+
+// Watchers send one after the other, each all that there is and in order: together they would keep small machines from
+// what comes meanwhile.
+func TestOneWatcherAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus(t)
+		const watchers, events = 20, 100
+		sending, most := 0, 0
+		var mu sync.Mutex
+		var over sync.WaitGroup
+		for range watchers {
+			sub, _ := b.Subscribe(all(), nil)
+			over.Go(func() {
+				defer sub.End()
+				for next := uint64(0); next < events; {
+					<-sub.Ready()
+					items, lost, any := sub.Take(nil)
+					mu.Lock()
+					sending++
+					most = max(most, sending)
+					mu.Unlock()
+					for _, i := range items {
+						if i.Number != next || i.Verdict.Number != next || any {
+							t.Errorf("verdict %d has number %d and comes after %d others; lost %v", i.Verdict.Number, i.Number,
+								next, lost)
+						}
+						next++
+						time.Sleep(20 * time.Microsecond)
+					}
+					mu.Lock()
+					sending--
+					mu.Unlock()
+					sub.Sent()
+				}
+			})
+		}
+		s := b.stream(Source{})
+		for i := range uint64(events) {
+			s.Part(pass(i), "", nil, 0, false)
+			time.Sleep(3 * time.Millisecond)
+		}
+		over.Wait()
+		if most != 1 {
+			t.Errorf("%d watchers send at once", most)
+		}
+	})
+}
+
+// An event waits for strips, and for others who watch, for a bounded time: whatever the line and the others do.
+func TestDelayIsBounded(t *testing.T) {
+	for _, watchers := range []int{1, 4, 20, 100} {
+		for name, other := range map[string]func(s *Subscription){
+			"never sent": func(s *Subscription) {
+				for {
+					select {
+					case <-s.Ready():
+						s.Take(nil)
+					case <-s.Over():
+						return
+					}
+				}
+			},
+			"never taken": func(*Subscription) {},
+		} {
+			for _, busy := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d watchers, %s, busy %t", watchers, name, busy), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						b := newBus(t)
+						if busy {
+							b.work.StripDue()
+						}
+						for range watchers - 1 {
+							sub, _ := b.Subscribe(all(), nil)
+							go other(sub)
+						}
+						last, _ := b.Subscribe(all(), nil)
+						const events = 300
+						var line sync.WaitGroup
+						defer line.Wait()
+						line.Go(func() {
+							s := b.stream(Source{})
+							for i := range uint64(events) {
+								s.Part(pass(i), "", nil, 0, false)
+								time.Sleep(701 * time.Microsecond)
+							}
+						})
+						limit, longest := 2*pauseFor(watchers), time.Duration(0)
+						for came := 0; came < events; last.Sent() {
+							<-last.Ready()
+							items, _, _ := last.Take(nil)
+							for _, i := range items {
+								longest = max(longest, time.Since(i.At))
+							}
+							came += len(items)
+						}
+						if longest > limit {
+							t.Errorf("an event came %v late, and %v is the most", longest, limit)
+						}
+					})
+				})
+			}
+		}
 	}
 }
 

@@ -231,7 +231,7 @@ func (b *Bus) behind(turn *hostwork.Turn) func() {
 	end := time.Now().Add(allStrips)
 	return func() {
 		_ = turn.Yield() // where the bus ends, this picture is the last one
-		b.work.Calm(min(oneStrip, time.Until(end)))
+		b.work.Quiet(min(oneStrip, time.Until(end)))
 	}
 }
 
@@ -283,7 +283,10 @@ func (d *drawn) deliver(pause func()) {
 			d.stream.bus.metrics.Published(int(PreviewKind))
 			made[want] = e
 		}
-		s.picture(e)
+		pause()
+		if s.picture(e) {
+			s.await(mostSending)
+		}
 	}
 }
 
@@ -294,17 +297,22 @@ func (d *drawn) as(want Preview, pause func()) (p *pb.Preview, bytes int64, err 
 	n := stepFor(w, h, want.Pixels) // where it is to be smaller
 	rect := image.Rect(0, 0, ceil(w, n), ceil(h, n))
 	var im image.Image
-	if d.channels == 1 {
+	switch {
+	case d.channels == 1 && n == 1: // as most are
+		im = &image.Gray{Pix: d.pix, Stride: w, Rect: rect}
+	case d.channels == 1:
 		gray := image.NewGray(rect)
 		for y := range rect.Max.Y {
+			pause()
 			for x := range rect.Max.X {
 				gray.Pix[y*gray.Stride+x] = d.pix[centre(y, n, h)*w+centre(x, n, w)]
 			}
 		}
 		im = gray
-	} else {
+	default:
 		colour := image.NewRGBA(rect)
 		for y := range rect.Max.Y {
+			pause()
 			for x := range rect.Max.X {
 				to := colour.Pix[y*colour.Stride+4*x:]
 				copy(to, d.pix[3*(centre(y, n, h)*w+centre(x, n, w)):][:3])

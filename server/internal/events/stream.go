@@ -75,7 +75,7 @@ func (b *Bus) Open(src Source) *Stream {
 	}
 	b.mu.Unlock()
 	if watched {
-		b.signal()
+		signal(b.wake)
 	} else {
 		b.skip(StreamKind)
 	}
@@ -110,7 +110,7 @@ func (s *Stream) Close(status *spb.Status) {
 	}
 	b.mu.Unlock()
 	if watched {
-		b.signal()
+		signal(b.wake)
 	} else {
 		b.skip(StreamKind)
 	}

@@ -3,6 +3,7 @@
 package events
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +81,7 @@ type Subscription struct {
 	filter Filter
 	from   uint64 // sequence of the first event that the fan brings
 	ready  chan struct{}
+	sent   chan struct{} // has a value when what was taken has been sent
 	over   chan struct{}
 	once   sync.Once
 
@@ -103,7 +105,8 @@ type Item struct {
 }
 
 func newSubscription(b *Bus, f Filter) *Subscription {
-	return &Subscription{bus: b, filter: f, ready: make(chan struct{}, 1), over: make(chan struct{}), tokens: 1}
+	return &Subscription{bus: b, filter: f, ready: make(chan struct{}, 1), sent: make(chan struct{}, 1),
+		over: make(chan struct{}), tokens: 1}
 }
 
 // level is what of numbers the subscription wants.
@@ -140,8 +143,24 @@ func (s *Subscription) end() {
 	})
 }
 
-// Calm lets strips of line-scan cameras go before handing an event on, for a while.
-func (s *Subscription) Calm() { s.bus.work.Calm(pauseFor(int(s.bus.watching.Load()))) }
+// Sent says that what was taken has been sent: others get theirs then.
+func (s *Subscription) Sent() { signal(s.sent) }
+
+// mostSending is how long others wait at most until a watcher has sent what it got.
+const mostSending = time.Millisecond
+
+// await waits until what the queue got has been sent, for a time at most. Watchers get what there is one after the
+// other: twenty that are woken at once have both processors of a small machine for longer than a strip needs them, and
+// that may come at any moment. One that hadn't taken what it got before is slow, and isn't waited for.
+func (s *Subscription) await(longest time.Duration) {
+	over := time.NewTimer(min(mostSending, longest))
+	defer over.Stop()
+	select {
+	case <-s.sent:
+		runtime.Gosched() // the transport writes to the connection
+	case <-over.C:
+	}
+}
 
 // Progress is the number of the next event, and how many were thinned out.
 func (s *Subscription) Progress() (number, thinned uint64) {
@@ -150,10 +169,11 @@ func (s *Subscription) Progress() (number, thinned uint64) {
 	return s.number, s.thinned
 }
 
-// take takes in those of a batch that the filter lets through.
-func (s *Subscription) take(batch []*Event, overrun [Kinds]uint64) {
+// take takes in those of a batch that the filter lets through, and says that the queue has these and no others.
+func (s *Subscription) take(batch []*Event, overrun [Kinds]uint64) (alone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	empty := s.begin()
 	for k, n := range overrun { // which might have been for this one
 		if n > 0 && s.filter.Kinds[k] {
 			s.lose(Kind(k), n)
@@ -165,15 +185,27 @@ func (s *Subscription) take(batch []*Event, overrun [Kinds]uint64) {
 			s.push(e)
 		}
 	}
-	s.signal()
+	signal(s.ready)
+	return empty && len(s.queue) > 0
 }
 
-// picture takes in one preview.
-func (s *Subscription) picture(e *Event) {
+// begin says that the queue is empty, of which sent will tell when that has changed. mu is held.
+func (s *Subscription) begin() (empty bool) {
+	select {
+	case <-s.sent: // of what nobody waited for any more
+	default:
+	}
+	return len(s.queue) == 0
+}
+
+// picture takes in one preview, and says that the queue has no other event.
+func (s *Subscription) picture(e *Event) (alone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	empty := s.begin()
 	s.push(e)
-	s.signal()
+	signal(s.ready)
+	return empty && len(s.queue) > 0
 }
 
 // missPicture counts one that could not be made.
@@ -182,12 +214,12 @@ func (s *Subscription) missPicture() {
 	defer s.mu.Unlock()
 	s.lose(PreviewKind, 1)
 	s.number++
-	s.signal()
+	signal(s.ready)
 }
 
-func (s *Subscription) signal() {
+func signal(c chan<- struct{}) {
 	select {
-	case s.ready <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

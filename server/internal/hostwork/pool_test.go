@@ -282,6 +282,54 @@ func TestCalm(t *testing.T) {
 	})
 }
 
+// What is done for watchers waits for strips from when they begin to come, and not for ever.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(1)
+		for _, c := range []struct {
+			name          string
+			comes         time.Duration // from the first of its bytes to the last
+			work          time.Duration // 0: it isn't used
+			longest, want time.Duration
+		}{
+			{name: "no strip", comes: -1, longest: time.Hour},
+			{name: "a strip", comes: onItsWay / 2, work: time.Millisecond, longest: time.Hour,
+				want: onItsWay/2 + 50*time.Microsecond + time.Millisecond},
+			{name: "one that is done with at once", comes: onItsWay / 2, work: time.Nanosecond, longest: time.Hour,
+				want: onItsWay/2 + onItsWay},
+			{name: "one that is not used", comes: onItsWay / 2, longest: time.Hour, want: onItsWay/2 + onItsWay},
+			{name: "one that doesn't come", comes: time.Hour, longest: time.Hour, want: onItsWay},
+			{name: "no patience", comes: 0, work: time.Hour, longest: onItsWay / 3, want: onItsWay / 3},
+			{name: "patience for less than it takes", comes: 0, work: time.Hour, longest: time.Minute, want: time.Minute},
+		} {
+			time.Sleep(time.Hour)
+			over := make(chan struct{})
+			if c.comes >= 0 {
+				p.StripComes()
+				go func() {
+					defer close(over)
+					time.Sleep(c.comes)
+					p.StripComes()
+					if c.work > 0 {
+						time.Sleep(50 * time.Microsecond) // to its session
+						p.StripDue()
+						time.Sleep(c.work)
+						p.StripDone()
+					}
+				}()
+			} else {
+				close(over)
+			}
+			begun := time.Now()
+			p.Quiet(c.longest)
+			if d := time.Since(begun); d != c.want {
+				t.Errorf("%s: %v, want %v", c.name, d, c.want)
+			}
+			<-over
+		}
+	})
+}
+
 // Strips come and go while others wait: each of them goes on.
 func TestCalmWhileStripsPass(t *testing.T) {
 	p := New(1)

@@ -405,6 +405,7 @@ func (c *Conn) data(m *message, b []byte) (reason, text string) {
 				return "", ""
 			}
 			m.left = m.size
+			c.comes(m)
 		}
 		n := min(m.left, int64(len(b)))
 		m.left -= n
@@ -412,6 +413,7 @@ func (c *Conn) data(m *message, b []byte) (reason, text string) {
 		c.promised -= n
 		c.g.count(-n)
 		if m.left == 0 {
+			c.comes(m)
 			m.have = 0
 		}
 	}
@@ -419,6 +421,13 @@ func (c *Conn) data(m *message, b []byte) (reason, text string) {
 		return "crumbs", "a message came in tiny frames"
 	}
 	return "", ""
+}
+
+// comes tells of a message that begins or ends.
+func (c *Conn) comes(m *message) {
+	if m.urgent && m.size >= bulkBytes && c.g.cfg.Comes != nil {
+		c.g.cfg.Comes()
+	}
 }
 
 // end is called when a frame is complete.

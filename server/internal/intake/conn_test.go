@@ -132,6 +132,29 @@ func TestPromised(t *testing.T) {
 	}
 }
 
+// Urgent messages of much data are told of when they begin to come and when they have come, and no others.
+func TestUrgentMessagesComeAndHaveCome(t *testing.T) {
+	r := newRig(t, 64*mebibyte)
+	told := 0
+	r.g.cfg.Comes = func() { told++ }
+	r.call(1, "/scan/x")
+	r.call(3, "/a/b")
+	for _, c := range []struct {
+		stream, n uint32
+		sent      int
+		want      int
+	}{
+		{1, bulkBytes - 1, bulkBytes - 1, 0}, {3, mebibyte, mebibyte, 0}, {1, bulkBytes, bulkBytes, 2},
+		{1, mebibyte, 100, 1}, {3, mebibyte, 100, 0},
+	} {
+		told = 0
+		r.message(c.stream, c.n, c.sent)
+		if _, reason := r.look(); reason != "" || told != c.want {
+			t.Errorf("%d of %d bytes on stream %d: told %d times, want %d (%s)", c.sent, c.n, c.stream, told, c.want, reason)
+		}
+	}
+}
+
 // A message that must not come gets a length that the library refuses.
 func TestRefusedByLength(t *testing.T) {
 	for name, c := range map[string]struct {

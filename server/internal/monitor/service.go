@@ -232,7 +232,6 @@ func (w *watch) run(beat time.Duration) error {
 	for {
 		select {
 		case <-w.sub.Ready():
-			w.sub.Calm()
 			var lost [events.Kinds]uint64
 			var any bool
 			items, lost, any = w.sub.Take(items)
@@ -247,6 +246,7 @@ func (w *watch) run(beat time.Duration) error {
 				}
 			}
 			clear(items)
+			w.sub.Sent()
 			timer.Reset(beat)
 		case now := <-timer.C:
 			m := w.message(now)
