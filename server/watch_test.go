@@ -335,6 +335,35 @@ func TestWatchHeartbeat(t *testing.T) {
 	wantRefused(t, err, "heartbeat", "9ms", "10ms to 1m0s")
 }
 
+// Heartbeats come where others have much to see and this watcher has nothing.
+func TestWatchHeartbeatBesideOthers(t *testing.T) {
+	s := start(t, Config{})
+	all := s.watch(t, &pb.WatchRequest{})
+	other := s.watch(t, &pb.WatchRequest{Names: []string{"gate"}, Heartbeat: durationpb.New(500 * time.Millisecond)})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			_, _ = pb.NewInspectionServiceClient(s.conn).Reduce(ctx, &pb.ReduceRequest{
+				Inspection: inspecting(rect("r", 0, 0, 8, 8)), Frame: rawFrame(8, 8, gray8, make([]byte, 64))})
+		}
+	}()
+	all.verdict()
+	beats := make(chan *pb.WatchResponse)
+	go func() { // or the test's time would be over without a word
+		m, _ := other.Recv()
+		beats <- m
+	}()
+	select {
+	case m := <-beats:
+		if m.GetHeartbeat() == nil {
+			t.Errorf("%v, want a heartbeat", m)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("no heartbeat")
+	}
+}
+
 func TestWatchRefuses(t *testing.T) {
 	s := start(t, Config{HostBytes: 1 << 30})
 	for field, req := range map[string]*pb.WatchRequest{

@@ -314,6 +314,20 @@ func TestDelayIsBounded(t *testing.T) {
 	}
 }
 
+// Whoever watches other things isn't woken.
+func TestNobodyWakesForNothing(t *testing.T) {
+	b := newBus(t)
+	f := all()
+	f.Names = []string{"gate"}
+	sub, _ := b.Subscribe(f, nil)
+	defer sub.End()
+	b.stream(Source{Name: "camera-1"}).Part(pass(0), "", nil, 0, false)
+	b.settle(t)
+	if len(sub.Ready()) != 0 {
+		t.Error("it is woken, and nothing has come")
+	}
+}
+
 func TestFilters(t *testing.T) {
 	b := newBus(t)
 	one, other := b.Open(Source{Name: "camera-1", Recipe: "board"}), b.Open(Source{Name: "gate", Owner: "b"})

@@ -185,7 +185,9 @@ func (s *Subscription) take(batch []*Event, overrun [Kinds]uint64) (alone bool) 
 			s.push(e)
 		}
 	}
-	signal(s.ready)
+	if len(s.queue) > 0 || s.lost != [Kinds]uint64{} {
+		signal(s.ready)
+	}
 	return empty && len(s.queue) > 0
 }
 

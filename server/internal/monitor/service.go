@@ -247,7 +247,9 @@ func (w *watch) run(beat time.Duration) error {
 			}
 			clear(items)
 			w.sub.Sent()
-			timer.Reset(beat)
+			if any || len(items) > 0 { // otherwise nothing has told the client that the server is there
+				timer.Reset(beat)
+			}
 		case now := <-timer.C:
 			m := w.message(now)
 			m.Event = &pb.WatchResponse_Heartbeat{Heartbeat: &pb.Heartbeat{Published: w.Events.Published()}}
