@@ -8,7 +8,7 @@
 //	go test ./server/attack -run TestTogether -together 30m -timeout 1h
 //	                                             all at once, beside a line at 60 % of what it can do
 //
-// POLYSCAND names another daemon than the one of this tree, such as one that was built with -race, and POLYSCAND_DEVICE
+// POLYSCAND names another daemon than the one of this tree, such as one that was built with -race, and ATTACK_DEVICE
 // what it computes on:
 //
 //	CGO_ENABLED=1 go build -race -o /tmp/polyscand ./server/cmd/polyscand

@@ -44,7 +44,7 @@ const (
 const idleServer = 50e6
 
 // backend is what servers compute on.
-func backend() string { return cmp.Or(os.Getenv("POLYSCAND_DEVICE"), "cpu") }
+func backend() string { return cmp.Or(os.Getenv("ATTACK_DEVICE"), "cpu") }
 
 // process is a running polyscand.
 type process struct {
@@ -85,7 +85,7 @@ var built struct {
 }
 
 // daemon builds polyscand, once, or takes the one that POLYSCAND names: so the suite can be one file that runs on a
-// machine with a GPU and without Go, beside a daemon of that backend. POLYSCAND_DEVICE is where that computes.
+// machine with a GPU and without Go, beside a daemon of that backend. ATTACK_DEVICE is where that computes.
 func daemon() (string, error) {
 	if name := os.Getenv("POLYSCAND"); name != "" {
 		return name, nil
