@@ -41,7 +41,8 @@ func (c *coverage) bytes() int64 {
 func (s *Set) cover(ctx context.Context, onHost func(func(pause func() error) error) error, order []int, width,
 	height int) (c coverage, err error) {
 	err = onHost(func(pause func() error) error {
-		x := coverer{extent: extent{ctx: ctx, pause: pause}, width: width, height: height, steps: coverSteps}
+		x := coverer{extent: extent{ctx: ctx, pause: pause}, width: width, height: height, steps: coverSteps,
+			out: make([]driver.WeightedPixel, 0, s.crossed(width, height))}
 		c.starts = append(make([]uint32, 0, len(order)+1), 0)
 		had := 0
 		for _, i := range order {
@@ -99,6 +100,7 @@ type coverer struct {
 	inexact []int32 // how many edges made the sum inexact; -1 where it is no sum at all
 	touched []span32
 	least   []int32
+	lines   []coverLine // of edges
 }
 
 type span32 struct{ from, to int32 } // both ends included
@@ -121,7 +123,7 @@ func (x *coverer) region(edges []driver.Edge, fill driver.FillRule, b box) strin
 	if len(x.area) < n {
 		x.area, x.cover, x.inexact = make([]int64, n), make([]int64, n), make([]int32, n)
 	}
-	x.edges, x.signs, x.live, x.flat = x.edges[:0], x.signs[:0], x.live[:0], x.flat[:0]
+	x.edges, x.signs, x.live, x.flat, x.lines = x.edges[:0], x.signs[:0], x.live[:0], x.flat[:0], x.lines[:0]
 	for _, e := range edges {
 		if e.Y0 == e.Y1 {
 			if e.Y0&(driver.Subpixel-1) != 0 && e.Y0 > int32(y0)<<driver.SubpixelBits {
@@ -152,6 +154,7 @@ func (x *coverer) region(edges []driver.Edge, fill driver.FillRule, b box) strin
 		if e.Y0 > e.Y1 {
 			x.edges[i] = driver.Edge{X0: e.X1, Y0: e.Y1, X1: e.X0, Y1: e.Y0}
 		}
+		x.lines = append(x.lines, coverLine{row: -2})
 	}
 	next, flat := 0, 0
 	for y := y0; y < y1 && (next < len(x.edges) || len(x.live) > 0); y++ {
@@ -160,7 +163,13 @@ func (x *coverer) region(edges []driver.Edge, fill driver.FillRule, b box) strin
 		if x.done() {
 			return ""
 		}
-		x.live = slices.DeleteFunc(x.live, func(i int32) bool { return x.edges[i].Y1 <= top })
+		live := x.live[:0]
+		for _, i := range x.live {
+			if x.edges[i].Y1 > top {
+				live = append(live, i)
+			}
+		}
+		x.live = live
 		for next < len(x.edges) && x.edges[next].Y0 < top+driver.Subpixel {
 			if x.edges[next].Y1 > top {
 				x.live = append(x.live, int32(next))
@@ -184,6 +193,12 @@ func (x *coverer) region(edges []driver.Edge, fill driver.FillRule, b box) strin
 
 // row adds the pixels of row y, left of column end.
 func (x *coverer) row(fill driver.FillRule, y, end int) string {
+	for _, i := range x.live {
+		x.lines[i].advance(&x.edges[i], y)
+	}
+	if x.quickRow(fill, y, end) {
+		return ""
+	}
 	top := int32(y) << driver.SubpixelBits
 	var heights [driver.Subpixel/64 + 1]uint64 // at which edges begin or end, below top
 	set := func(h int32) { heights[h>>6] |= 1 << (h & 63) }
@@ -226,7 +241,14 @@ func (x *coverer) addSlab(fill driver.FillRule, y0, y1 int32, end int) {
 	x.slab = x.slab[:0]
 	for _, i := range x.live {
 		if e := &x.edges[i]; e.Y0 <= y0 && e.Y1 >= y1 {
-			x.slab = append(x.slab, coverEdge{i, columnAt(e, y0), columnAt(e, y1)})
+			at := coverEdge{i, x.lines[i].top, x.lines[i].bottom} // unless others begin or end between
+			if y0&(driver.Subpixel-1) != 0 && y0 != e.Y0 {
+				at.top = columnAt(e, y0)
+			}
+			if y1&(driver.Subpixel-1) != 0 && y1 != e.Y1 {
+				at.bottom = columnAt(e, y1)
+			}
+			x.slab = append(x.slab, at)
 		}
 	}
 	s := x.slab

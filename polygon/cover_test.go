@@ -6,8 +6,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/polyscan/polyscan/internal/seed"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -262,6 +265,27 @@ func TestSharesOfSimpleRings(t *testing.T) {
 	}
 }
 
+// TestSharesBetweenWeights: of rings whose slopes halve a step of the grid many pixels have shares right between two
+// weights, and are taken in doubles no more; so are rows along level edges.
+func TestSharesBetweenWeights(t *testing.T) {
+	const px = 256
+	for k, ring := range [][][2]int{
+		// Diagonals, a right angle, a slope of one half, level edges.
+		{{3*px + 1, 0}, {7 * px, 4*px - 1}, {3*px + 1, 8*px - 2}, {1, 4*px - 1}},
+		{{1, 1}, {8*px - 1, 1}, {8*px - 1, 8*px - 1}, {px + 3, 7*px + 3}},
+		{{3, 5}, {7*px + 3, 3*px + 5 + px/2}, {4*px + 1, 8*px - 1}, {5, 6*px + 1}},
+		{{3, px + 128}, {4 * px, px + 128}, {4 * px, 3*px + 1}, {8*px - 1, 3*px + 1}, {6 * px, 8 * px}, {px, 8*px - 3}},
+	} {
+		var r Ring
+		for _, at := range ring {
+			r = append(r, Point{float64(at[0]) / px, float64(at[1]) / px})
+		}
+		checkShares(t, fmt.Sprint("ring ", k), NonZero, []Ring{r}, 9, 9, func(x, y int) *big.Rat {
+			return clippedArea([]Ring{r}, x, y)
+		})
+	}
+}
+
 // TestSharesOfCrossingRings compares with slivers: any vertices, coarse grids where all meets, and repeated ones.
 func TestSharesOfCrossingRings(t *testing.T) {
 	g := seed.New(t, 12, 18)
@@ -326,4 +350,56 @@ func BenchmarkCover(b *testing.B) {
 	}
 	b.ReportMetric(float64(n), "pixels")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(max(n, 1)), "ns/pixel")
+}
+
+// BenchmarkCovered weighs the pixels of 1000 hexagons by fractional coverage: finding the shares alone, and all of a
+// call whose set is new.
+func BenchmarkCovered(b *testing.B) {
+	g := rand.New(rand.NewPCG(1, 6))
+	var hexagons []Region
+	for i := range 1000 {
+		x, y := 40+float64(i%40)*70+g.Float64(), 30+float64(i/40)*55+g.Float64()
+		hexagons = append(hexagons, Region{Rings: []Ring{starRing(g, x, y, 30, 32, 6, 1./256)}})
+	}
+	set := func() *Set {
+		s, err := NewSet(hexagons, Bounds{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	}
+	least := func(b *testing.B, f func(s *Set)) {
+		took := time.Hour // others use the machine, too
+		for b.Loop() {
+			s := set()
+			begun := time.Now()
+			f(s)
+			took = min(took, time.Since(begun))
+		}
+		b.ReportMetric(float64(took), "min-ns/op")
+	}
+	b.Run("shares", func(b *testing.B) {
+		least(b, func(s *Set) {
+			if _, err := s.cover(b.Context(), onHostNow, allOf(s), 2880, 1440); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("call", func(b *testing.B) {
+		dev, err := kernels.Open(cpu.New(cpu.Options{Threads: 1}), kernels.Config{MemoryBytes: 256 << 20})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer dev.Close()
+		f := noise(2880, 1440, driver.Gray8)
+		for _, r := range []Reductions{{}, {Covered: &CoveredSpec{}}} {
+			b.Run(fmt.Sprint("covered ", r.Covered != nil), func(b *testing.B) {
+				least(b, func(s *Set) {
+					if _, err := Reduce(b.Context(), dev, s, f, r, 0); err != nil {
+						b.Fatal(err)
+					}
+				})
+			})
+		}
+	})
 }

@@ -341,13 +341,8 @@ func (d *deriver) weigh(q *kernels.Queue, frame driver.Image, row0, first, count
 	return q.Run(&op)
 }
 
-// CoverBytes is about how much host memory a call takes to find the coverage of frames of a size; 0 where r and the
-// set's limits don't ask for it.
-func (s *Set) CoverBytes(r Reductions, width, height int) int64 {
-	if r.Covered == nil && !s.covered {
-		return 0
-	}
-	var n int64
+// crossed is how many pixels of a frame the edges cross, at most.
+func (s *Set) crossed(width, height int) (n int64) {
 	for i := range s.edges {
 		e := &s.edges[i]
 		along := func(a, b int32, most int) int64 {
@@ -358,7 +353,15 @@ func (s *Set) CoverBytes(r Reductions, width, height int) int64 {
 			n += w + h
 		}
 	}
-	const growing = 2 // a slice, while it is copied to a larger one
-	return growing*8*min(n, maxCoverPixels) + int64(width)*20 +
-		int64(len(s.edges))*int64(unsafe.Sizeof(driver.Edge{})+4)
+	return min(n, maxCoverPixels)
+}
+
+// CoverBytes is about how much host memory a call takes to find the coverage of frames of a size; 0 where r and the
+// set's limits don't ask for it.
+func (s *Set) CoverBytes(r Reductions, width, height int) int64 {
+	if r.Covered == nil && !s.covered {
+		return 0
+	}
+	return 8*s.crossed(width, height) + int64(width)*20 +
+		int64(len(s.edges))*int64(unsafe.Sizeof(driver.Edge{})+unsafe.Sizeof(coverLine{})+4)
 }
