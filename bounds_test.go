@@ -100,6 +100,8 @@ func TestSchemaBounds(t *testing.T) {
 		"CorrelationTerm.frame":         wire(128),
 		"Inspection.frames":             wire(128), // names on both sides
 		"Recipe.frames":                 wire(128),
+		"MaskImage.x":                   {constant: driver.MaxCoord/driver.Subpixel - 1},
+		"MaskImage.y":                   {constant: driver.MaxCoord/driver.Subpixel - 1},
 		"Pose.affine":                   wire(6),
 		"Locate.fiducials":              wire(16), // and those behind it are of server/internal/locate
 		"Locate.max_residual":           wire(1000),

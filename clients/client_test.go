@@ -88,6 +88,9 @@ func TestInspections(t *testing.T) {
 		!slices.Equal(set[0].GetRings()[0].GetXy(), []float64{1, 2, 3, 4, 5, 6}) {
 		t.Errorf("inspection %v", in)
 	}
+	if r := MaskImage("m", Resident("f")); r.GetName() != "m" || r.GetMask().GetImage().GetFrame().GetResident() != "f" {
+		t.Errorf("region %v", r)
+	}
 	if r := UseRecipe("a", 3).GetRecipe(); r.GetName() != "a" || r.GetVersion() != 3 {
 		t.Errorf("recipe %v", r)
 	}

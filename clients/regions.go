@@ -17,6 +17,12 @@ func Polygon(name string, xy ...float64) *polyscanv1.Region {
 	return &polyscanv1.Region{Name: name, Rings: []*polyscanv1.Ring{{Xy: xy}}}
 }
 
+// MaskImage is a region of the pixels of an image that aren't black, such as a PNG file or a resident frame, whose
+// first pixel is the first one of frames; fields of what it returns say otherwise.
+func MaskImage(name string, image *polyscanv1.Frame) *polyscanv1.Region {
+	return &polyscanv1.Region{Name: name, Mask: &polyscanv1.Mask{Image: &polyscanv1.MaskImage{Frame: image}}}
+}
+
 // UseRegions inspects the given regions. Set the other fields of what it returns, such as Reductions, as needed.
 func UseRegions(regions ...*polyscanv1.Region) *polyscanv1.Inspection {
 	return &polyscanv1.Inspection{

@@ -68,7 +68,7 @@ type Config struct {
 	//
 	// The bound is that of protobuf.
 	MaxMessageBytes int64 `name:"max-message" type:"size" default:"256MiB" min:"64KiB" max:"2147483647" group:"Limits"`
-	// Most pixels of a frame, and of an image that regions are drawn to.
+	// Most pixels of a frame, of an image that regions are drawn to, and of all masks of a request that are images.
 	MaxFramePixels int64 `name:"max-pixels" default:"268435456" max:"536870912" group:"Limits"`
 	// Most regions of a request or recipe.
 	MaxRegions int `default:"100000" group:"Limits"`

@@ -122,7 +122,7 @@ func (d *decisions) next() byte {
 // a request that has all of them hardly ever comes to a result.
 var rare = map[protoreflect.Name]bool{
 	"frames": true, "correlations": true, "blobs": true, "cooccurrence": true, "covered": true,
-	"mask": true, "reference": true, "demosaic": true, "pose": true, "locate": true,
+	"mask": true, "image": true, "reference": true, "demosaic": true, "pose": true, "locate": true,
 }
 
 // fill sets fields of a message.
@@ -249,20 +249,33 @@ func (d *decisions) request() *pb.ReduceRequest {
 			r.ColorMatrix = slices.Repeat(r.ColorMatrix[:1], 9)
 		}
 	}
-	if l := m.GetFrame().GetLayout(); l != nil && d.next()%8 != 7 {
-		m.Frame.Encoding %= 2
-		l.PixelFormat = l.PixelFormat%5 + 1
-		if l.PixelFormat != gray16 || l.SignificantBits%2 != 0 {
-			l.SignificantBits = 0
+	d.lengthen(m.GetFrame())
+	for _, r := range m.GetInspection().GetRegionSet().GetRegions() {
+		if image := r.GetMask().GetImage(); image != nil && d.next()%8 != 7 {
+			r.Rings, r.Shape, r.Mask.Runs = nil, "", nil
+			d.lengthen(image.GetFrame())
 		}
-		row := l.Width * uint32(pixelBytes[l.PixelFormat])
-		if l.Stride > 0 {
-			l.Stride += row
-		}
-		m.Frame.Source = &pb.Frame_Data{Data: bytes.Repeat([]byte{d.next(), d.next(), d.next()},
-			int(max(row, l.Stride)*l.Height+2)/3)[:max(row, l.Stride)*l.Height]}
 	}
 	return m
+}
+
+// lengthen gives raw pixels the length that they should have, mostly.
+func (d *decisions) lengthen(f *pb.Frame) {
+	l := f.GetLayout()
+	if l == nil || d.next()%8 == 7 {
+		return
+	}
+	f.Encoding %= 2
+	l.PixelFormat = l.PixelFormat%5 + 1
+	if l.PixelFormat != gray16 || l.SignificantBits%2 != 0 {
+		l.SignificantBits = 0
+	}
+	row := l.Width * uint32(pixelBytes[l.PixelFormat])
+	if l.Stride > 0 {
+		l.Stride += row
+	}
+	f.Source = &pb.Frame_Data{Data: bytes.Repeat([]byte{d.next(), d.next(), d.next()},
+		int(max(row, l.Stride)*l.Height+2)/3)[:max(row, l.Stride)*l.Height]}
 }
 
 // FuzzReduceRequest takes bytes through codec, interceptors and handler, as the transport would.

@@ -71,8 +71,16 @@ func shown(method string) bool {
 		method == pb.InspectionService_Rasterize_FullMethodName
 }
 
-// validate checks a request by the rules in the schemas, at a place of the pool where it is not small.
+// validate checks a request by the rules in the schemas, and makes runs of the images that its regions have for masks.
 func (s *Server) validate(ctx context.Context, req any) error {
+	if err := s.checkRules(ctx, req); err != nil {
+		return err
+	}
+	return s.masks.Replace(ctx, req)
+}
+
+// checkRules checks a request by the rules in the schemas, at a place of the pool where it is not small.
+func (s *Server) checkRules(ctx context.Context, req any) error {
 	if class, _ := kernels.ClassOf(ctx); class == kernels.LineScan {
 		return s.validator.Validate(req)
 	}

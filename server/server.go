@@ -86,6 +86,7 @@ type Server struct {
 	events *events.Bus // of what others than the callers see
 	work   *hostwork.Pool
 	sets   *wire.RegionSets // that come again with requests
+	masks  *frames.Masks    // of requests, that are images
 
 	codec    wire.Codec    // of the messages
 	tenants  *auth.Tenants // nil: nobody is asked who they are
@@ -249,6 +250,8 @@ func New(cfg Config) (_ *Server, err error) {
 		Work:      s.work,
 		Residents: s.residents, Shared: s.shared,
 	}
+	s.masks = &frames.Masks{Reader: s.frames, Acquire: s.dev.Acquire, Check: s.validator.Validate, Bounds: cfg.bounds(),
+		Sets: s.sets}
 	s.newServices()
 	s.intake = intake.New(intake.Config{
 		Memory: s.host, MaxMessage: cfg.MaxMessageBytes, Limits: messageLimits,

@@ -28,6 +28,10 @@ var imageAttacks = []attack{
 		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 100), deadline...) }},
 	{row: 7, name: "a progressive JPEG of as many scans as are allowed", cancelled: true,
 		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 60), deadline...) }},
+	{row: 11, name: "masks that are PNGs with a deadline", cancelled: true,
+		run: func(ctx context.Context, a *attempt) {
+			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, maskFiles(ordinaryPNG(), 3), deadline...)
+		}},
 	{row: 12, name: "a JPEG of nothing but FF00 in frames of 8 bytes",
 		asks: true, run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(512<<10), 8) }},
 	{row: 12, name: "a JPEG of nothing but FF00",
@@ -39,6 +43,16 @@ var imageAttacks = []attack{
 func file(data []byte) []byte {
 	return marshal(&pb.ReduceRequest{Inspection: inspect(rectangle("", 64, 64)),
 		Frame: &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO, Source: &pb.Frame_Data{Data: data}}})
+}
+
+// maskFiles is a request to reduce a small frame inside so many masks, each of which is an image file.
+func maskFiles(data []byte, n int) []byte {
+	f := &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO, Source: &pb.Frame_Data{Data: data}}
+	regions := make([]*pb.Region, n)
+	for i := range regions {
+		regions[i] = &pb.Region{Mask: &pb.Mask{Image: &pb.MaskImage{Frame: f}}}
+	}
+	return marshal(&pb.ReduceRequest{Inspection: inspect(regions...), Frame: grayFrame(8, 8)})
 }
 
 func sendFiles(ctx context.Context, a *attempt, connections int, data []byte, headers ...string) {

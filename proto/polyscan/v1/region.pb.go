@@ -880,7 +880,10 @@ type Mask struct {
 	// y, x0, x1, y, x0, x1, ...: the pixels x0 to x1 - 1 of row y. From row to row, and in a row from left to right, no
 	// two runs touching; none is empty; |coordinate| < 2^22. A mask may have none, and runs outside of frames. Limits on
 	// vertices count a run as one.
-	Runs          []int32 `protobuf:"fixed32,1,rep,packed,name=runs,proto3" json:"runs,omitempty"`
+	Runs []int32 `protobuf:"fixed32,1,rep,packed,name=runs,proto3" json:"runs,omitempty"`
+	// Or an image, which the server makes runs of, once, before it does anything else with the region: what is stored, and
+	// what comes back, has runs. Of regions that are looked at, not of windows of fiducials.
+	Image         *MaskImage `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,6 +925,78 @@ func (x *Mask) GetRuns() []int32 {
 	return nil
 }
 
+func (x *Mask) GetImage() *MaskImage {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+// MaskImage is an image as a mask: the pixels that aren't black.
+type MaskImage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In any way that frames come, such as a PNG file, or the name of a resident frame: gray or colours, and no format
+	// that is converted. A pixel is part of the mask where any sample but alpha isn't 0; one that isn't opaque then is an
+	// error. frame_id and part_id play no part. The images of a set have as many pixels together as a frame at most.
+	Frame *Frame `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
+	// Where the image's first pixel lies in frames.
+	X             int32 `protobuf:"zigzag32,2,opt,name=x,proto3" json:"x,omitempty"`
+	Y             int32 `protobuf:"zigzag32,3,opt,name=y,proto3" json:"y,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MaskImage) Reset() {
+	*x = MaskImage{}
+	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MaskImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MaskImage) ProtoMessage() {}
+
+func (x *MaskImage) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MaskImage.ProtoReflect.Descriptor instead.
+func (*MaskImage) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *MaskImage) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+func (x *MaskImage) GetX() int32 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *MaskImage) GetY() int32 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
 // Region is a set of pixels given by one or more rings: the pixels whose centres have a winding number
 // that the fill rule takes. Under NON_ZERO a hole is a ring of the opposite direction. Or it is given by a mask.
 type Region struct {
@@ -950,7 +1025,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1037,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[2]
+	mi := &file_polyscan_v1_region_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1050,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Region) GetName() string {
@@ -1051,7 +1126,7 @@ type Pose struct {
 
 func (x *Pose) Reset() {
 	*x = Pose{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1138,7 @@ func (x *Pose) String() string {
 func (*Pose) ProtoMessage() {}
 
 func (x *Pose) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[3]
+	mi := &file_polyscan_v1_region_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1151,7 @@ func (x *Pose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pose.ProtoReflect.Descriptor instead.
 func (*Pose) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Pose) GetRotation() float64 {
@@ -1134,7 +1209,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1221,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[4]
+	mi := &file_polyscan_v1_region_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1234,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Reference) GetRegion() string {
@@ -1187,7 +1262,7 @@ type ReferenceCounts struct {
 
 func (x *ReferenceCounts) Reset() {
 	*x = ReferenceCounts{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1274,7 @@ func (x *ReferenceCounts) String() string {
 func (*ReferenceCounts) ProtoMessage() {}
 
 func (x *ReferenceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[5]
+	mi := &file_polyscan_v1_region_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1287,7 @@ func (x *ReferenceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceCounts.ProtoReflect.Descriptor instead.
 func (*ReferenceCounts) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReferenceCounts) GetCounts() []uint32 {
@@ -1238,7 +1313,7 @@ type HistogramSpec struct {
 
 func (x *HistogramSpec) Reset() {
 	*x = HistogramSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1325,7 @@ func (x *HistogramSpec) String() string {
 func (*HistogramSpec) ProtoMessage() {}
 
 func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[6]
+	mi := &file_polyscan_v1_region_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1338,7 @@ func (x *HistogramSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistogramSpec.ProtoReflect.Descriptor instead.
 func (*HistogramSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HistogramSpec) GetBins() uint32 {
@@ -1298,7 +1373,7 @@ type PixelOffset struct {
 
 func (x *PixelOffset) Reset() {
 	*x = PixelOffset{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1385,7 @@ func (x *PixelOffset) String() string {
 func (*PixelOffset) ProtoMessage() {}
 
 func (x *PixelOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[7]
+	mi := &file_polyscan_v1_region_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1398,7 @@ func (x *PixelOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelOffset.ProtoReflect.Descriptor instead.
 func (*PixelOffset) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PixelOffset) GetDx() int32 {
@@ -1357,7 +1432,7 @@ type CooccurrenceSpec struct {
 
 func (x *CooccurrenceSpec) Reset() {
 	*x = CooccurrenceSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1444,7 @@ func (x *CooccurrenceSpec) String() string {
 func (*CooccurrenceSpec) ProtoMessage() {}
 
 func (x *CooccurrenceSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[8]
+	mi := &file_polyscan_v1_region_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1457,7 @@ func (x *CooccurrenceSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CooccurrenceSpec.ProtoReflect.Descriptor instead.
 func (*CooccurrenceSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CooccurrenceSpec) GetLevels() uint32 {
@@ -1419,7 +1494,7 @@ type CoveredSpec struct {
 
 func (x *CoveredSpec) Reset() {
 	*x = CoveredSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1506,7 @@ func (x *CoveredSpec) String() string {
 func (*CoveredSpec) ProtoMessage() {}
 
 func (x *CoveredSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[9]
+	mi := &file_polyscan_v1_region_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1519,7 @@ func (x *CoveredSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoveredSpec.ProtoReflect.Descriptor instead.
 func (*CoveredSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CoveredSpec) GetHistogram() bool {
@@ -1470,7 +1545,7 @@ type Morph struct {
 
 func (x *Morph) Reset() {
 	*x = Morph{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1557,7 @@ func (x *Morph) String() string {
 func (*Morph) ProtoMessage() {}
 
 func (x *Morph) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[10]
+	mi := &file_polyscan_v1_region_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1570,7 @@ func (x *Morph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Morph.ProtoReflect.Descriptor instead.
 func (*Morph) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Morph) GetKind() MorphKind {
@@ -1557,7 +1632,7 @@ type BlobSpec struct {
 
 func (x *BlobSpec) Reset() {
 	*x = BlobSpec{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1644,7 @@ func (x *BlobSpec) String() string {
 func (*BlobSpec) ProtoMessage() {}
 
 func (x *BlobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[11]
+	mi := &file_polyscan_v1_region_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1657,7 @@ func (x *BlobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlobSpec.ProtoReflect.Descriptor instead.
 func (*BlobSpec) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BlobSpec) GetChannel() Channel {
@@ -1687,7 +1762,7 @@ type CorrelationTerm struct {
 
 func (x *CorrelationTerm) Reset() {
 	*x = CorrelationTerm{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1774,7 @@ func (x *CorrelationTerm) String() string {
 func (*CorrelationTerm) ProtoMessage() {}
 
 func (x *CorrelationTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[12]
+	mi := &file_polyscan_v1_region_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1787,7 @@ func (x *CorrelationTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CorrelationTerm.ProtoReflect.Descriptor instead.
 func (*CorrelationTerm) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CorrelationTerm) GetKind() CorrelationKind {
@@ -1767,7 +1842,7 @@ type Correlation struct {
 
 func (x *Correlation) Reset() {
 	*x = Correlation{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1854,7 @@ func (x *Correlation) String() string {
 func (*Correlation) ProtoMessage() {}
 
 func (x *Correlation) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[13]
+	mi := &file_polyscan_v1_region_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1867,7 @@ func (x *Correlation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correlation.ProtoReflect.Descriptor instead.
 func (*Correlation) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Correlation) GetOf() *CorrelationTerm {
@@ -1861,7 +1936,7 @@ type Reductions struct {
 
 func (x *Reductions) Reset() {
 	*x = Reductions{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1948,7 @@ func (x *Reductions) String() string {
 func (*Reductions) ProtoMessage() {}
 
 func (x *Reductions) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[14]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1961,7 @@ func (x *Reductions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reductions.ProtoReflect.Descriptor instead.
 func (*Reductions) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{14}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reductions) GetStatistics() []Statistic {
@@ -1987,7 +2062,7 @@ type RegionSet struct {
 
 func (x *RegionSet) Reset() {
 	*x = RegionSet{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2074,7 @@ func (x *RegionSet) String() string {
 func (*RegionSet) ProtoMessage() {}
 
 func (x *RegionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2087,7 @@ func (x *RegionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionSet.ProtoReflect.Descriptor instead.
 func (*RegionSet) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegionSet) GetRegions() []*Region {
@@ -2059,7 +2134,7 @@ type Locate struct {
 
 func (x *Locate) Reset() {
 	*x = Locate{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2146,7 @@ func (x *Locate) String() string {
 func (*Locate) ProtoMessage() {}
 
 func (x *Locate) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2159,7 @@ func (x *Locate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Locate.ProtoReflect.Descriptor instead.
 func (*Locate) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Locate) GetFiducials() []*Fiducial {
@@ -2143,7 +2218,7 @@ type Fiducial struct {
 
 func (x *Fiducial) Reset() {
 	*x = Fiducial{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2230,7 @@ func (x *Fiducial) String() string {
 func (*Fiducial) ProtoMessage() {}
 
 func (x *Fiducial) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2243,7 @@ func (x *Fiducial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fiducial.ProtoReflect.Descriptor instead.
 func (*Fiducial) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Fiducial) GetWindow() *Region {
@@ -2250,7 +2325,7 @@ type Location struct {
 
 func (x *Location) Reset() {
 	*x = Location{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2337,7 @@ func (x *Location) String() string {
 func (*Location) ProtoMessage() {}
 
 func (x *Location) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2350,7 @@ func (x *Location) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Location.ProtoReflect.Descriptor instead.
 func (*Location) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Location) GetFound() bool {
@@ -2361,7 +2436,7 @@ type FoundFiducial struct {
 
 func (x *FoundFiducial) Reset() {
 	*x = FoundFiducial{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2448,7 @@ func (x *FoundFiducial) String() string {
 func (*FoundFiducial) ProtoMessage() {}
 
 func (x *FoundFiducial) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2461,7 @@ func (x *FoundFiducial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FoundFiducial.ProtoReflect.Descriptor instead.
 func (*FoundFiducial) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FoundFiducial) GetName() string {
@@ -2449,7 +2524,7 @@ type FrameSize struct {
 
 func (x *FrameSize) Reset() {
 	*x = FrameSize{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2536,7 @@ func (x *FrameSize) String() string {
 func (*FrameSize) ProtoMessage() {}
 
 func (x *FrameSize) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2549,7 @@ func (x *FrameSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameSize.ProtoReflect.Descriptor instead.
 func (*FrameSize) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FrameSize) GetWidth() uint32 {
@@ -2506,7 +2581,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2593,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2606,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Scale) GetX() float64 {
@@ -2568,7 +2643,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2655,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2668,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -2646,7 +2721,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2733,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2746,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -2727,7 +2802,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2739,7 +2814,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2752,7 +2827,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -2785,7 +2860,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2872,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2885,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -2918,7 +2993,7 @@ type ChannelStatistics struct {
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +3005,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +3018,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -3231,7 +3306,7 @@ type Covered struct {
 
 func (x *Covered) Reset() {
 	*x = Covered{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3318,7 @@ func (x *Covered) String() string {
 func (*Covered) ProtoMessage() {}
 
 func (x *Covered) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3331,7 @@ func (x *Covered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Covered.ProtoReflect.Descriptor instead.
 func (*Covered) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Covered) GetSum() float64 {
@@ -3309,7 +3384,7 @@ type CoveredHistogram struct {
 
 func (x *CoveredHistogram) Reset() {
 	*x = CoveredHistogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[28]
+	mi := &file_polyscan_v1_region_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3396,7 @@ func (x *CoveredHistogram) String() string {
 func (*CoveredHistogram) ProtoMessage() {}
 
 func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[28]
+	mi := &file_polyscan_v1_region_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3409,7 @@ func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoveredHistogram.ProtoReflect.Descriptor instead.
 func (*CoveredHistogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{28}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CoveredHistogram) GetLower() float64 {
@@ -3398,7 +3473,7 @@ type Texture struct {
 
 func (x *Texture) Reset() {
 	*x = Texture{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[29]
+	mi := &file_polyscan_v1_region_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3485,7 @@ func (x *Texture) String() string {
 func (*Texture) ProtoMessage() {}
 
 func (x *Texture) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[29]
+	mi := &file_polyscan_v1_region_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3498,7 @@ func (x *Texture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Texture.ProtoReflect.Descriptor instead.
 func (*Texture) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{29}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Texture) GetOffset() *PixelOffset {
@@ -3530,7 +3605,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[30]
+	mi := &file_polyscan_v1_region_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3542,7 +3617,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[30]
+	mi := &file_polyscan_v1_region_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3555,7 +3630,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{30}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -3691,7 +3766,7 @@ type RegionBlobs struct {
 
 func (x *RegionBlobs) Reset() {
 	*x = RegionBlobs{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[31]
+	mi := &file_polyscan_v1_region_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +3778,7 @@ func (x *RegionBlobs) String() string {
 func (*RegionBlobs) ProtoMessage() {}
 
 func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[31]
+	mi := &file_polyscan_v1_region_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +3791,7 @@ func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionBlobs.ProtoReflect.Descriptor instead.
 func (*RegionBlobs) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{31}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RegionBlobs) GetFound() uint64 {
@@ -3804,7 +3879,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[32]
+	mi := &file_polyscan_v1_region_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3891,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[32]
+	mi := &file_polyscan_v1_region_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3904,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{32}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Blob) GetFirst() *PixelPosition {
@@ -3992,9 +4067,16 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\n" +
 	"\x18polyscan/v1/region.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x17polyscan/v1/frame.proto\"\x16\n" +
 	"\x04Ring\x12\x0e\n" +
-	"\x02xy\x18\x01 \x03(\x01R\x02xy\"\x1a\n" +
+	"\x02xy\x18\x01 \x03(\x01R\x02xy\"H\n" +
 	"\x04Mask\x12\x12\n" +
-	"\x04runs\x18\x01 \x03(\x0fR\x04runs\"\x84\x02\n" +
+	"\x04runs\x18\x01 \x03(\x0fR\x04runs\x12,\n" +
+	"\x05image\x18\x02 \x01(\v2\x16.polyscan.v1.MaskImageR\x05image\"{\n" +
+	"\tMaskImage\x120\n" +
+	"\x05frame\x18\x01 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\x12\x1d\n" +
+	"\x01x\x18\x02 \x01(\x11B\x0f\xbaH\f:\n" +
+	"\x18\xfe\xff\xff\x03 \xff\xff\xff\x03R\x01x\x12\x1d\n" +
+	"\x01y\x18\x03 \x01(\x11B\x0f\xbaH\f:\n" +
+	"\x18\xfe\xff\xff\x03 \xff\xff\xff\x03R\x01y\"\x84\x02\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05rings\x18\x02 \x03(\v2\x11.polyscan.v1.RingR\x05rings\x122\n" +
@@ -4427,7 +4509,7 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -4444,117 +4526,121 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(Verdict)(0),              // 12: polyscan.v1.Verdict
 	(*Ring)(nil),              // 13: polyscan.v1.Ring
 	(*Mask)(nil),              // 14: polyscan.v1.Mask
-	(*Region)(nil),            // 15: polyscan.v1.Region
-	(*Pose)(nil),              // 16: polyscan.v1.Pose
-	(*Reference)(nil),         // 17: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 18: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 19: polyscan.v1.HistogramSpec
-	(*PixelOffset)(nil),       // 20: polyscan.v1.PixelOffset
-	(*CooccurrenceSpec)(nil),  // 21: polyscan.v1.CooccurrenceSpec
-	(*CoveredSpec)(nil),       // 22: polyscan.v1.CoveredSpec
-	(*Morph)(nil),             // 23: polyscan.v1.Morph
-	(*BlobSpec)(nil),          // 24: polyscan.v1.BlobSpec
-	(*CorrelationTerm)(nil),   // 25: polyscan.v1.CorrelationTerm
-	(*Correlation)(nil),       // 26: polyscan.v1.Correlation
-	(*Reductions)(nil),        // 27: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 28: polyscan.v1.RegionSet
-	(*Locate)(nil),            // 29: polyscan.v1.Locate
-	(*Fiducial)(nil),          // 30: polyscan.v1.Fiducial
-	(*Location)(nil),          // 31: polyscan.v1.Location
-	(*FoundFiducial)(nil),     // 32: polyscan.v1.FoundFiducial
-	(*FrameSize)(nil),         // 33: polyscan.v1.FrameSize
-	(*Scale)(nil),             // 34: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 35: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 36: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 37: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 38: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 39: polyscan.v1.ChannelStatistics
-	(*Covered)(nil),           // 40: polyscan.v1.Covered
-	(*CoveredHistogram)(nil),  // 41: polyscan.v1.CoveredHistogram
-	(*Texture)(nil),           // 42: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 43: polyscan.v1.RegionResult
-	(*RegionBlobs)(nil),       // 44: polyscan.v1.RegionBlobs
-	(*Blob)(nil),              // 45: polyscan.v1.Blob
-	(*Point)(nil),             // 46: polyscan.v1.Point
-	(Channel)(0),              // 47: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 48: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 49: polyscan.v1.PixelRect
+	(*MaskImage)(nil),         // 15: polyscan.v1.MaskImage
+	(*Region)(nil),            // 16: polyscan.v1.Region
+	(*Pose)(nil),              // 17: polyscan.v1.Pose
+	(*Reference)(nil),         // 18: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 19: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 20: polyscan.v1.HistogramSpec
+	(*PixelOffset)(nil),       // 21: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 22: polyscan.v1.CooccurrenceSpec
+	(*CoveredSpec)(nil),       // 23: polyscan.v1.CoveredSpec
+	(*Morph)(nil),             // 24: polyscan.v1.Morph
+	(*BlobSpec)(nil),          // 25: polyscan.v1.BlobSpec
+	(*CorrelationTerm)(nil),   // 26: polyscan.v1.CorrelationTerm
+	(*Correlation)(nil),       // 27: polyscan.v1.Correlation
+	(*Reductions)(nil),        // 28: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 29: polyscan.v1.RegionSet
+	(*Locate)(nil),            // 30: polyscan.v1.Locate
+	(*Fiducial)(nil),          // 31: polyscan.v1.Fiducial
+	(*Location)(nil),          // 32: polyscan.v1.Location
+	(*FoundFiducial)(nil),     // 33: polyscan.v1.FoundFiducial
+	(*FrameSize)(nil),         // 34: polyscan.v1.FrameSize
+	(*Scale)(nil),             // 35: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 36: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 37: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 38: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 39: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 40: polyscan.v1.ChannelStatistics
+	(*Covered)(nil),           // 41: polyscan.v1.Covered
+	(*CoveredHistogram)(nil),  // 42: polyscan.v1.CoveredHistogram
+	(*Texture)(nil),           // 43: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 44: polyscan.v1.RegionResult
+	(*RegionBlobs)(nil),       // 45: polyscan.v1.RegionBlobs
+	(*Blob)(nil),              // 46: polyscan.v1.Blob
+	(*Frame)(nil),             // 47: polyscan.v1.Frame
+	(*Point)(nil),             // 48: polyscan.v1.Point
+	(Channel)(0),              // 49: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 50: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 51: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
-	13, // 0: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
-	0,  // 1: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	17, // 2: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
-	14, // 3: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
-	46, // 4: polyscan.v1.Pose.about:type_name -> polyscan.v1.Point
-	18, // 5: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	20, // 6: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
-	5,  // 7: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
-	47, // 8: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
-	4,  // 9: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
-	23, // 10: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
-	6,  // 11: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
-	7,  // 12: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
-	20, // 13: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
-	47, // 14: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
-	25, // 15: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
-	2,  // 16: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
-	3,  // 17: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	19, // 18: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	21, // 19: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
-	25, // 20: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
-	22, // 21: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
-	24, // 22: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
-	8,  // 23: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
-	9,  // 24: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
-	15, // 25: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	34, // 26: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	33, // 27: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
-	29, // 28: polyscan.v1.RegionSet.locate:type_name -> polyscan.v1.Locate
-	30, // 29: polyscan.v1.Locate.fiducials:type_name -> polyscan.v1.Fiducial
-	10, // 30: polyscan.v1.Locate.model:type_name -> polyscan.v1.LocateModel
-	15, // 31: polyscan.v1.Fiducial.window:type_name -> polyscan.v1.Region
-	46, // 32: polyscan.v1.Fiducial.at:type_name -> polyscan.v1.Point
-	11, // 33: polyscan.v1.Fiducial.kind:type_name -> polyscan.v1.FiducialKind
-	47, // 34: polyscan.v1.Fiducial.channel:type_name -> polyscan.v1.Channel
-	16, // 35: polyscan.v1.Location.pose:type_name -> polyscan.v1.Pose
-	32, // 36: polyscan.v1.Location.fiducials:type_name -> polyscan.v1.FoundFiducial
-	46, // 37: polyscan.v1.FoundFiducial.at:type_name -> polyscan.v1.Point
-	46, // 38: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	12, // 39: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	47, // 40: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	47, // 41: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	48, // 42: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	48, // 43: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	37, // 44: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	38, // 45: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	46, // 46: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	46, // 47: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	46, // 48: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	46, // 49: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	42, // 50: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	26, // 51: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
-	40, // 52: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
-	41, // 53: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
-	20, // 54: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	49, // 55: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	46, // 56: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	39, // 57: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	12, // 58: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	36, // 59: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	35, // 60: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	46, // 61: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	44, // 62: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
-	45, // 63: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
-	48, // 64: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
-	49, // 65: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
-	46, // 66: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
-	13, // 67: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
-	46, // 68: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
-	69, // [69:69] is the sub-list for method output_type
-	69, // [69:69] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	15, // 0: polyscan.v1.Mask.image:type_name -> polyscan.v1.MaskImage
+	47, // 1: polyscan.v1.MaskImage.frame:type_name -> polyscan.v1.Frame
+	13, // 2: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
+	0,  // 3: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
+	18, // 4: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	14, // 5: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
+	48, // 6: polyscan.v1.Pose.about:type_name -> polyscan.v1.Point
+	19, // 7: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	21, // 8: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	5,  // 9: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
+	49, // 10: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
+	4,  // 11: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
+	24, // 12: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
+	6,  // 13: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
+	7,  // 14: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
+	21, // 15: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
+	49, // 16: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
+	26, // 17: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
+	2,  // 18: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
+	3,  // 19: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	20, // 20: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	22, // 21: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	26, // 22: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
+	23, // 23: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
+	25, // 24: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
+	8,  // 25: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
+	9,  // 26: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
+	16, // 27: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	35, // 28: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	34, // 29: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
+	30, // 30: polyscan.v1.RegionSet.locate:type_name -> polyscan.v1.Locate
+	31, // 31: polyscan.v1.Locate.fiducials:type_name -> polyscan.v1.Fiducial
+	10, // 32: polyscan.v1.Locate.model:type_name -> polyscan.v1.LocateModel
+	16, // 33: polyscan.v1.Fiducial.window:type_name -> polyscan.v1.Region
+	48, // 34: polyscan.v1.Fiducial.at:type_name -> polyscan.v1.Point
+	11, // 35: polyscan.v1.Fiducial.kind:type_name -> polyscan.v1.FiducialKind
+	49, // 36: polyscan.v1.Fiducial.channel:type_name -> polyscan.v1.Channel
+	17, // 37: polyscan.v1.Location.pose:type_name -> polyscan.v1.Pose
+	33, // 38: polyscan.v1.Location.fiducials:type_name -> polyscan.v1.FoundFiducial
+	48, // 39: polyscan.v1.FoundFiducial.at:type_name -> polyscan.v1.Point
+	48, // 40: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	12, // 41: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	49, // 42: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	49, // 43: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	50, // 44: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	50, // 45: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	38, // 46: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	39, // 47: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	48, // 48: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	48, // 49: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	48, // 50: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	48, // 51: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	43, // 52: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	27, // 53: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
+	41, // 54: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
+	42, // 55: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
+	21, // 56: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	51, // 57: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	48, // 58: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	40, // 59: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	12, // 60: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	37, // 61: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	36, // 62: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	48, // 63: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	45, // 64: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
+	46, // 65: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
+	50, // 66: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
+	51, // 67: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
+	48, // 68: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
+	13, // 69: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
+	48, // 70: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
+	71, // [71:71] is the sub-list for method output_type
+	71, // [71:71] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -4563,23 +4649,23 @@ func file_polyscan_v1_region_proto_init() {
 		return
 	}
 	file_polyscan_v1_frame_proto_init()
-	file_polyscan_v1_region_proto_msgTypes[11].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[13].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[19].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[23].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[26].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[14].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[20].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[24].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[27].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[29].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[28].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[30].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[31].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[32].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
 			NumEnums:      13,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -149,6 +149,9 @@ func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, er
 			Shape:  r.GetShape(),
 		}
 		if m := r.GetMask(); m != nil {
+			if m.GetImage() != nil { // those of requests are runs by now
+				bad.Add(fmt.Sprintf("%s.regions[%d].mask.image", p.Set, i), "", "can't be given here: give runs")
+			}
 			if n := len(m.GetRuns()); n%3 != 0 {
 				bad.Add(fmt.Sprintf("%s.regions[%d].mask.runs", p.Set, i), fmt.Sprintf("%d numbers", n),
 					"must be threes of y, x0 and x1")

@@ -60,6 +60,8 @@ type keptSet struct {
 	wire    []byte
 	message *pb.RegionSet // not to be changed
 	bytes   int64
+	key     keptKey
+	images  bool // masks of the message are images: it is kept once they have become runs, see [RegionSets.Replaced]
 
 	// Guarded by RegionSets.mu.
 	set  *polygon.Set // nil before somebody compiled it, and where it can't be compiled
@@ -96,6 +98,7 @@ func (k *keptSet) letGo() {
 	k.from.mu.Lock()
 	defer k.from.mu.Unlock()
 	if k.uses--; k.uses == 0 {
+		delete(k.from.byMessage, k.message) // of one that was not kept
 		k.from.memory.Count(budget.RegionSets, -k.bytes)
 	}
 }
@@ -177,13 +180,45 @@ func (s *RegionSets) find(owner string, span framecodec.Span) *keptSet {
 	if k == nil {
 		return nil
 	}
+	k.key = key
 	s.mu.Lock()
 	s.byMessage[k.message] = k
 	s.mu.Unlock()
-	if !s.kept.Put(key, k) { // another call was faster
-		k.Drop()
+	if k.images {
+		k.uses = 1 // the call's
+	} else {
+		s.keep(k)
 	}
 	return k
+}
+
+func (s *RegionSets) keep(k *keptSet) {
+	if k.bytes > s.limit || !s.kept.Put(k.key, k) { // another call was faster
+		k.Drop()
+	}
+}
+
+// Replaced says that the masks of a set which are images have become runs, of so many numbers, in another set. Where
+// the first one is to be kept, the other one is: calls that bring the same images get its runs.
+func (s *RegionSets) Replaced(from, to *pb.RegionSet, numbers int) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	k := s.byMessage[from]
+	if k == nil || !k.images {
+		s.mu.Unlock()
+		return
+	}
+	delete(s.byMessage, from)
+	s.byMessage[to] = k
+	k.message, k.images = to, false
+	k.uses++           // the keeper's
+	const each = 2 * 4 // in the message, and in the compiled set
+	k.bytes += each * int64(numbers)
+	s.mu.Unlock()
+	s.memory.Count(budget.RegionSets, each*int64(numbers))
+	s.keep(k)
 }
 
 // cameBefore says that a set with this hash came not long ago, or remembers that one came.
@@ -201,8 +236,8 @@ func (s *RegionSets) cameBefore(hash uint64) bool {
 // read reads a set that is to be kept, and counts it for the keeper and for a call. It returns nil for one that can't
 // be read, for one that is too large, and for one that memory has no room for.
 func (s *RegionSets) read(span framecodec.Span) *keptSet {
-	// Coordinates take as much on the wire, in the message and in the compiled set, and up to twice as much in a message
-	// that has them one by one.
+	// Coordinates take as much on the wire, in the message and in the compiled set, and up to twice as much in a
+	// message that has them one by one.
 	content := 4 * int64(span.Len())
 	if content > s.limit {
 		return nil
@@ -220,7 +255,12 @@ func (s *RegionSets) read(span framecodec.Span) *keptSet {
 	err := proto.Unmarshal(k.wire, k.message)
 	more := int64(0)
 	for _, r := range k.message.GetRegions() {
-		if r.GetShape() != "" { // what it comes to isn't known, and would have to count
+		image := r.GetMask().GetImage()
+		k.images = k.images || image != nil
+		_, sent := image.GetFrame().GetSource().(*pb.Frame_Data)
+		// What a shape comes to isn't known, and would have to count, and pixels elsewhere may be others by the next
+		// call.
+		if r.GetShape() != "" || image != nil && !sent {
 			more = s.limit
 		}
 		more += region + limit*int64(len(r.GetLimits()))

@@ -63,7 +63,21 @@ class Region:
         reference: str | Any = None,
     ) -> Region:
         """A region of the pixels of an array of height x width that are not 0, whose first is pixel at = (x, y) of
-        frames: a mask, or labels == 7."""
+        frames: a mask, or labels == 7. Or of those that are not black of an image file, by its path or its bytes, or of
+        a frame that the server keeps: the server finds them."""
+        if isinstance(pixels, (str, os.PathLike, bytes, bytearray, _frames.Frame, _frames.Resident)):
+            x, y = _wire.whole(at, "at")
+            return cls.from_message(
+                region_pb2.Region(
+                    name=_wire.text(name, "region"),
+                    mask=region_pb2.Mask(
+                        image=region_pb2.MaskImage(frame=_frames.encode(pixels).message(), x=x, y=y)
+                    ),
+                    fill_rule=_fill("nonzero"),
+                    limits=_limits(limits, name),
+                    reference=_reference(reference),
+                )
+            )
         return cls._of_runs(name, _runs(pixels, at), limits=limits, reference=reference)
 
     @classmethod
@@ -114,8 +128,11 @@ class Region:
 
     @property
     def runs(self) -> Any:
-        """An array of n x 3, y, x0 and x1 of each run of a mask; None of a region of rings."""
-        return np.array(self.message.mask.runs, np.int32).reshape(-1, 3) if self.message.HasField("mask") else None
+        """An array of n x 3, y, x0 and x1 of each run of a mask; None of a region of rings, and of an image."""
+        m = self.message.mask
+        if not self.message.HasField("mask") or m.HasField("image"):
+            return None
+        return np.array(m.runs, np.int32).reshape(-1, 3)
 
     def __repr__(self) -> str:
         what = self.message.shape or f"{len(self.message.rings)} rings"

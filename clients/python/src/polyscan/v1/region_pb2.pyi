@@ -428,10 +428,22 @@ class Location(_message.Message):
     def __init__(self, found: bool = ..., reason: _Optional[str] = ..., pose: _Optional[_Union[Pose, _Mapping]] = ..., rotation: _Optional[float] = ..., scale_x: _Optional[float] = ..., scale_y: _Optional[float] = ..., slant: _Optional[float] = ..., residual: _Optional[float] = ..., fiducials: _Optional[_Iterable[_Union[FoundFiducial, _Mapping]]] = ...) -> None: ...
 
 class Mask(_message.Message):
-    __slots__ = ["runs"]
+    __slots__ = ["image", "runs"]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
+    image: MaskImage
     runs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, runs: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, runs: _Optional[_Iterable[int]] = ..., image: _Optional[_Union[MaskImage, _Mapping]] = ...) -> None: ...
+
+class MaskImage(_message.Message):
+    __slots__ = ["frame", "x", "y"]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    X_FIELD_NUMBER: _ClassVar[int]
+    Y_FIELD_NUMBER: _ClassVar[int]
+    frame: _frame_pb2.Frame
+    x: int
+    y: int
+    def __init__(self, frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ..., x: _Optional[int] = ..., y: _Optional[int] = ...) -> None: ...
 
 class MillimetreRect(_message.Message):
     __slots__ = ["x0", "x1", "y0", "y1"]

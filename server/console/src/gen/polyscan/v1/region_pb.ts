@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Channel, PixelPosition, PixelRect, Point } from "./frame_pb";
+import type { Channel, Frame, PixelPosition, PixelRect, Point } from "./frame_pb";
 import { file_polyscan_v1_frame } from "./frame_pb";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiFAoETWFzaxIMCgRydW5zGAEgAygPIs0BCgZSZWdpb24SDAoEbmFtZRgBIAEoCRIgCgVyaW5ncxgCIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSKAoJZmlsbF9ydWxlGAMgASgOMhUucG9seXNjYW4udjEuRmlsbFJ1bGUSDgoGbGltaXRzGAQgAygJEikKCXJlZmVyZW5jZRgFIAEoCzIWLnBvbHlzY2FuLnYxLlJlZmVyZW5jZRIfCgRtYXNrGAYgASgLMhEucG9seXNjYW4udjEuTWFzaxINCgVzaGFwZRgHIAEoCSJyCgRQb3NlEhAKCHJvdGF0aW9uGAEgASgBEg0KBXNjYWxlGAIgASgBEiEKBWFib3V0GAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQSCgoCZHgYBCABKAESCgoCZHkYBSABKAESDgoGYWZmaW5lGAYgAygBIkkKCVJlZmVyZW5jZRIOCgZyZWdpb24YASABKAkSLAoGY291bnRzGAIgAygLMhwucG9seXNjYW4udjEuUmVmZXJlbmNlQ291bnRzIiEKD1JlZmVyZW5jZUNvdW50cxIOCgZjb3VudHMYASADKAciOwoNSGlzdG9ncmFtU3BlYxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBIiUKC1BpeGVsT2Zmc2V0EgoKAmR4GAEgASgREgoKAmR5GAIgASgRIl0KEENvb2NjdXJyZW5jZVNwZWMSDgoGbGV2ZWxzGAEgASgNEikKB29mZnNldHMYAiADKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZjb3VudHMYAyABKAgiIAoLQ292ZXJlZFNwZWMSEQoJaGlzdG9ncmFtGAEgASgIIlwKBU1vcnBoEiQKBGtpbmQYASABKA4yFi5wb2x5c2Nhbi52MS5Nb3JwaEtpbmQSDQoFd2lkdGgYAiABKA0SDgoGaGVpZ2h0GAMgASgNEg4KBnJhZGl1cxgEIAEoDSKNAwoIQmxvYlNwZWMSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSLQoJdGhyZXNob2xkGAIgASgOMhoucG9seXNjYW4udjEuQmxvYlRocmVzaG9sZBISCgVsb3dlchgDIAEoAUgAiAEBEhIKBXVwcGVyGAQgASgBSAGIAQESGQoMc3Ryb25nX2xvd2VyGAUgASgBSAKIAQESGQoMc3Ryb25nX3VwcGVyGAYgASgBSAOIAQESFgoOZm91cl9jb25uZWN0ZWQYByABKAgSIQoFc3RlcHMYCCADKAsyEi5wb2x5c2Nhbi52MS5Nb3JwaBIQCghtaW5fYXJlYRgJIAEoDRIRCgltYXhfYmxvYnMYCiABKA0SJQoFb3JkZXIYCyABKA4yFi5wb2x5c2Nhbi52MS5CbG9iT3JkZXISEAoIY29udG91cnMYDCABKAhCCAoGX2xvd2VyQggKBl91cHBlckIPCg1fc3Ryb25nX2xvd2VyQg8KDV9zdHJvbmdfdXBwZXIiqgEKD0NvcnJlbGF0aW9uVGVybRIqCgRraW5kGAEgASgOMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25LaW5kEigKBm9mZnNldBgCIAEoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg4KBnJhZGl1cxgDIAEoDRINCgVmcmFtZRgEIAEoCRIiCgR3aXRoGAUgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbCK6AQoLQ29ycmVsYXRpb24SKAoCb2YYASABKAsyHC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvblRlcm0SDQoFcGFpcnMYAiABKAQSFAoHcHJvZHVjdBgDIAEoAUgAiAEBEhcKCmNvdmFyaWFuY2UYBCABKAFIAYgBARIYCgtjb3JyZWxhdGlvbhgFIAEoAUgCiAEBQgoKCF9wcm9kdWN0Qg0KC19jb3ZhcmlhbmNlQg4KDF9jb3JyZWxhdGlvbiLdAwoKUmVkdWN0aW9ucxIqCgpzdGF0aXN0aWNzGAEgAygOMhYucG9seXNjYW4udjEuU3RhdGlzdGljEhMKC3BlcmNlbnRpbGVzGAIgAygBEjgKEXBlcmNlbnRpbGVfbWV0aG9kGAMgASgOMh0ucG9seXNjYW4udjEuUGVyY2VudGlsZU1ldGhvZBItCgloaXN0b2dyYW0YBCABKAsyGi5wb2x5c2Nhbi52MS5IaXN0b2dyYW1TcGVjEjMKDGNvb2NjdXJyZW5jZRgFIAEoCzIdLnBvbHlzY2FuLnYxLkNvb2NjdXJyZW5jZVNwZWMSMgoMY29ycmVsYXRpb25zGAYgAygLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEikKB2NvdmVyZWQYDCABKAsyGC5wb2x5c2Nhbi52MS5Db3ZlcmVkU3BlYxIkCgVibG9icxgOIAEoCzIVLnBvbHlzY2FuLnYxLkJsb2JTcGVjEicKBmNvbG9ycxgKIAMoDjIXLnBvbHlzY2FuLnYxLkNvbG9yU3BhY2USFAoMY29sb3JfbWF0cml4GAsgAygBEiwKC2Rlcml2YXRpdmVzGA8gAygOMhcucG9seXNjYW4udjEuRGVyaXZhdGl2ZSKjAQoJUmVnaW9uU2V0EiQKB3JlZ2lvbnMYASADKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24SIQoFc2NhbGUYAiABKAsyEi5wb2x5c2Nhbi52MS5TY2FsZRIoCghkcmF3bl9vbhgDIAEoCzIWLnBvbHlzY2FuLnYxLkZyYW1lU2l6ZRIjCgZsb2NhdGUYBCABKAsyEy5wb2x5c2Nhbi52MS5Mb2NhdGUikQEKBkxvY2F0ZRIoCglmaWR1Y2lhbHMYASADKAsyFS5wb2x5c2Nhbi52MS5GaWR1Y2lhbBInCgVtb2RlbBgCIAEoDjIYLnBvbHlzY2FuLnYxLkxvY2F0ZU1vZGVsEhQKDG1heF9yZXNpZHVhbBgDIAEoARIeChZtYXhfZGlzdG9ydGlvbl9wZXJjZW50GAQgASgBIuQBCghGaWR1Y2lhbBIjCgZ3aW5kb3cYASABKAsyEy5wb2x5c2Nhbi52MS5SZWdpb24SHgoCYXQYAiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBInCgRraW5kGAMgASgOMhkucG9seXNjYW4udjEuRmlkdWNpYWxLaW5kEgwKBGRhcmsYBCABKAgSEQoJdGhyZXNob2xkGAUgASgNEhAKCG1pbl9hcmVhGAYgASgNEhAKCG1heF9hcmVhGAcgASgNEiUKB2NoYW5uZWwYCCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsIs4BCghMb2NhdGlvbhINCgVmb3VuZBgBIAEoCBIOCgZyZWFzb24YAiABKAkSHwoEcG9zZRgDIAEoCzIRLnBvbHlzY2FuLnYxLlBvc2USEAoIcm90YXRpb24YBCABKAESDwoHc2NhbGVfeBgFIAEoARIPCgdzY2FsZV95GAYgASgBEg0KBXNsYW50GAcgASgBEhAKCHJlc2lkdWFsGAggASgBEi0KCWZpZHVjaWFscxgJIAMoCzIaLnBvbHlzY2FuLnYxLkZvdW5kRmlkdWNpYWwioQEKDUZvdW5kRmlkdWNpYWwSDAoEbmFtZRgBIAEoCRINCgVmb3VuZBgCIAEoCBIOCgZyZWFzb24YAyABKAkSHgoCYXQYBCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIMCgRhcmVhGAUgASgNEhEKCXRocmVzaG9sZBgGIAEoARIVCghyZXNpZHVhbBgHIAEoAUgAiAEBQgsKCV9yZXNpZHVhbCIqCglGcmFtZVNpemUSDQoFd2lkdGgYASABKA0SDgoGaGVpZ2h0GAIgASgNIkEKBVNjYWxlEgkKAXgYASABKAESCQoBeRgCIAEoARIiCgZvcmlnaW4YAyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludCJACg5NaWxsaW1ldHJlUmVjdBIKCgJ4MBgBIAEoARIKCgJ5MBgCIAEoARIKCgJ4MRgDIAEoARIKCgJ5MRgEIAEoASKsAQoLTGltaXRSZXN1bHQSEgoKZXhwcmVzc2lvbhgBIAEoCRIlCgd2ZXJkaWN0GAIgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBISCgV2YWx1ZRgDIAEoAUgAiAEBEiUKB2NoYW5uZWwYBCABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEg4KBnJlYXNvbhgFIAEoCRINCgVwYXJ0cxgGIAEoDUIICgZfdmFsdWUiNAoPUGVyY2VudGlsZVZhbHVlEhIKCnBlcmNlbnRpbGUYASABKAESDQoFdmFsdWUYAiABKAEiVwoJSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoBBINCgViZWxvdxgEIAEoBBINCgVhYm92ZRgFIAEoBCK+CwoRQ2hhbm5lbFN0YXRpc3RpY3MSJQoHY2hhbm5lbBgBIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSEgoFY291bnQYAiABKARIAIgBARIQCgNzdW0YAyABKARIAYgBARIbCg5zdW1fb2Zfc3F1YXJlcxgEIAEoBEgCiAEBEhEKBG1lYW4YBSABKAFIA4gBARIVCgh2YXJpYW5jZRgGIAEoAUgEiAEBEhMKBnN0ZGRldhgHIAEoAUgFiAEBEhAKA21pbhgIIAEoDUgGiAEBEhAKA21heBgJIAEoDUgHiAEBEioKBm1pbl9hdBgKIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SKgoGbWF4X2F0GAsgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhITCgZtZWRpYW4YDCABKAFICIgBARIRCgRtb2RlGA0gASgNSAmIAQESFQoIZGlzdGluY3QYDiABKA1ICogBARIxCgtwZXJjZW50aWxlcxgPIAMoCzIcLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVWYWx1ZRIpCgloaXN0b2dyYW0YECABKAsyFi5wb2x5c2Nhbi52MS5IaXN0b2dyYW0SLQoRd2VpZ2h0ZWRfY2VudHJvaWQYESABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIVCghza2V3bmVzcxgSIAEoAUgLiAEBEhUKCGt1cnRvc2lzGBMgASgBSAyIAQESFAoHZW50cm9weRgUIAEoAUgNiAEBEiQKF21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uGBUgASgBSA6IAQESIAoTaW50ZXJxdWFydGlsZV9yYW5nZRgWIAEoAUgPiAEBEhIKCmN1bXVsYXRpdmUYFyADKAQSHwoSa29sbW9nb3Jvdl9zbWlybm92GBggASgBSBCIAQESGAoLd2Fzc2Vyc3RlaW4YGSABKAFIEYgBARIbCg5qZW5zZW5fc2hhbm5vbhgaIAEoAUgSiAEBEhcKCmNoaV9zcXVhcmUYGyABKAFIE4gBARIlCgltaW5fYXRfbW0YHCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIlCgltYXhfYXRfbW0YHSABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwChR3ZWlnaHRlZF9jZW50cm9pZF9tbRgeIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EiYKCHRleHR1cmVzGB8gAygLMhQucG9seXNjYW4udjEuVGV4dHVyZRIuCgxjb3JyZWxhdGlvbnMYICADKAsyGC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvbhIUCgdwbGFuZV94GCEgASgBSBSIAQESFAoHcGxhbmVfeRgiIAEoAUgViAEBEhsKDnBsYW5lX3Jlc2lkdWFsGCMgASgBSBaIAQESDAoEc3RlcBgoIAEoARIMCgR6ZXJvGCkgASgNEiUKB2NvdmVyZWQYKiABKAsyFC5wb2x5c2Nhbi52MS5Db3ZlcmVkQggKBl9jb3VudEIGCgRfc3VtQhEKD19zdW1fb2Zfc3F1YXJlc0IHCgVfbWVhbkILCglfdmFyaWFuY2VCCQoHX3N0ZGRldkIGCgRfbWluQgYKBF9tYXhCCQoHX21lZGlhbkIHCgVfbW9kZUILCglfZGlzdGluY3RCCwoJX3NrZXduZXNzQgsKCV9rdXJ0b3Npc0IKCghfZW50cm9weUIaChhfbWVhbl9hYnNvbHV0ZV9kZXZpYXRpb25CFgoUX2ludGVycXVhcnRpbGVfcmFuZ2VCFQoTX2tvbG1vZ29yb3Zfc21pcm5vdkIOCgxfd2Fzc2Vyc3RlaW5CEQoPX2plbnNlbl9zaGFubm9uQg0KC19jaGlfc3F1YXJlQgoKCF9wbGFuZV94QgoKCF9wbGFuZV95QhEKD19wbGFuZV9yZXNpZHVhbCKoAQoHQ292ZXJlZBILCgNzdW0YASABKAESEQoEbWVhbhgCIAEoAUgAiAEBEhUKCHZhcmlhbmNlGAMgASgBSAGIAQESEwoGc3RkZGV2GAQgASgBSAKIAQESMAoJaGlzdG9ncmFtGAUgASgLMh0ucG9seXNjYW4udjEuQ292ZXJlZEhpc3RvZ3JhbUIHCgVfbWVhbkILCglfdmFyaWFuY2VCCQoHX3N0ZGRldiJeChBDb3ZlcmVkSGlzdG9ncmFtEg0KBWxvd2VyGAEgASgBEg0KBXVwcGVyGAIgASgBEg4KBmNvdW50cxgDIAMoARINCgViZWxvdxgEIAEoARINCgVhYm92ZRgFIAEoASKcAgoHVGV4dHVyZRIoCgZvZmZzZXQYASABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZsZXZlbHMYAiABKA0SDQoFcGFpcnMYAyABKAQSFQoIY29udHJhc3QYBCABKAFIAIgBARIYCgtob21vZ2VuZWl0eRgFIAEoAUgBiAEBEhMKBmVuZXJneRgGIAEoAUgCiAEBEhgKC2NvcnJlbGF0aW9uGAcgASgBSAOIAQESFAoHZW50cm9weRgIIAEoAUgEiAEBEg4KBmNvdW50cxgJIAMoDUILCglfY29udHJhc3RCDgoMX2hvbW9nZW5laXR5QgkKB19lbmVyZ3lCDgoMX2NvcnJlbGF0aW9uQgoKCF9lbnRyb3B5IrcECgxSZWdpb25SZXN1bHQSDQoFaW5kZXgYASABKA0SDAoEbmFtZRgCIAEoCRINCgVjb3VudBgDIAEoBBIMCgRhcmVhGAQgASgBEhUKCGNvdmVyYWdlGAUgASgBSACIAQESJgoGYm91bmRzGAYgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAcgASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoIY2hhbm5lbHMYCCADKAsyHi5wb2x5c2Nhbi52MS5DaGFubmVsU3RhdGlzdGljcxIlCgd2ZXJkaWN0GAkgASgOMhQucG9seXNjYW4udjEuVmVyZGljdBIoCgZsaW1pdHMYCiADKAsyGC5wb2x5c2Nhbi52MS5MaW1pdFJlc3VsdBIVCghhcmVhX21tMhgLIAEoAUgBiAEBEhYKCWNvdW50X21tMhgMIAEoAUgCiAEBEi4KCWJvdW5kc19tbRgNIAEoCzIbLnBvbHlzY2FuLnYxLk1pbGxpbWV0cmVSZWN0EicKC2NlbnRyb2lkX21tGA4gASgLMhIucG9seXNjYW4udjEuUG9pbnQSGgoNY292ZXJlZF9jb3VudBgTIAEoAUgDiAEBEicKBWJsb2JzGBUgASgLMhgucG9seXNjYW4udjEuUmVnaW9uQmxvYnNCCwoJX2NvdmVyYWdlQgsKCV9hcmVhX21tMkIMCgpfY291bnRfbW0yQhAKDl9jb3ZlcmVkX2NvdW50IpABCgtSZWdpb25CbG9icxINCgVmb3VuZBgBIAEoBBIMCgRrZXB0GAIgASgEEgwKBGFyZWEYAyABKAQSEAoIdG9vX21hbnkYBCABKAgSIAoFYmxvYnMYBSADKAsyES5wb2x5c2Nhbi52MS5CbG9iEhUKCGFyZWFfbW0yGAYgASgBSACIAQFCCwoJX2FyZWFfbW0yIrEECgRCbG9iEikKBWZpcnN0GAEgASgLMhoucG9seXNjYW4udjEuUGl4ZWxQb3NpdGlvbhIMCgRhcmVhGAIgASgEEiYKBmJvdW5kcxgDIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgEIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50Eg4KBmxlbmd0aBgFIAEoARIPCgdicmVhZHRoGAYgASgBEg0KBWFuZ2xlGAcgASgBEg0KBXNpZGVzGAggASgEEhEKCXBlcmltZXRlchgJIAEoARIRCglyb3VuZG5lc3MYCiABKAESDQoFaG9sZXMYCyABKA0SCwoDc3VtGAwgASgEEgsKA21pbhgNIAEoDRILCgNtYXgYDiABKA0SDAoEbWVhbhgPIAEoARIOCgZzdGRkZXYYECABKAESIgoHY29udG91chgRIAMoCzIRLnBvbHlzY2FuLnYxLlJpbmcSFQoIYXJlYV9tbTIYEiABKAFIAIgBARInCgtjZW50cm9pZF9tbRgTIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhYKCWxlbmd0aF9tbRgUIAEoAUgBiAEBEhcKCmJyZWFkdGhfbW0YFSABKAFIAogBARIZCgxwZXJpbWV0ZXJfbW0YFiABKAFIA4gBAUILCglfYXJlYV9tbTJCDAoKX2xlbmd0aF9tbUINCgtfYnJlYWR0aF9tbUIPCg1fcGVyaW1ldGVyX21tKlUKCEZpbGxSdWxlEhkKFUZJTExfUlVMRV9VTlNQRUNJRklFRBAAEhYKEkZJTExfUlVMRV9OT05fWkVSTxABEhYKEkZJTExfUlVMRV9FVkVOX09ERBACKrYBCgpNYXNrTWV0aG9kEhsKF01BU0tfTUVUSE9EX1VOU1BFQ0lGSUVEEAASFQoRTUFTS19NRVRIT0RfTkFJVkUQARIVChFNQVNLX01FVEhPRF9USUxFRBACEh0KGU1BU0tfTUVUSE9EX0VER0VfRklMVEVSRUQQAxIjCh9NQVNLX01FVEhPRF9USUxFRF9FREdFX0ZJTFRFUkVEEAQSGQoVTUFTS19NRVRIT0RfUk9XX1NQQU5TEAUquwQKCVN0YXRpc3RpYxIZChVTVEFUSVNUSUNfVU5TUEVDSUZJRUQQABITCg9TVEFUSVNUSUNfQ09VTlQQARIRCg1TVEFUSVNUSUNfU1VNEAISHAoYU1RBVElTVElDX1NVTV9PRl9TUVVBUkVTEAMSEgoOU1RBVElTVElDX01FQU4QBBIWChJTVEFUSVNUSUNfVkFSSUFOQ0UQBRIUChBTVEFUSVNUSUNfU1REREVWEAYSEQoNU1RBVElTVElDX01JThAHEhEKDVNUQVRJU1RJQ19NQVgQCBIXChNTVEFUSVNUSUNfSElTVE9HUkFNEAkSGQoVU1RBVElTVElDX1BFUkNFTlRJTEVTEAoSFAoQU1RBVElTVElDX01FRElBThALEhIKDlNUQVRJU1RJQ19NT0RFEAwSFgoSU1RBVElTVElDX0RJU1RJTkNUEA0SFgoSU1RBVElTVElDX0NFTlRST0lEEA4SFgoSU1RBVElTVElDX1NLRVdORVNTEA8SFgoSU1RBVElTVElDX0tVUlRPU0lTEBASFQoRU1RBVElTVElDX0VOVFJPUFkQERIlCiFTVEFUSVNUSUNfTUVBTl9BQlNPTFVURV9ERVZJQVRJT04QEhIhCh1TVEFUSVNUSUNfSU5URVJRVUFSVElMRV9SQU5HRRATEhgKFFNUQVRJU1RJQ19DVU1VTEFUSVZFEBQSFwoTU1RBVElTVElDX0RJU1RBTkNFUxAVEhMKD1NUQVRJU1RJQ19QTEFORRAWKncKEFBlcmNlbnRpbGVNZXRob2QSIQodUEVSQ0VOVElMRV9NRVRIT0RfVU5TUEVDSUZJRUQQABIiCh5QRVJDRU5USUxFX01FVEhPRF9ORUFSRVNUX1JBTksQARIcChhQRVJDRU5USUxFX01FVEhPRF9MSU5FQVIQAiqJAQoNQmxvYlRocmVzaG9sZBIeChpCTE9CX1RIUkVTSE9MRF9VTlNQRUNJRklFRBAAEhkKFUJMT0JfVEhSRVNIT0xEX1ZBTFVFUxABEh0KGUJMT0JfVEhSRVNIT0xEX0RFVklBVElPTlMQAhIeChpCTE9CX1RIUkVTSE9MRF9QRVJDRU5USUxFUxADKn8KCU1vcnBoS2luZBIaChZNT1JQSF9LSU5EX1VOU1BFQ0lGSUVEEAASFAoQTU9SUEhfS0lORF9FUk9ERRABEhUKEU1PUlBIX0tJTkRfRElMQVRFEAISEwoPTU9SUEhfS0lORF9PUEVOEAMSFAoQTU9SUEhfS0lORF9DTE9TRRAEKlIKCUJsb2JPcmRlchIaChZCTE9CX09SREVSX1VOU1BFQ0lGSUVEEAASFAoQQkxPQl9PUkRFUl9QTEFDRRABEhMKD0JMT0JfT1JERVJfQVJFQRACKqQBCg9Db3JyZWxhdGlvbktpbmQSIAocQ09SUkVMQVRJT05fS0lORF9VTlNQRUNJRklFRBAAEhgKFENPUlJFTEFUSU9OX0tJTkRfTEFHEAESGwoXQ09SUkVMQVRJT05fS0lORF9SQURJQUwQAhIaChZDT1JSRUxBVElPTl9LSU5EX0ZSQU1FEAMSHAoYQ09SUkVMQVRJT05fS0lORF9DSEFOTkVMEAQqmwEKCkNvbG9yU3BhY2USGwoXQ09MT1JfU1BBQ0VfVU5TUEVDSUZJRUQQABIUChBDT0xPUl9TUEFDRV9HUkFZEAESGAoUQ09MT1JfU1BBQ0VfR1JBWV83MDkQAhITCg9DT0xPUl9TUEFDRV9IU1YQAxITCg9DT0xPUl9TUEFDRV9MQUIQBBIWChJDT0xPUl9TUEFDRV9NQVRSSVgQBSpbCgpEZXJpdmF0aXZlEhoKFkRFUklWQVRJVkVfVU5TUEVDSUZJRUQQABIXChNERVJJVkFUSVZFX0dSQURJRU5UEAESGAoUREVSSVZBVElWRV9MQVBMQUNJQU4QAip/CgtMb2NhdGVNb2RlbBIcChhMT0NBVEVfTU9ERUxfVU5TUEVDSUZJRUQQABIcChhMT0NBVEVfTU9ERUxfVFJBTlNMQVRJT04QARIbChdMT0NBVEVfTU9ERUxfU0lNSUxBUklUWRACEhcKE0xPQ0FURV9NT0RFTF9BRkZJTkUQAyp6CgxGaWR1Y2lhbEtpbmQSHQoZRklEVUNJQUxfS0lORF9VTlNQRUNJRklFRBAAEhgKFEZJRFVDSUFMX0tJTkRfQ0lSQ0xFEAESGAoURklEVUNJQUxfS0lORF9TUVVBUkUQAhIXChNGSURVQ0lBTF9LSU5EX0NST1NTEAMqRgoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEAoMVkVSRElDVF9QQVNTEAESEAoMVkVSRElDVF9GQUlMEAJCO1o5Z2l0aHViLmNvbS9wb2x5c2Nhbi9wb2x5c2Nhbi9wcm90by9wb2x5c2Nhbi92MTtwb2x5c2NhbnYxYgZwcm90bzM", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiOwoETWFzaxIMCgRydW5zGAEgAygPEiUKBWltYWdlGAIgASgLMhYucG9seXNjYW4udjEuTWFza0ltYWdlIkQKCU1hc2tJbWFnZRIhCgVmcmFtZRgBIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lEgkKAXgYAiABKBESCQoBeRgDIAEoESLNAQoGUmVnaW9uEgwKBG5hbWUYASABKAkSIAoFcmluZ3MYAiADKAsyES5wb2x5c2Nhbi52MS5SaW5nEigKCWZpbGxfcnVsZRgDIAEoDjIVLnBvbHlzY2FuLnYxLkZpbGxSdWxlEg4KBmxpbWl0cxgEIAMoCRIpCglyZWZlcmVuY2UYBSABKAsyFi5wb2x5c2Nhbi52MS5SZWZlcmVuY2USHwoEbWFzaxgGIAEoCzIRLnBvbHlzY2FuLnYxLk1hc2sSDQoFc2hhcGUYByABKAkicgoEUG9zZRIQCghyb3RhdGlvbhgBIAEoARINCgVzY2FsZRgCIAEoARIhCgVhYm91dBgDIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EgoKAmR4GAQgASgBEgoKAmR5GAUgASgBEg4KBmFmZmluZRgGIAMoASJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASIlCgtQaXhlbE9mZnNldBIKCgJkeBgBIAEoERIKCgJkeRgCIAEoESJdChBDb29jY3VycmVuY2VTcGVjEg4KBmxldmVscxgBIAEoDRIpCgdvZmZzZXRzGAIgAygLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGY291bnRzGAMgASgIIiAKC0NvdmVyZWRTcGVjEhEKCWhpc3RvZ3JhbRgBIAEoCCJcCgVNb3JwaBIkCgRraW5kGAEgASgOMhYucG9seXNjYW4udjEuTW9ycGhLaW5kEg0KBXdpZHRoGAIgASgNEg4KBmhlaWdodBgDIAEoDRIOCgZyYWRpdXMYBCABKA0ijQMKCEJsb2JTcGVjEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEi0KCXRocmVzaG9sZBgCIAEoDjIaLnBvbHlzY2FuLnYxLkJsb2JUaHJlc2hvbGQSEgoFbG93ZXIYAyABKAFIAIgBARISCgV1cHBlchgEIAEoAUgBiAEBEhkKDHN0cm9uZ19sb3dlchgFIAEoAUgCiAEBEhkKDHN0cm9uZ191cHBlchgGIAEoAUgDiAEBEhYKDmZvdXJfY29ubmVjdGVkGAcgASgIEiEKBXN0ZXBzGAggAygLMhIucG9seXNjYW4udjEuTW9ycGgSEAoIbWluX2FyZWEYCSABKA0SEQoJbWF4X2Jsb2JzGAogASgNEiUKBW9yZGVyGAsgASgOMhYucG9seXNjYW4udjEuQmxvYk9yZGVyEhAKCGNvbnRvdXJzGAwgASgIQggKBl9sb3dlckIICgZfdXBwZXJCDwoNX3N0cm9uZ19sb3dlckIPCg1fc3Ryb25nX3VwcGVyIqoBCg9Db3JyZWxhdGlvblRlcm0SKgoEa2luZBgBIAEoDjIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uS2luZBIoCgZvZmZzZXQYAiABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZyYWRpdXMYAyABKA0SDQoFZnJhbWUYBCABKAkSIgoEd2l0aBgFIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwiugEKC0NvcnJlbGF0aW9uEigKAm9mGAEgASgLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEg0KBXBhaXJzGAIgASgEEhQKB3Byb2R1Y3QYAyABKAFIAIgBARIXCgpjb3ZhcmlhbmNlGAQgASgBSAGIAQESGAoLY29ycmVsYXRpb24YBSABKAFIAogBAUIKCghfcHJvZHVjdEINCgtfY292YXJpYW5jZUIOCgxfY29ycmVsYXRpb24i3QMKClJlZHVjdGlvbnMSKgoKc3RhdGlzdGljcxgBIAMoDjIWLnBvbHlzY2FuLnYxLlN0YXRpc3RpYxITCgtwZXJjZW50aWxlcxgCIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgDIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSLQoJaGlzdG9ncmFtGAQgASgLMhoucG9seXNjYW4udjEuSGlzdG9ncmFtU3BlYxIzCgxjb29jY3VycmVuY2UYBSABKAsyHS5wb2x5c2Nhbi52MS5Db29jY3VycmVuY2VTcGVjEjIKDGNvcnJlbGF0aW9ucxgGIAMoCzIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uVGVybRIpCgdjb3ZlcmVkGAwgASgLMhgucG9seXNjYW4udjEuQ292ZXJlZFNwZWMSJAoFYmxvYnMYDiABKAsyFS5wb2x5c2Nhbi52MS5CbG9iU3BlYxInCgZjb2xvcnMYCiADKA4yFy5wb2x5c2Nhbi52MS5Db2xvclNwYWNlEhQKDGNvbG9yX21hdHJpeBgLIAMoARIsCgtkZXJpdmF0aXZlcxgPIAMoDjIXLnBvbHlzY2FuLnYxLkRlcml2YXRpdmUiowEKCVJlZ2lvblNldBIkCgdyZWdpb25zGAEgAygLMhMucG9seXNjYW4udjEuUmVnaW9uEiEKBXNjYWxlGAIgASgLMhIucG9seXNjYW4udjEuU2NhbGUSKAoIZHJhd25fb24YAyABKAsyFi5wb2x5c2Nhbi52MS5GcmFtZVNpemUSIwoGbG9jYXRlGAQgASgLMhMucG9seXNjYW4udjEuTG9jYXRlIpEBCgZMb2NhdGUSKAoJZmlkdWNpYWxzGAEgAygLMhUucG9seXNjYW4udjEuRmlkdWNpYWwSJwoFbW9kZWwYAiABKA4yGC5wb2x5c2Nhbi52MS5Mb2NhdGVNb2RlbBIUCgxtYXhfcmVzaWR1YWwYAyABKAESHgoWbWF4X2Rpc3RvcnRpb25fcGVyY2VudBgEIAEoASLkAQoIRmlkdWNpYWwSIwoGd2luZG93GAEgASgLMhMucG9seXNjYW4udjEuUmVnaW9uEh4KAmF0GAIgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJwoEa2luZBgDIAEoDjIZLnBvbHlzY2FuLnYxLkZpZHVjaWFsS2luZBIMCgRkYXJrGAQgASgIEhEKCXRocmVzaG9sZBgFIAEoDRIQCghtaW5fYXJlYRgGIAEoDRIQCghtYXhfYXJlYRgHIAEoDRIlCgdjaGFubmVsGAggASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbCLOAQoITG9jYXRpb24SDQoFZm91bmQYASABKAgSDgoGcmVhc29uGAIgASgJEh8KBHBvc2UYAyABKAsyES5wb2x5c2Nhbi52MS5Qb3NlEhAKCHJvdGF0aW9uGAQgASgBEg8KB3NjYWxlX3gYBSABKAESDwoHc2NhbGVfeRgGIAEoARINCgVzbGFudBgHIAEoARIQCghyZXNpZHVhbBgIIAEoARItCglmaWR1Y2lhbHMYCSADKAsyGi5wb2x5c2Nhbi52MS5Gb3VuZEZpZHVjaWFsIqEBCg1Gb3VuZEZpZHVjaWFsEgwKBG5hbWUYASABKAkSDQoFZm91bmQYAiABKAgSDgoGcmVhc29uGAMgASgJEh4KAmF0GAQgASgLMhIucG9seXNjYW4udjEuUG9pbnQSDAoEYXJlYRgFIAEoDRIRCgl0aHJlc2hvbGQYBiABKAESFQoIcmVzaWR1YWwYByABKAFIAIgBAUILCglfcmVzaWR1YWwiKgoJRnJhbWVTaXplEg0KBXdpZHRoGAEgASgNEg4KBmhlaWdodBgCIAEoDSJBCgVTY2FsZRIJCgF4GAEgASgBEgkKAXkYAiABKAESIgoGb3JpZ2luGAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQiQAoOTWlsbGltZXRyZVJlY3QSCgoCeDAYASABKAESCgoCeTAYAiABKAESCgoCeDEYAyABKAESCgoCeTEYBCABKAEirAEKC0xpbWl0UmVzdWx0EhIKCmV4cHJlc3Npb24YASABKAkSJQoHdmVyZGljdBgCIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSEgoFdmFsdWUYAyABKAFIAIgBARIlCgdjaGFubmVsGAQgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBIOCgZyZWFzb24YBSABKAkSDQoFcGFydHMYBiABKA1CCAoGX3ZhbHVlIjQKD1BlcmNlbnRpbGVWYWx1ZRISCgpwZXJjZW50aWxlGAEgASgBEg0KBXZhbHVlGAIgASgBIlcKCUhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAQSDQoFYmVsb3cYBCABKAQSDQoFYWJvdmUYBSABKAQivgsKEUNoYW5uZWxTdGF0aXN0aWNzEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEhIKBWNvdW50GAIgASgESACIAQESEAoDc3VtGAMgASgESAGIAQESGwoOc3VtX29mX3NxdWFyZXMYBCABKARIAogBARIRCgRtZWFuGAUgASgBSAOIAQESFQoIdmFyaWFuY2UYBiABKAFIBIgBARITCgZzdGRkZXYYByABKAFIBYgBARIQCgNtaW4YCCABKA1IBogBARIQCgNtYXgYCSABKA1IB4gBARIqCgZtaW5fYXQYCiABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEioKBm1heF9hdBgLIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SEwoGbWVkaWFuGAwgASgBSAiIAQESEQoEbW9kZRgNIAEoDUgJiAEBEhUKCGRpc3RpbmN0GA4gASgNSAqIAQESMQoLcGVyY2VudGlsZXMYDyADKAsyHC5wb2x5c2Nhbi52MS5QZXJjZW50aWxlVmFsdWUSKQoJaGlzdG9ncmFtGBAgASgLMhYucG9seXNjYW4udjEuSGlzdG9ncmFtEi0KEXdlaWdodGVkX2NlbnRyb2lkGBEgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFQoIc2tld25lc3MYEiABKAFIC4gBARIVCghrdXJ0b3NpcxgTIAEoAUgMiAEBEhQKB2VudHJvcHkYFCABKAFIDYgBARIkChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgVIAEoAUgOiAEBEiAKE2ludGVycXVhcnRpbGVfcmFuZ2UYFiABKAFID4gBARISCgpjdW11bGF0aXZlGBcgAygEEh8KEmtvbG1vZ29yb3Zfc21pcm5vdhgYIAEoAUgQiAEBEhgKC3dhc3NlcnN0ZWluGBkgASgBSBGIAQESGwoOamVuc2VuX3NoYW5ub24YGiABKAFIEogBARIXCgpjaGlfc3F1YXJlGBsgASgBSBOIAQESJQoJbWluX2F0X21tGBwgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJQoJbWF4X2F0X21tGB0gASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoUd2VpZ2h0ZWRfY2VudHJvaWRfbW0YHiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBImCgh0ZXh0dXJlcxgfIAMoCzIULnBvbHlzY2FuLnYxLlRleHR1cmUSLgoMY29ycmVsYXRpb25zGCAgAygLMhgucG9seXNjYW4udjEuQ29ycmVsYXRpb24SFAoHcGxhbmVfeBghIAEoAUgUiAEBEhQKB3BsYW5lX3kYIiABKAFIFYgBARIbCg5wbGFuZV9yZXNpZHVhbBgjIAEoAUgWiAEBEgwKBHN0ZXAYKCABKAESDAoEemVybxgpIAEoDRIlCgdjb3ZlcmVkGCogASgLMhQucG9seXNjYW4udjEuQ292ZXJlZEIICgZfY291bnRCBgoEX3N1bUIRCg9fc3VtX29mX3NxdWFyZXNCBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXZCBgoEX21pbkIGCgRfbWF4QgkKB19tZWRpYW5CBwoFX21vZGVCCwoJX2Rpc3RpbmN0QgsKCV9za2V3bmVzc0ILCglfa3VydG9zaXNCCgoIX2VudHJvcHlCGgoYX21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uQhYKFF9pbnRlcnF1YXJ0aWxlX3JhbmdlQhUKE19rb2xtb2dvcm92X3NtaXJub3ZCDgoMX3dhc3NlcnN0ZWluQhEKD19qZW5zZW5fc2hhbm5vbkINCgtfY2hpX3NxdWFyZUIKCghfcGxhbmVfeEIKCghfcGxhbmVfeUIRCg9fcGxhbmVfcmVzaWR1YWwiqAEKB0NvdmVyZWQSCwoDc3VtGAEgASgBEhEKBG1lYW4YAiABKAFIAIgBARIVCgh2YXJpYW5jZRgDIAEoAUgBiAEBEhMKBnN0ZGRldhgEIAEoAUgCiAEBEjAKCWhpc3RvZ3JhbRgFIAEoCzIdLnBvbHlzY2FuLnYxLkNvdmVyZWRIaXN0b2dyYW1CBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXYiXgoQQ292ZXJlZEhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAESDQoFYmVsb3cYBCABKAESDQoFYWJvdmUYBSABKAEinAIKB1RleHR1cmUSKAoGb2Zmc2V0GAEgASgLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGbGV2ZWxzGAIgASgNEg0KBXBhaXJzGAMgASgEEhUKCGNvbnRyYXN0GAQgASgBSACIAQESGAoLaG9tb2dlbmVpdHkYBSABKAFIAYgBARITCgZlbmVyZ3kYBiABKAFIAogBARIYCgtjb3JyZWxhdGlvbhgHIAEoAUgDiAEBEhQKB2VudHJvcHkYCCABKAFIBIgBARIOCgZjb3VudHMYCSADKA1CCwoJX2NvbnRyYXN0Qg4KDF9ob21vZ2VuZWl0eUIJCgdfZW5lcmd5Qg4KDF9jb3JyZWxhdGlvbkIKCghfZW50cm9weSK3BAoMUmVnaW9uUmVzdWx0Eg0KBWluZGV4GAEgASgNEgwKBG5hbWUYAiABKAkSDQoFY291bnQYAyABKAQSDAoEYXJlYRgEIAEoARIVCghjb3ZlcmFnZRgFIAEoAUgAiAEBEiYKBmJvdW5kcxgGIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgHIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKCGNoYW5uZWxzGAggAygLMh4ucG9seXNjYW4udjEuQ2hhbm5lbFN0YXRpc3RpY3MSJQoHdmVyZGljdBgJIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSKAoGbGltaXRzGAogAygLMhgucG9seXNjYW4udjEuTGltaXRSZXN1bHQSFQoIYXJlYV9tbTIYCyABKAFIAYgBARIWCgljb3VudF9tbTIYDCABKAFIAogBARIuCglib3VuZHNfbW0YDSABKAsyGy5wb2x5c2Nhbi52MS5NaWxsaW1ldHJlUmVjdBInCgtjZW50cm9pZF9tbRgOIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhoKDWNvdmVyZWRfY291bnQYEyABKAFIA4gBARInCgVibG9icxgVIAEoCzIYLnBvbHlzY2FuLnYxLlJlZ2lvbkJsb2JzQgsKCV9jb3ZlcmFnZUILCglfYXJlYV9tbTJCDAoKX2NvdW50X21tMkIQCg5fY292ZXJlZF9jb3VudCKQAQoLUmVnaW9uQmxvYnMSDQoFZm91bmQYASABKAQSDAoEa2VwdBgCIAEoBBIMCgRhcmVhGAMgASgEEhAKCHRvb19tYW55GAQgASgIEiAKBWJsb2JzGAUgAygLMhEucG9seXNjYW4udjEuQmxvYhIVCghhcmVhX21tMhgGIAEoAUgAiAEBQgsKCV9hcmVhX21tMiKxBAoEQmxvYhIpCgVmaXJzdBgBIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SDAoEYXJlYRgCIAEoBBImCgZib3VuZHMYAyABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYBCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIOCgZsZW5ndGgYBSABKAESDwoHYnJlYWR0aBgGIAEoARINCgVhbmdsZRgHIAEoARINCgVzaWRlcxgIIAEoBBIRCglwZXJpbWV0ZXIYCSABKAESEQoJcm91bmRuZXNzGAogASgBEg0KBWhvbGVzGAsgASgNEgsKA3N1bRgMIAEoBBILCgNtaW4YDSABKA0SCwoDbWF4GA4gASgNEgwKBG1lYW4YDyABKAESDgoGc3RkZGV2GBAgASgBEiIKB2NvbnRvdXIYESADKAsyES5wb2x5c2Nhbi52MS5SaW5nEhUKCGFyZWFfbW0yGBIgASgBSACIAQESJwoLY2VudHJvaWRfbW0YEyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIWCglsZW5ndGhfbW0YFCABKAFIAYgBARIXCgpicmVhZHRoX21tGBUgASgBSAKIAQESGQoMcGVyaW1ldGVyX21tGBYgASgBSAOIAQFCCwoJX2FyZWFfbW0yQgwKCl9sZW5ndGhfbW1CDQoLX2JyZWFkdGhfbW1CDwoNX3BlcmltZXRlcl9tbSpVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKrsECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFRITCg9TVEFUSVNUSUNfUExBTkUQFip3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqiQEKDUJsb2JUaHJlc2hvbGQSHgoaQkxPQl9USFJFU0hPTERfVU5TUEVDSUZJRUQQABIZChVCTE9CX1RIUkVTSE9MRF9WQUxVRVMQARIdChlCTE9CX1RIUkVTSE9MRF9ERVZJQVRJT05TEAISHgoaQkxPQl9USFJFU0hPTERfUEVSQ0VOVElMRVMQAyp/CglNb3JwaEtpbmQSGgoWTU9SUEhfS0lORF9VTlNQRUNJRklFRBAAEhQKEE1PUlBIX0tJTkRfRVJPREUQARIVChFNT1JQSF9LSU5EX0RJTEFURRACEhMKD01PUlBIX0tJTkRfT1BFThADEhQKEE1PUlBIX0tJTkRfQ0xPU0UQBCpSCglCbG9iT3JkZXISGgoWQkxPQl9PUkRFUl9VTlNQRUNJRklFRBAAEhQKEEJMT0JfT1JERVJfUExBQ0UQARITCg9CTE9CX09SREVSX0FSRUEQAiqkAQoPQ29ycmVsYXRpb25LaW5kEiAKHENPUlJFTEFUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIYChRDT1JSRUxBVElPTl9LSU5EX0xBRxABEhsKF0NPUlJFTEFUSU9OX0tJTkRfUkFESUFMEAISGgoWQ09SUkVMQVRJT05fS0lORF9GUkFNRRADEhwKGENPUlJFTEFUSU9OX0tJTkRfQ0hBTk5FTBAEKpsBCgpDb2xvclNwYWNlEhsKF0NPTE9SX1NQQUNFX1VOU1BFQ0lGSUVEEAASFAoQQ09MT1JfU1BBQ0VfR1JBWRABEhgKFENPTE9SX1NQQUNFX0dSQVlfNzA5EAISEwoPQ09MT1JfU1BBQ0VfSFNWEAMSEwoPQ09MT1JfU1BBQ0VfTEFCEAQSFgoSQ09MT1JfU1BBQ0VfTUFUUklYEAUqWwoKRGVyaXZhdGl2ZRIaChZERVJJVkFUSVZFX1VOU1BFQ0lGSUVEEAASFwoTREVSSVZBVElWRV9HUkFESUVOVBABEhgKFERFUklWQVRJVkVfTEFQTEFDSUFOEAIqfwoLTG9jYXRlTW9kZWwSHAoYTE9DQVRFX01PREVMX1VOU1BFQ0lGSUVEEAASHAoYTE9DQVRFX01PREVMX1RSQU5TTEFUSU9OEAESGwoXTE9DQVRFX01PREVMX1NJTUlMQVJJVFkQAhIXChNMT0NBVEVfTU9ERUxfQUZGSU5FEAMqegoMRmlkdWNpYWxLaW5kEh0KGUZJRFVDSUFMX0tJTkRfVU5TUEVDSUZJRUQQABIYChRGSURVQ0lBTF9LSU5EX0NJUkNMRRABEhgKFEZJRFVDSUFMX0tJTkRfU1FVQVJFEAISFwoTRklEVUNJQUxfS0lORF9DUk9TUxADKkYKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -52,6 +52,14 @@ export type Mask = Message<"polyscan.v1.Mask"> & {
    * @generated from field: repeated sfixed32 runs = 1;
    */
   runs: number[];
+
+  /**
+   * Or an image, which the server makes runs of, once, before it does anything else with the region: what is stored, and
+   * what comes back, has runs. Of regions that are looked at, not of windows of fiducials.
+   *
+   * @generated from field: polyscan.v1.MaskImage image = 2;
+   */
+  image?: MaskImage | undefined;
 };
 
 /**
@@ -60,6 +68,41 @@ export type Mask = Message<"polyscan.v1.Mask"> & {
  */
 export const MaskSchema: GenMessage<Mask> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 1);
+
+/**
+ * MaskImage is an image as a mask: the pixels that aren't black.
+ *
+ * @generated from message polyscan.v1.MaskImage
+ */
+export type MaskImage = Message<"polyscan.v1.MaskImage"> & {
+  /**
+   * In any way that frames come, such as a PNG file, or the name of a resident frame: gray or colours, and no format
+   * that is converted. A pixel is part of the mask where any sample but alpha isn't 0; one that isn't opaque then is an
+   * error. frame_id and part_id play no part. The images of a set have as many pixels together as a frame at most.
+   *
+   * @generated from field: polyscan.v1.Frame frame = 1;
+   */
+  frame?: Frame | undefined;
+
+  /**
+   * Where the image's first pixel lies in frames.
+   *
+   * @generated from field: sint32 x = 2;
+   */
+  x: number;
+
+  /**
+   * @generated from field: sint32 y = 3;
+   */
+  y: number;
+};
+
+/**
+ * Describes the message polyscan.v1.MaskImage.
+ * Use `create(MaskImageSchema)` to create a new message.
+ */
+export const MaskImageSchema: GenMessage<MaskImage> = /*@__PURE__*/
+  messageDesc(file_polyscan_v1_region, 2);
 
 /**
  * Region is a set of pixels given by one or more rings: the pixels whose centres have a winding number
@@ -125,7 +168,7 @@ export type Region = Message<"polyscan.v1.Region"> & {
  * Use `create(RegionSchema)` to create a new message.
  */
 export const RegionSchema: GenMessage<Region> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 2);
+  messageDesc(file_polyscan_v1_region, 3);
 
 /**
  * Pose says where a part lies in a frame: it takes each place of the regions, as they are drawn, to a place of the
@@ -183,7 +226,7 @@ export type Pose = Message<"polyscan.v1.Pose"> & {
  * Use `create(PoseSchema)` to create a new message.
  */
 export const PoseSchema: GenMessage<Pose> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 3);
+  messageDesc(file_polyscan_v1_region, 4);
 
 /**
  * Reference is a distribution that another is compared with: that of another region, or one that is kept.
@@ -211,7 +254,7 @@ export type Reference = Message<"polyscan.v1.Reference"> & {
  * Use `create(ReferenceSchema)` to create a new message.
  */
 export const ReferenceSchema: GenMessage<Reference> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 4);
+  messageDesc(file_polyscan_v1_region, 5);
 
 /**
  * ReferenceCounts are the counts of samples by value, such as those of a histogram with one bin a value.
@@ -232,7 +275,7 @@ export type ReferenceCounts = Message<"polyscan.v1.ReferenceCounts"> & {
  * Use `create(ReferenceCountsSchema)` to create a new message.
  */
 export const ReferenceCountsSchema: GenMessage<ReferenceCounts> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 5);
+  messageDesc(file_polyscan_v1_region, 6);
 
 /**
  * HistogramSpec asks for bins of equal width instead of one bin a value.
@@ -267,7 +310,7 @@ export type HistogramSpec = Message<"polyscan.v1.HistogramSpec"> & {
  * Use `create(HistogramSpecSchema)` to create a new message.
  */
 export const HistogramSpecSchema: GenMessage<HistogramSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 6);
+  messageDesc(file_polyscan_v1_region, 7);
 
 /**
  * PixelOffset says where the second pixel of a pair lies: dx columns to the right of the first one, and dy rows below.
@@ -291,7 +334,7 @@ export type PixelOffset = Message<"polyscan.v1.PixelOffset"> & {
  * Use `create(PixelOffsetSchema)` to create a new message.
  */
 export const PixelOffsetSchema: GenMessage<PixelOffset> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 7);
+  messageDesc(file_polyscan_v1_region, 8);
 
 /**
  * CooccurrenceSpec asks for the textures of pairs of pixels. A pair is two pixels of the region and the frame.
@@ -328,7 +371,7 @@ export type CooccurrenceSpec = Message<"polyscan.v1.CooccurrenceSpec"> & {
  * Use `create(CooccurrenceSpecSchema)` to create a new message.
  */
 export const CooccurrenceSpecSchema: GenMessage<CooccurrenceSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 8);
+  messageDesc(file_polyscan_v1_region, 9);
 
 /**
  * CoveredSpec asks for statistics of pixels weighted by fractional coverage: by the share of each pixel's square that
@@ -351,7 +394,7 @@ export type CoveredSpec = Message<"polyscan.v1.CoveredSpec"> & {
  * Use `create(CoveredSpecSchema)` to create a new message.
  */
 export const CoveredSpecSchema: GenMessage<CoveredSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 9);
+  messageDesc(file_polyscan_v1_region, 10);
 
 /**
  * Morph is a step of morphology with a rectangle of pixels, or with a disc: the pixels whose centres are at most radius
@@ -390,7 +433,7 @@ export type Morph = Message<"polyscan.v1.Morph"> & {
  * Use `create(MorphSchema)` to create a new message.
  */
 export const MorphSchema: GenMessage<Morph> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 10);
+  messageDesc(file_polyscan_v1_region, 11);
 
 /**
  * BlobSpec asks for blobs: the connected pixels of a region inside the frame whose samples are in a range. Limits on
@@ -483,7 +526,7 @@ export type BlobSpec = Message<"polyscan.v1.BlobSpec"> & {
  * Use `create(BlobSpecSchema)` to create a new message.
  */
 export const BlobSpecSchema: GenMessage<BlobSpec> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 11);
+  messageDesc(file_polyscan_v1_region, 12);
 
 /**
  * CorrelationTerm says which pairs of samples are looked at. A pair is two pixels of the region and the frame, the
@@ -528,7 +571,7 @@ export type CorrelationTerm = Message<"polyscan.v1.CorrelationTerm"> & {
  * Use `create(CorrelationTermSchema)` to create a new message.
  */
 export const CorrelationTermSchema: GenMessage<CorrelationTerm> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 12);
+  messageDesc(file_polyscan_v1_region, 13);
 
 /**
  * Correlation is what the pairs of a term come to, of samples a and b. Where there are no pairs the numbers are unset.
@@ -573,7 +616,7 @@ export type Correlation = Message<"polyscan.v1.Correlation"> & {
  * Use `create(CorrelationSchema)` to create a new message.
  */
 export const CorrelationSchema: GenMessage<Correlation> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 13);
+  messageDesc(file_polyscan_v1_region, 14);
 
 /**
  * Reductions says what to compute. All of it is done in one pass over the pixels.
@@ -662,7 +705,7 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
  * Use `create(ReductionsSchema)` to create a new message.
  */
 export const ReductionsSchema: GenMessage<Reductions> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 14);
+  messageDesc(file_polyscan_v1_region, 15);
 
 /**
  * RegionSet is a list of regions that are looked at together.
@@ -708,7 +751,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  * Use `create(RegionSetSchema)` to create a new message.
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 15);
+  messageDesc(file_polyscan_v1_region, 16);
 
 /**
  * Locate finds a part by its fiducials, fits a pose to them by least squares, and checks it.
@@ -747,7 +790,7 @@ export type Locate = Message<"polyscan.v1.Locate"> & {
  * Use `create(LocateSchema)` to create a new message.
  */
 export const LocateSchema: GenMessage<Locate> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 16);
+  messageDesc(file_polyscan_v1_region, 17);
 
 /**
  * Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch
@@ -818,7 +861,7 @@ export type Fiducial = Message<"polyscan.v1.Fiducial"> & {
  * Use `create(FiducialSchema)` to create a new message.
  */
 export const FiducialSchema: GenMessage<Fiducial> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 17);
+  messageDesc(file_polyscan_v1_region, 18);
 
 /**
  * Location is where a part was found.
@@ -886,7 +929,7 @@ export type Location = Message<"polyscan.v1.Location"> & {
  * Use `create(LocationSchema)` to create a new message.
  */
 export const LocationSchema: GenMessage<Location> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 18);
+  messageDesc(file_polyscan_v1_region, 19);
 
 /**
  * FoundFiducial is what was found of a fiducial.
@@ -943,7 +986,7 @@ export type FoundFiducial = Message<"polyscan.v1.FoundFiducial"> & {
  * Use `create(FoundFiducialSchema)` to create a new message.
  */
 export const FoundFiducialSchema: GenMessage<FoundFiducial> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 19);
+  messageDesc(file_polyscan_v1_region, 20);
 
 /**
  * FrameSize is how large a frame is, in pixels.
@@ -967,7 +1010,7 @@ export type FrameSize = Message<"polyscan.v1.FrameSize"> & {
  * Use `create(FrameSizeSchema)` to create a new message.
  */
 export const FrameSizeSchema: GenMessage<FrameSize> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 20);
+  messageDesc(file_polyscan_v1_region, 21);
 
 /**
  * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
@@ -1001,7 +1044,7 @@ export type Scale = Message<"polyscan.v1.Scale"> & {
  * Use `create(ScaleSchema)` to create a new message.
  */
 export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 21);
+  messageDesc(file_polyscan_v1_region, 22);
 
 /**
  * MillimetreRect is a rectangle in mm.
@@ -1035,7 +1078,7 @@ export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
  * Use `create(MillimetreRectSchema)` to create a new message.
  */
 export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 22);
+  messageDesc(file_polyscan_v1_region, 23);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -1091,7 +1134,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 23);
+  messageDesc(file_polyscan_v1_region, 24);
 
 /**
  * PercentileValue is one percentile.
@@ -1115,7 +1158,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 24);
+  messageDesc(file_polyscan_v1_region, 25);
 
 /**
  * Histogram counts samples by value.
@@ -1158,7 +1201,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 25);
+  messageDesc(file_polyscan_v1_region, 26);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -1401,7 +1444,7 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 26);
+  messageDesc(file_polyscan_v1_region, 27);
 
 /**
  * Covered is what the samples come to that are weighted by the share of each pixel that the region covers.
@@ -1450,7 +1493,7 @@ export type Covered = Message<"polyscan.v1.Covered"> & {
  * Use `create(CoveredSchema)` to create a new message.
  */
 export const CoveredSchema: GenMessage<Covered> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 27);
+  messageDesc(file_polyscan_v1_region, 28);
 
 /**
  * CoveredHistogram has the pixels, in fractions, of each bin.
@@ -1491,7 +1534,7 @@ export type CoveredHistogram = Message<"polyscan.v1.CoveredHistogram"> & {
  * Use `create(CoveredHistogramSchema)` to create a new message.
  */
 export const CoveredHistogramSchema: GenMessage<CoveredHistogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 28);
+  messageDesc(file_polyscan_v1_region, 29);
 
 /**
  * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of
@@ -1565,7 +1608,7 @@ export type Texture = Message<"polyscan.v1.Texture"> & {
  * Use `create(TextureSchema)` to create a new message.
  */
 export const TextureSchema: GenMessage<Texture> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 29);
+  messageDesc(file_polyscan_v1_region, 30);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -1687,7 +1730,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 30);
+  messageDesc(file_polyscan_v1_region, 31);
 
 /**
  * RegionBlobs are the blobs of a region.
@@ -1742,7 +1785,7 @@ export type RegionBlobs = Message<"polyscan.v1.RegionBlobs"> & {
  * Use `create(RegionBlobsSchema)` to create a new message.
  */
 export const RegionBlobsSchema: GenMessage<RegionBlobs> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 31);
+  messageDesc(file_polyscan_v1_region, 32);
 
 /**
  * Blob is connected pixels of a region. Places and lengths are in pixels.
@@ -1887,7 +1930,7 @@ export type Blob = Message<"polyscan.v1.Blob"> & {
  * Use `create(BlobSchema)` to create a new message.
  */
 export const BlobSchema: GenMessage<Blob> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 32);
+  messageDesc(file_polyscan_v1_region, 33);
 
 /**
  * FillRule decides which winding numbers are inside.
