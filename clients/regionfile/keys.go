@@ -167,6 +167,9 @@ func (o *object) meaning(key string) meaning {
 		return meaning{key, "it belongs into a region, not beside the regions", true}
 	case !own && (misplaced(&recipeObject) || misplaced(&regionObject)):
 		return meaning{key, "it is read in polyscan's own format alone", true}
+	case !own && slices.Contains(aboutPlace, plain(key)) && (o != &freeObject || !strings.HasPrefix(plain(key), "pose")):
+		return meaning{key, `parts are found by the section "locate" of polyscan's own format, or lie where a call's pose ` +
+			"says", true}
 	case o == &freeObject:
 		near := spelling.Nearest(key, o.read)
 		return meaning{near: near, hint: meant(near)}
@@ -224,8 +227,8 @@ func (b *builder) structured(c cursor, key string, o *object, where func() strin
 	}
 }
 
-// Keys about where parts lie, without dashes, in the objects of polyscan's own formats, and those that are notes in a
-// region.
+// Keys about where parts lie, without dashes, and those that are notes in a region and in the objects of other formats.
+// Poses are also notes in what people name themselves: of people and animals.
 var (
 	aboutPlace = []string{"pose", "poses", "fiducial", "fiducials", "maxresidual", "maxdistortionpercent", "maxdistortion",
 		"localise", "localize"}

@@ -118,6 +118,20 @@ func TestMisspeltOfOthers(t *testing.T) {
 		{own(`,"blobs":{},"texture":1,"stats":[],"units":"mm"`, ""), `did you mean "reductions"?`,
 			"reductions reductions reductions scale"},
 		// Keys about where the part lies, at other places than they are read.
+		{labelMe(`,"locate":{},"fiducials":[],"max_residual":1,"pose":[]`, `,"locate":{},"fiducial":true`),
+			`the file: the key "fiducials" is ignored; parts are found by the section "locate" of polyscan's own format`,
+			"locate fiducials max_residual pose fiducial"},
+		{labelMe("", `,"flags":{"locate":"yes","Fiducials":1,"pose":"left"}`),
+			`shapes[0] "a": flags: the key "locate" is ignored; it is read in polyscan's own format alone`, "locate Fiducials"},
+		{coco(`,"locate":{},"fiducials":[]`, box+`,"locate":{},"attributes":{"localize":1,"fiducial":"F1","pose":"left"}`),
+			`annotations[0] "region#7": attributes: the key "fiducial" is ignored; parts are found by the section "locate"`,
+			"locate fiducials localize fiducial"},
+		{`{"locate":{},"max_distortion_percent":1,` + coco("", box)[1:], `the file: the key "locate" is ignored`,
+			"locate max_distortion_percent"},
+		{fmt.Sprintf(strings.Replace(feature, `{"id":3}`, `{"id":3,"locate":{},"fiducials":[]}`, 1), `,"locate":1`, `,"pose":[]`),
+			`properties: the key "fiducials" is ignored; parts are found by the section "locate"`, "pose locate fiducials"},
+		{`{"type":"FeatureCollection","locate":{},"fiducials":[],"properties":{"max_residual":1},"features":[` +
+			fmt.Sprintf(feature, "", "") + `]}`, `the collection: the key "locate" is ignored`, "locate fiducials max_residual"},
 		{own(`,"fiducials":[],"max_residual":1,"max_distortion_percent":1,"pose":[1,2],"location":{},`+
 			`"localise":{},"fiducial":{},"marks":[],"locating":{},"alignment":1,"Locate":{}`, ""),
 			`recipe: the key "fiducials" is ignored; parts are found by the section "locate" beside the regions`,

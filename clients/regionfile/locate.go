@@ -3,7 +3,9 @@ package regionfile
 // The locate section of a recipe: how the part is found.
 
 import (
+	"cmp"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/polyscan/polyscan/internal/spelling"
@@ -65,6 +67,7 @@ func (b *builder) locate(c *cursor) (*Locate, *Error) {
 	if l.MaxDistortionPercent, e = optional(m, "max_distortion_percent", above0("the default, 0.75")); e != nil {
 		return nil, e
 	}
+	named := map[string]int{}
 	_, e = optional(m, "fiducials", func(c *cursor) (none struct{}, e *Error) {
 		if e := c.expect(kindArray); e != nil {
 			return none, e
@@ -72,6 +75,12 @@ func (b *builder) locate(c *cursor) (*Locate, *Error) {
 		for more := c.enter(); more; more = c.next() {
 			start := c.pos
 			f, e := b.fiducial(c)
+			// The server tells fiducials apart by their names, and calls those without one by their number.
+			name := cmp.Or(f.Name, strconv.Itoa(len(l.Fiducials)+1))
+			if first, again := named[name]; again && e == nil {
+				e = fail(ErrInvalid, "%s, fiducials[%d] has the same name", quote(name), first).within("name")
+			}
+			named[name] = len(l.Fiducials)
 			if e != nil {
 				return none, e.within("[%d]%s", len(l.Fiducials), nameAt(c.s, start, "name"))
 			}

@@ -60,7 +60,9 @@ func TestLocateValues(t *testing.T) {
 		return `{"locate": {` + locate + `}, "regions": [{"name": "a", "rings": [[[0, 0], [9, 0], [9, 9]]]}]}`
 	}
 	of := func(more string) string { return inFile(more + `"fiducials":[{` + mark + `}]`) }
-	ofMark := func(more string) string { return inFile(`"fiducials":[{` + mark + `},{` + mark + more + `}]`) }
+	ofMark := func(more string) string {
+		return inFile(`"fiducials":[{"window":"circle(1,2,3)","at":[1,2]},{` + mark + more + `}]`)
+	}
 	const at = `locate: fiducials[1] "F": `
 	for _, c := range []struct{ file, want string }{
 		{of(`"max_residual":0,`), "locate: max_residual: 0, it must be above 0; leave it out for the default, 1"},
@@ -89,6 +91,10 @@ func TestLocateValues(t *testing.T) {
 		{ofMark(`,"kind":3`), at + "kind: expected a string, found a number"},
 		{ofMark(`,"treshold":9`), at + `the key "treshold" is not known here; did you mean "threshold"?`},
 		{ofMark(`,"at":[8,9]`), at + `the key "at" occurs twice`},
+		{inFile(`"fiducials":[{` + mark + `},{"window":"circle(1,2,3)","at":[1,2]},{` + mark + `}]`),
+			`locate: fiducials[2] "F": name: "F", fiducials[0] has the same name`},
+		{inFile(`"fiducials":[{"name":"2","window":"circle(1,2,3)","at":[1,2]},{"window":"circle(1,2,3)","at":[1,2]}]`),
+			`locate: fiducials[1]: name: "2", fiducials[0] has the same name`},
 		{ofMark(`,"limits":["mean > 1"]`), at + `the key "limits" is not known here`},
 	} {
 		if _, err := Parse("", []byte(c.file), Options{}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
