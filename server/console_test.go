@@ -12,6 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -175,7 +177,7 @@ func TestCallsOverHTTP(t *testing.T) {
 		"negative timeout": {"{}", []string{"Connect-Timeout-Ms", "-1"}, 400, `Connect-Timeout-Ms = \"-1\": must be`},
 		"gRPC's timeout":   {"{}", []string{"Grpc-Timeout", "5"}, 400, `Grpc-Timeout = \"5\": must be at most 8 digits`},
 		"another host":     {"{}", []string{"Host", "evil.example"}, 403, "evil.example"},
-		"no service":       {"{}", nil, 404, ""},
+		"no service":       {"{}", nil, 501, `"code":"unimplemented"`},
 	} {
 		path := getDevice
 		if name == "no service" {
@@ -192,6 +194,64 @@ func TestCallsOverHTTP(t *testing.T) {
 	}
 	if got := metric(t, s, "polyscan_http_calls_total", "protocol", "grpc-web"); got != 1 {
 		t.Errorf("%v calls by gRPC-Web", got)
+	}
+}
+
+// TestUnknownMethod: a misspelt method or service is told in the protocol of the call, with the nearest one.
+func TestUnknownMethod(t *testing.T) {
+	s := start(t, Config{Console: true})
+	const service = "/polyscan.v1.DeviceService/"
+	for _, c := range []struct{ path, want string }{
+		{service + "GetDevise", `"` + service + `GetDevise": no method is called so: did you mean GetDevice?`},
+		{service + "getdevice", "did you mean GetDevice?"},
+		{service, "no method is called so: there is GetDevice"},
+		{service + "GetDevice/x", "no method is called so"},
+		{"/polyscan.v1.DeviceServise/GetDevice", "no service is called so: did you mean polyscan.v1.DeviceService?"},
+		{"/DeviceService/GetDevice", "no service is called so: did you mean polyscan.v1.DeviceService?"},
+		{"/nothing", "no service is called so: there is "},
+		{"/" + strings.Repeat("x", 300), strings.Repeat("x", 199) + `...": no service is called so`},
+	} {
+		for kind, wantCode := range map[string]int{"application/json": 501, "application/proto": 501,
+			"application/connect+json": 200, "application/connect+proto": 200, "application/grpc-web": 200,
+			"application/grpc-web+proto": 200, "application/grpc-web+json; charset=utf-8": 200} {
+			r := httptest.NewRequest("POST", "http://localhost"+c.path, strings.NewReader("{}"))
+			r.Header.Set("Content-Type", kind)
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			body, code, text := w.Body.Bytes(), "", ""
+			var e struct{ Code, Message string }
+			var end struct {
+				Error *struct{ Code, Message string }
+			}
+			end.Error = &e
+			var err error
+			switch {
+			case strings.HasPrefix(kind, "application/grpc-web"):
+				code = map[string]string{"12": "unimplemented"}[w.Header().Get("Grpc-Status")]
+				text, err = url.PathUnescape(w.Header().Get("Grpc-Message"))
+				kind, _, _ = strings.Cut(kind, ";")
+			case strings.HasPrefix(kind, "application/connect+"):
+				if len(body) < 5 || body[0] != 2 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 {
+					t.Fatalf("%s: %q", c.path, body)
+				}
+				err = json.Unmarshal(body[5:], &end)
+			default:
+				err, kind = json.Unmarshal(body, &e), "application/json"
+			}
+			if code == "" {
+				code, text = e.Code, e.Message
+			}
+			if err != nil || w.Code != wantCode || code != "unimplemented" || !strings.Contains(text, c.want) ||
+				w.Header().Get("Content-Type") != kind {
+				t.Errorf("%s, %s: %d %s %q: %q, %v; want %q", c.path, kind, w.Code, code, text, body, err, c.want)
+			}
+		}
+	}
+	// What looks like no call is none.
+	r := httptest.NewRequest("POST", "http://localhost/nothing", strings.NewReader("x"))
+	w := httptest.NewRecorder()
+	if s.Handler().ServeHTTP(w, r); w.Code != 404 {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

@@ -83,6 +83,7 @@ type Handler struct {
 	sockets   chan struct{}
 	messages  *rate.Limiter // of sockets
 	files     *files
+	methods   map[string][]string // by service
 }
 
 // New makes a handler.
@@ -99,6 +100,9 @@ func New(cfg Config) (*Handler, error) {
 	cfg.Metrics.sessions = h.sessions.count
 	var err error
 	if h.files, err = newFiles(cfg.Files); err != nil {
+		return nil, err
+	}
+	if h.methods, err = methodsOf(cfg.Services); err != nil {
 		return nil, err
 	}
 	proxy := &httputil.ReverseProxy{
@@ -130,6 +134,7 @@ func New(cfg Config) (*Handler, error) {
 	h.mux.HandleFunc("GET /console/session", h.session)
 	h.mux.HandleFunc("POST /console/login", h.login)
 	h.mux.HandleFunc("POST /console/logout", h.logout)
+	h.mux.HandleFunc("POST /", h.other)
 	h.mux.Handle("/", h.files)
 	return h, nil
 }
@@ -338,6 +343,10 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		text := fmt.Sprintf("Content-Type = %q: must be application/json, or another of Connect and gRPC-Web",
 			r.Header.Get("Content-Type"))
 		writeJSON(w, http.StatusUnsupportedMediaType, connectError{connect.CodeUnimplemented.String(), text, nil})
+		return
+	}
+	if text := h.noMethod(r.URL.Path); text != "" {
+		h.unknown(w, kind, text)
 		return
 	}
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {

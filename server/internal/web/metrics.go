@@ -24,9 +24,9 @@ func NewMetrics() *Metrics {
 		Calls: counters("http_calls_total", "Calls that came over HTTP, by protocol: connect, json (of Connect), grpc-web, "+
 			"websocket.", "protocol", "connect", "json", "grpc-web", "websocket"),
 		Refused: counters("http_refused_total", "Requests over HTTP that were refused before they were calls, by reason: body "+
-			"(its length or type), busy (too many at a time), csrf, host, origin, room (of host memory), "+
-			"socket (no WebSocket, or of another origin), tls (in the clear).",
-			"reason", "body", "busy", "csrf", "host", "origin", "room", "socket", "tls"),
+			"(its length or type), busy (too many at a time), csrf, host, method (that there isn't), origin, room (of host "+
+			"memory), socket (no WebSocket, or of another origin), tls (in the clear).",
+			"reason", "body", "busy", "csrf", "host", "method", "origin", "room", "socket", "tls"),
 		Logins: counters("http_logins_total", "Logins to the console, by result: ok, refused, slowed.",
 			"result", "ok", "refused", "slowed"),
 		Sockets: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "polyscan", Name: "http_sockets",
