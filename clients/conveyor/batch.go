@@ -3,9 +3,11 @@ package main
 // Batch load: large reductions that run beside the cameras.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +42,7 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (_ *batchRepor
 	// The frame stays on the device: what is to be measured is who may compute, and not who may copy.
 	kept, err := c.PutFrame(ctx, clients.Raw{Width: batchSide, Height: batchSide, Format: clients.Gray8}.Frame(pix), 0)
 	if err != nil {
-		return nil, fmt.Errorf("frame of batch jobs: %w", err)
+		return nil, t.batchError("the server takes no frame for them", err)
 	}
 	frame := clients.Resident(kept.GetName())
 	in := clients.UseRegions(append(s.inspection(),
@@ -69,7 +71,7 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (_ *batchRepor
 					case <-ctx.Done():
 					}
 				default:
-					errs[i] = fmt.Errorf("batch job: %w", err)
+					errs[i] = err
 					return
 				}
 			}
@@ -78,5 +80,22 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (_ *batchRepor
 	running.Wait()
 	r.Done, r.Refused = done.Load(), refused.Load()
 	r.Rate = float64(r.Done) / time.Since(start).Seconds()
-	return r, errors.Join(append(errs, c.ReleaseFrame(context.WithoutCancel(ctx), kept.GetName()))...)
+	err = c.ReleaseFrame(context.WithoutCancel(ctx), kept.GetName())
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) > 0 { // most have one reason, and the frame would go with it, too
+		return r, t.batchError(fmt.Sprintf("%d of %d jobs ended early", len(errs), n), errs[0])
+	}
+	if err != nil {
+		return r, t.batchError("their frame stays on the server until its time is over", err)
+	}
+	return r, nil
+}
+
+// batchError says what became of the batch jobs, and why, in the words of the command line.
+func (t *target) batchError(what string, err error) error {
+	text := err.Error()
+	if e := clients.AsError(err); e != nil {
+		text = cmp.Or(t.to.Explain(e), text)
+	}
+	return &cameraError{fmt.Sprintf("--batch-load: %s: %s", what, text), err}
 }

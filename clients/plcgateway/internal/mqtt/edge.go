@@ -290,7 +290,7 @@ func (e *edge) look(now time.Time) []message {
 func (e *edge) received(now time.Time, topic string, payload []byte) ([]message, error) {
 	if e.host != nil && topic == e.host.Topic() {
 		if err := e.host.State(topic, payload); err != nil {
-			e.log.Warn("state of the primary host", "error", err)
+			e.log.Warn("sparkplug: the state of the primary host can't be read", "topic", topic, "error", err)
 		}
 		switch {
 		case e.host.Online() && !e.node.Born():
