@@ -203,7 +203,7 @@ func (p *limitParser) feature() (*blobFeature, error) {
 }
 
 // CheckLimits refuses limits that reductions can't judge, because nothing says what blobs are, and those that can't
-// fail with them, whatever frames are, where the regions are drawn and where a pose took them.
+// fail with them, whatever frames are: where a pose that was asked for took the regions, and else where they are drawn.
 func (s *Set) CheckLimits(r *Reductions) error {
 	bad := newInvalid()
 	if r.Blobs == nil {
@@ -211,8 +211,10 @@ func (s *Set) CheckLimits(r *Reductions) error {
 	} else if r.Blobs.Threshold == ThresholdDeviations { // which the regions bound
 		r.Blobs.checkSpans(bad, s, math.MaxUint16, anyFormat)
 	}
-	s.checkToothless(bad, reducing(math.MaxUint16, r), anyFormat)
-	s.checkMoved(bad)
+	before := len(bad.Violations)
+	if s.checkPlaces(bad); len(bad.Violations) == before {
+		s.checkToothless(bad, reducing(math.MaxUint16, r), anyFormat)
+	}
 	return bad.Err()
 }
 

@@ -89,12 +89,12 @@ func (p Pose) Check() error {
 // Moved is the set of the same regions, those that s was made of, on a part with a pose. Vertices are moved and then
 // rounded to the grid, once; pixels of masks can be moved by whole pixels and turned by right angles only, and shapes
 // are found anew by what they say. The origin of the scale moves along, but its axes stay those of the frame. The
-// limits are those of s, which has been asked already whether they can fail; [Set.CheckLimits] says so of the set that
-// is moved.
+// limits are those of s. That they can fail is judged where they are moved to, by [Set.CheckLimits] and for each frame;
+// where the pose was found in a frame, which is near to where they are drawn, it is judged there, by s.
 //
 // A pose out of bounds, and one that takes a vertex out of range or that a shape or a mask can't have, is an
 // [*kernels.InvalidError]. pause is that of [NewSetInPieces]. It takes time as there are vertices, and as shapes take.
-func (s *Set) Moved(regions []Region, p Pose, b Bounds, pause func() error) (*Set, error) {
+func (s *Set) Moved(regions []Region, p Pose, found bool, b Bounds, pause func() error) (*Set, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s *Set) Moved(regions []Region, p Pose, b Bounds, pause func() error) (*Se
 		limits: s.limits, limitFrom: s.limitFrom, distinct: s.distinct, needs: s.needs, offsets: s.offsets,
 		covered: s.covered, correlations: s.correlations, channels: s.channels, references: s.references,
 		linked: s.linked, between: s.between, wanted: s.wanted, scale: s.scale, slots: s.slots, lookBack: s.lookBack,
-		drawn: s.asDrawn(), pose: &p,
+		drawn: s.asDrawn(), pose: &p, found: found, tiltable: mostTilts / 16,
 	}
 	bad := newInvalid()
 	m.moveScale(bad)
@@ -152,8 +152,13 @@ func (s *Set) Moved(regions []Region, p Pose, b Bounds, pause func() error) (*Se
 			return nil, err
 		}
 	}
-	for _, box := range m.boxes {
+	for i, box := range m.boxes {
 		m.rows = m.rows.union(box)
+		for k, all := 0, m.Limits(i); k < len(all) && !found; k++ { // or nobody asks for slopes
+			if err := m.findTilt(i, all[k], &pace); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := bad.Err(); err != nil {
 		return nil, err

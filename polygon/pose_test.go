@@ -63,7 +63,7 @@ func TestMoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		moved, err := s.Moved(regions, pose, Bounds{}, nil)
+		moved, err := s.Moved(regions, pose, false, Bounds{}, nil)
 		other, wrong := NewSet(want, Bounds{})
 		if (err == nil) != (wrong == nil) {
 			t.Fatalf("%v, and of what comes of its regions: %v", err, wrong)
@@ -90,7 +90,7 @@ func TestMoved(t *testing.T) {
 		if !reflect.DeepEqual(got.Regions, direct.Regions) {
 			t.Fatalf("%+v\nwant %+v", got.Regions, direct.Regions)
 		}
-		again, err := moved.Moved(regions, Pose{A: 1, E: 1}, Bounds{}, nil)
+		again, err := moved.Moved(regions, Pose{A: 1, E: 1}, false, Bounds{}, nil)
 		if err != nil || !reflect.DeepEqual(again.maskRegions(), s.maskRegions()) {
 			t.Fatalf("moved back: %v, %v", again, err)
 		}
@@ -122,7 +122,7 @@ func TestMovedShapes(t *testing.T) {
 		if err != nil {
 			continue // a ring out of range
 		}
-		moved, err := s.Moved(regions, pose, Bounds{}, nil)
+		moved, err := s.Moved(regions, pose, false, Bounds{}, nil)
 		if err != nil {
 			t.Logf("%v", err)
 			continue
@@ -151,7 +151,7 @@ func TestMovedScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved, err := s.Moved(regions, NewPose(Point{10, 3}, 0, 1, Point{}), Bounds{}, nil)
+	moved, err := s.Moved(regions, NewPose(Point{10, 3}, 0, 1, Point{}), false, Bounds{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestMovedScale(t *testing.T) {
 	}
 	// What can't fail where a part happens to lie is a limit all the same.
 	for _, dx := range []float64{-2, -100, 20} {
-		moved, err := s.Moved(regions, NewPose(Point{dx, 0}, 0, 1, Point{}), Bounds{}, nil)
+		moved, err := s.Moved(regions, NewPose(Point{dx, 0}, 0, 1, Point{}), false, Bounds{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestPoseErrors(t *testing.T) {
 		{shift(0.5, 0), []string{"regions[1].mask", "1 runs", "whole pixels"}},
 		{Pose{A: 1, E: 2}, []string{"whole pixels"}},
 	} {
-		_, err := s.Moved(regions, c.p, Bounds{}, nil)
+		_, err := s.Moved(regions, c.p, false, Bounds{}, nil)
 		if err == nil {
 			t.Errorf("%v: no error", c.p)
 			continue
@@ -257,22 +257,22 @@ func TestPoseErrors(t *testing.T) {
 	if s, err = NewSet(noMask, Bounds{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Moved(noMask, Pose{A: 1, E: 1.5}, Bounds{}, nil); err == nil ||
+	if _, err := s.Moved(noMask, Pose{A: 1, E: 1.5}, false, Bounds{}, nil); err == nil ||
 		!strings.Contains(err.Error(), `regions[1].shape`) {
 		t.Errorf("a circle that becomes an ellipse: %v", err)
 	}
-	if _, err := s.Moved(noMask[:1], Pose{A: 1, E: 1}, Bounds{}, nil); err == nil {
+	if _, err := s.Moved(noMask[:1], Pose{A: 1, E: 1}, false, Bounds{}, nil); err == nil {
 		t.Error("other regions are taken")
 	}
 	stop := fmt.Errorf("stop")
-	if _, err := s.Moved(slices.Repeat(noMask[:1], 3), shift(1, 1), Bounds{}, func() error { return stop }); err != nil {
+	if _, err := s.Moved(slices.Repeat(noMask[:1], 3), shift(1, 1), false, Bounds{}, func() error { return stop }); err != nil {
 		t.Errorf("little work calls pause: %v", err)
 	}
 	many := slices.Repeat(noMask[:1], 2000)
 	if s, err = NewSet(many, Bounds{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Moved(many, shift(1, 1), Bounds{}, func() error { return stop }); err != stop {
+	if _, err := s.Moved(many, shift(1, 1), false, Bounds{}, func() error { return stop }); err != stop {
 		t.Errorf("the error of pause: %v", err)
 	}
 }
@@ -291,7 +291,7 @@ func FuzzPose(f *testing.F) {
 			return
 		}
 		pose := Pose{a, b, c, d, e, g}
-		moved, err := s.Moved(regions, pose, Bounds{}, nil)
+		moved, err := s.Moved(regions, pose, false, Bounds{}, nil)
 		if err != nil {
 			if !strings.Contains(err.Error(), "pose") && !strings.Contains(err.Error(), "regions[1].shape") {
 				t.Fatal(err)
@@ -320,7 +320,7 @@ func BenchmarkMoved(b *testing.B) {
 		k := 0
 		move := func() *Set {
 			k++
-			s, err := set.Moved(regions, NewPose(Point{float64(k%100) / 7, 4}, float64(k%13)/10, 1, Point{1440, 720}), Bounds{},
+			s, err := set.Moved(regions, NewPose(Point{float64(k%100) / 7, 4}, float64(k%13)/10, 1, Point{1440, 720}), false, Bounds{},
 				nil)
 			if err != nil {
 				b.Fatal(err)

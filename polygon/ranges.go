@@ -328,7 +328,9 @@ func (i interval) words() string {
 // checkToothless refuses limits that can't fail in a scope, of which regions are still unknown. What passed last is
 // remembered: many frames are alike.
 func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string) {
-	s = s.asDrawn() // what can fail there is as good where the regions were moved to
+	if s.found { // what can fail where the regions are drawn is as good where they were found
+		s = s.asDrawn()
+	}
 	passed := &s.passed[bits.Len(uint(of.most))]
 	if format == anyFormat {
 		passed = &s.passed[0]
@@ -362,15 +364,12 @@ func (s *Set) checkToothless(bad *kernels.InvalidError, of scope, format string)
 	}
 }
 
-// checkMoved refuses limits that can't fail where the pose takes the regions, whatever frames are: one that shrinks
-// them may leave fewer pixels than a limit allows.
-func (s *Set) checkMoved(bad *kernels.InvalidError) {
-	if s.pose == nil {
-		return
-	}
-	idle := append(s.idleAlone(anyFrame(), anyFormat), s.idleTogether(anyFrame(), anyFormat)...)
-	for i := range idle {
-		idle[i].why = "with the pose, " + idle[i].why
+// checkPlaces refuses limits that can't fail where the regions are, whatever frames are: a pose that shrinks them may
+// leave fewer pixels than a limit allows, and one that spreads them more.
+func (s *Set) checkPlaces(bad *kernels.InvalidError) {
+	idle := s.idle
+	if s.pose != nil {
+		idle = append(s.idleAlone(anyFrame(), anyFormat), s.idleTogether(anyFrame(), anyFormat)...)
 	}
 	s.tellIdle(bad, idle)
 }
@@ -421,9 +420,13 @@ func (s *Set) tellIdle(bad *kernels.InvalidError, all []idleLimit) {
 	for _, d := range all {
 		can[d.of]--
 	}
+	with := ""
+	if s.pose != nil {
+		with = "with the pose, "
+	}
 	for _, d := range all {
 		if can[d.of] == 0 {
-			bad.Add(path{"regions", d.region, "limits", d.limit}, quoted(d.of.expr), "%s", d.why)
+			bad.Add(path{"regions", d.region, "limits", d.limit}, quoted(d.of.expr), "%s%s", with, d.why)
 		}
 	}
 }

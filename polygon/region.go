@@ -87,6 +87,9 @@ type Bounds struct {
 	// Written, unless nil, is told how many more bytes there are of those that shapes asked for: buffers are for the most
 	// runs that may come of them, and the system has no memory behind what nobody has written.
 	Written func(bytes int64)
+	// Later leaves limits that can't fail where the regions are drawn to [Set.CheckLimits]: those of a set that is moved
+	// are judged where it is moved to.
+	Later bool
 }
 
 // The defaults of [Bounds].

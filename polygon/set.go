@@ -47,12 +47,14 @@ type Set struct {
 	tilts    map[int][2]float64 // the greatest slopes of planes, by region, where they were found
 	tiltable int                // steps that are left to find them
 
+	idle   []idleLimit               // that can't fail, and that nobody was told of yet
 	passed [17]atomic.Pointer[scope] // by the bits of samples, 0 of any: in which all limits can fail
 
 	slots, lookBack int // numbers of a part that streams remember for limits over parts, and of how many parts
 
 	pose  *Pose // of the part that the regions were moved with, and
 	drawn *Set  // the set before; nil of a set as it was drawn
+	found bool  // the pose was found in a frame: that limits can fail is judged by the set before
 }
 
 // box holds the vertices of a region, in 1/256 px, both ends included.
@@ -108,6 +110,7 @@ func (s *Set) Bytes() int64 {
 				int64(cap(d.cumulative))*int64(unsafe.Sizeof(uint64(0)))
 		}
 	}
+	n += int64(cap(s.idle)) * int64(unsafe.Sizeof(idleLimit{}))
 	each := unsafe.Sizeof("") + unsafe.Sizeof(driver.Region{}) + unsafe.Sizeof(box{}) + unsafe.Sizeof(float64(0))
 	return n + int64(len(s.regions))*int64(each) + int64(len(s.limits)+len(s.limitFrom))*int64(unsafe.Sizeof(s))
 }
@@ -118,6 +121,10 @@ const (
 	setPiece    = 2048
 	regionPiece = 8
 )
+
+// mostTilts is how many steps finding slopes of planes may take: some 50 ms. Sets are moved for each frame, and have a
+// sixteenth of it.
+const mostTilts = 1 << 22
 
 // NewSetInPieces is [NewSet] for regions with a scale, unless that is nil, and for callers that must let others go
 // first: it calls pause, unless that is nil, between pieces of work that take some 0.1 ms. An error of pause ends it,
@@ -155,7 +162,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		rows:     emptyBox,
 		areas:    make([]float64, len(regions)),
 		vertices: total + runs,
-		tiltable: 1 << 22, // some 50 ms
+		tiltable: mostTilts,
 	}
 	if limits > 0 {
 		s.limits = make([]*Limit, 0, min(limits, len(regions)*MaxLimits))
@@ -226,7 +233,11 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 			return nil, err
 		}
 	}
-	s.tellIdle(bad, idle)
+	if b.Later {
+		s.idle = idle
+	} else {
+		s.tellIdle(bad, idle)
+	}
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}

@@ -14,13 +14,13 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// located is a part of 160 by 120 pixels with three round marks and a patch, where a shift of whole pixels puts it.
-// mark says which marks are there.
-func located(dx, dy int, mark ...bool) *pb.Frame {
+// located is a part of 160 by 120 pixels with three round marks and a patch, where a shift puts it. mark says which marks
+// are there.
+func located(dx, dy float64, mark ...bool) *pb.Frame {
 	data := make([]byte, 160*120)
 	for y := range 120 {
 		for x := range 160 {
-			px, py := float64(x-dx)+0.5, float64(y-dy)+0.5
+			px, py := float64(x)-dx+0.5, float64(y)-dy+0.5
 			v := 60.
 			for k, at := range [][2]float64{{30, 30}, {130, 30}, {30, 90}} {
 				if len(mark) > k && !mark[k] {
@@ -62,14 +62,14 @@ func TestLocate(t *testing.T) {
 	recipe := &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "board"}}}
 	for _, in := range []*pb.Inspection{locating(), recipe} {
 		st := ts.open(t, in)
-		for _, shift := range [][2]int{{0, 0}, {5, -3}, {-7, 8}, {-7, 8}} {
+		for _, shift := range [][2]float64{{0, 0}, {5, -3}, {-7, 8}, {-7, 8}} {
 			st.send(located(shift[0], shift[1]))
 			for _, res := range []*pb.FrameResult{ts.reduced(t, in, located(shift[0], shift[1])), st.recv().GetResult()} {
 				l := res.GetLocation()
 				if res.GetVerdict() != pb.Verdict_VERDICT_PASS || !l.GetFound() || l.GetReason() != "" || len(l.GetFiducials()) != 3 {
 					t.Fatalf("at %v: %v", shift, res)
 				}
-				want := []float64{1, 0, float64(shift[0]), 0, 1, float64(shift[1])}
+				want := []float64{1, 0, shift[0], 0, 1, shift[1]}
 				for i, v := range res.GetPose().GetAffine() {
 					if math.Abs(v-want[i]) > 0.01 {
 						t.Errorf("at %v: pose %v", shift, res.GetPose())
@@ -78,7 +78,7 @@ func TestLocate(t *testing.T) {
 				if !proto.Equal(res.GetPose(), l.GetPose()) || l.GetResidual() > 0.01 || math.Abs(l.GetRotation()) > 0.01 {
 					t.Errorf("at %v: %v", shift, l)
 				}
-				if f := l.GetFiducials()[1]; math.Abs(f.GetAt().GetX()-130-float64(shift[0])) > 0.01 || f.GetName() != "B" ||
+				if f := l.GetFiducials()[1]; math.Abs(f.GetAt().GetX()-130-shift[0]) > 0.01 || f.GetName() != "B" ||
 					f.GetArea() < 120 || f.GetThreshold() < 61 {
 					t.Errorf("at %v: %v", shift, f)
 				}
@@ -306,6 +306,118 @@ func TestExportNotFound(t *testing.T) {
 		lost := at(i, "region") == "patch" && at(i, "verdict") == "FAIL"
 		if got := at(i, "error"); strings.HasPrefix(got, `the part was not found: fiducial "B"`) != lost || !lost && got != "" {
 			t.Errorf("%q", lines[i])
+		}
+	}
+}
+
+// TestLocationKept: the history, its files and Watch tell where each part lay, or why it was not found; such a part has
+// that reason whether its regions have limits or not.
+func TestLocationKept(t *testing.T) {
+	ts := start(t, Config{HistoryDir: t.TempDir()})
+	w := ts.watch(t, &pb.WatchRequest{Kinds: []pb.WatchKind{pb.WatchKind_WATCH_KIND_VERDICT}})
+	bare := locating()
+	bare.GetRegionSet().Regions[0].Limits = nil
+	posed := inspecting(locating().GetRegionSet().GetRegions()[0])
+	posed.Pose = shiftBy(5, -3)
+	plain := inspecting(locating().GetRegionSet().GetRegions()[0])
+	cases := []struct {
+		in     *pb.Inspection
+		frame  *pb.Frame
+		want   string // beginning of the reason
+		shift  []float64
+		search bool
+	}{
+		{locating(), located(5, -3), "", []float64{5, -3}, true},
+		{locating(), located(0, 0, true, false, true), `the part was not found: fiducial "B"`, nil, true},
+		{bare, located(0, 0, true, false, true), `the part was not found: fiducial "B"`, nil, true},
+		{posed, located(5, -3), "", []float64{5, -3}, false},
+		{plain, located(0, 0), "", nil, false},
+	}
+	for _, c := range cases {
+		res := ts.reduced(t, c.in, c.frame)
+		var v *pb.WatchVerdict
+		for v == nil {
+			v = w.event().GetVerdict()
+		}
+		want := proto.CloneOf(res.GetLocation())
+		if want != nil {
+			want.Fiducials = nil
+		}
+		if !proto.Equal(v.GetLocation(), want) || !proto.Equal(v.GetPose(), res.GetPose()) {
+			t.Errorf("watched: %v, want %v and %v", v, want, res.GetPose())
+		}
+	}
+	st := ts.open(t, bare)
+	st.send(cases[1].frame)
+	st.recv()
+	st.end(nil)
+	for i, p := range historyOf(t, ts.conn, t.Context(), nil, len(cases)+1) {
+		c := cases[min(i, len(cases)-1)]
+		if i == len(cases) { // of the stream
+			c = cases[2]
+		}
+		if !strings.HasPrefix(p.GetReason(), c.want) || c.want == "" && p.GetReason() != "" {
+			t.Errorf("part %d: %q, want %q", i, p.GetReason(), c.want)
+		}
+		v := p.GetPose().GetAffine()
+		if (v == nil) != (c.shift == nil) || v != nil && math.Hypot(v[2]-c.shift[0], v[5]-c.shift[1]) > 0.05 {
+			t.Errorf("part %d: at %v, want %v", i, v, c.shift)
+		}
+		if l := p.GetLocation(); (l != nil) != c.search || c.search && l.GetFound() != (c.want == "") ||
+			l.GetReason() != strings.TrimPrefix(p.GetReason(), "the part was not found: ") || l.GetFiducials() != nil {
+			t.Errorf("part %d: %v", i, l)
+		}
+	}
+	for rows, want := range map[pb.ExportRows][]string{
+		pb.ExportRows_EXPORT_ROWS_PARTS: {"id,at,method,name,part_id,recipe,recipe_version,server_id,stream_id,result_number," +
+			"part_number,first_line,frame_id,verdict,reason,late,incomplete,missing_lines,error,latency_ms,queue_ms,compute_ms," +
+			"regions,failed_regions,backend,tenant,evidence,found,pose_a,pose_b,pose_c,pose_d,pose_e,pose_f,residual\r\n",
+			",true,1", ",false,,,,,,,\r\n", ",,1,0,5,0,1,-3,\r\n", ",,,,,,,,\r\n"},
+		pb.ExportRows_EXPORT_ROWS_REGIONS: {`the part was not found: fiducial ""B""`},
+	} {
+		call, err := pb.NewHistoryServiceClient(ts.conn).ExportParts(t.Context(), &pb.ExportPartsRequest{Rows: rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file []byte
+		for m, err := call.Recv(); err == nil; m, err = call.Recv() {
+			file = append(file, m.GetData()...)
+		}
+		for _, text := range want {
+			if !bytes.Contains(file, []byte(text)) {
+				t.Errorf("%v: %s lacks %q", rows, file, text)
+			}
+		}
+		// Each region of a part that was not found says so where none has a limit: two parts of two, and one of one.
+		if n := strings.Count(string(file), "the part was not found"); rows == pb.ExportRows_EXPORT_ROWS_REGIONS && n != 5 {
+			t.Errorf("%d rows say why: %s", n, file)
+		}
+	}
+}
+
+// TestFoundPoseAsked: a limit that can't fail where a part was found is no error, and is one where a request asks for
+// that very pose afterwards: what is kept of the one is not taken for the other.
+func TestFoundPoseAsked(t *testing.T) {
+	ts := start(t, Config{})
+	set := locating().GetRegionSet()
+	// Drawn over the centres of 21 columns, and of 20 where it is moved by a fraction of a pixel.
+	set.Regions[0] = rect("patch", 70.498, 50, 90.502, 70, "count of pixels above 0 <= 400")
+	if _, err := ts.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board",
+		RegionSet: set}}); err != nil {
+		t.Fatal(err)
+	}
+	recipe := func(pose *pb.Pose) *pb.Inspection {
+		return &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "board"}}, Pose: pose}
+	}
+	frame := located(0.3, 0)
+	for range 2 {
+		found := ts.reduced(t, recipe(nil), frame)
+		if found.GetVerdict() != pb.Verdict_VERDICT_PASS || !found.GetLocation().GetFound() {
+			t.Fatalf("%v", found)
+		}
+		_, err := ts.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: recipe(found.GetPose()), Frame: frame})
+		if err == nil || !strings.Contains(err.Error(), "with the pose, can't fail: count of pixels above 0 is 0 to 400") {
+			t.Errorf("%v", err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -191,4 +192,68 @@ func TestPoseErrors(t *testing.T) {
 		!strings.Contains(l.Reason, "outside the frame") || res.Result.Verdict != pb.Verdict_VERDICT_FAIL {
 		t.Errorf("%v", res.Result)
 	}
+}
+
+// TestPoseLetsFail: a limit that can't fail where its region is drawn can where a pose takes it, in a call, in a stream
+// and in a line-scan, for any frame and for those of few levels. Without the pose it is refused, and so is a stream whose
+// pose leaves it no room.
+func TestPoseLetsFail(t *testing.T) {
+	ts := start(t, Config{})
+	large, small := &pb.Pose{Scale: 2, About: &pb.Point{X: 20, Y: 20}}, &pb.Pose{Scale: 0.5, About: &pb.Point{X: 20, Y: 20}}
+	frame := rawFrame(60, 60, gray8, bytes.Repeat([]byte{200}, 60*60))
+	for limit, why := range map[string]string{
+		"count of pixels above 0 <= 400": "can't fail: count of pixels above 0 is 0 to 400",
+		"sum <= 102000":                  "can't fail: sum is 0 to 102000 on GRAY8",
+		"plane.x <= 23":                  "can't fail: plane.x is ",
+	} {
+		in := func(pose *pb.Pose) *pb.Inspection {
+			in := inspecting(rect("r", 10, 10, 30, 30, limit))
+			in.Pose = pose
+			return in
+		}
+		if limit == "plane.x <= 23" { // a region that shrinks may have steeper planes
+			large, small = small, large
+		}
+		refused := func(of string, err error) {
+			t.Helper()
+			if err == nil || !strings.Contains(err.Error(), why[:20]) {
+				t.Errorf("%s, %s: %v", limit, of, err)
+			}
+		}
+		if res := ts.reduced(t, in(large), frame); res.GetVerdict() == pb.Verdict_VERDICT_UNSPECIFIED {
+			t.Errorf("%s: %v", limit, res)
+		}
+		st := ts.open(t, in(large))
+		st.send(frame)
+		if m := st.recv(); m.GetResult() == nil {
+			t.Errorf("%s, a stream: %v", limit, m)
+		}
+		st.end(nil)
+		for _, pose := range []*pb.Pose{nil, small} {
+			_, err := ts.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in(pose), Frame: frame})
+			refused("drawn or small", err)
+		}
+		c := scanOver(t, ts.conn)
+		c.request(openRequest(scanOpen(in(large), 60, 20, 60, 60)))
+		if m, err := c.Recv(); err != nil || m.GetOpened() == nil {
+			t.Errorf("%s, a line-scan: %v, %v", limit, m, err)
+		}
+		c = scanOver(t, ts.conn)
+		c.request(openRequest(scanOpen(in(nil), 60, 20, 60, 60)))
+		_, err := c.Recv()
+		refused("a line-scan as drawn", err)
+		if limit == "plane.x <= 23" {
+			large, small = small, large
+		}
+	}
+	st := ts.open(t, func() *pb.Inspection {
+		in := inspecting(rect("r", 10, 10, 30, 30, "count of pixels above 0 <= 300"))
+		in.Pose = small
+		return in
+	}())
+	st.end(func(d details) {
+		if !strings.Contains(d.status.Message(), "with the pose, can't fail: count of pixels above 0 is 0 to 100") {
+			t.Errorf("%s", d.status.Message())
+		}
+	})
 }

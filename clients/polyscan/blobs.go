@@ -39,7 +39,7 @@ type blobsCmd struct {
 	Overlay string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Longest side of the frame in the overlay, in pixels; small frames are enlarged by default.
 	OverlaySize int `placeholder:"PX" group:"output" needs:"overlay"`
-	// Exit with 1 if the verdict is FAIL; at least one region must have limits.
+	// Exit with 1 if the verdict is FAIL; a region must have limits, or the part be searched for.
 	FailOnReject bool `group:"output"`
 
 	deviceFlags
@@ -110,7 +110,7 @@ func (c *blobsCmd) Run(e *env) (err error) {
 	defer conn.end(&err)
 	conn.blobs = "--find"
 	if c.FailOnReject {
-		if err := t.requireLimits(conn); err != nil {
+		if err := t.requireLimits(conn, &c.poseFlags); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func (c *blobsCmd) Run(e *env) (err error) {
 // regionsOrAll is the target that the flags say, or all of the frame.
 func (c *blobsCmd) regionsOrAll(e *env, f *frame) (*target, error) {
 	if c.Recipe != "" || c.Regions != "" {
-		return c.target(e, c.Recipe, c.Frame)
+		return c.target(e, c.Recipe, c.Frame, c.FailOnReject)
 	}
 	if err := c.checkFile(); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (c *blobsCmd) regionsOrAll(e *env, f *frame) (*target, error) {
 	w, h := float64(b.Dx()), float64(b.Dy())
 	file := &regionfile.File{Regions: []regionfile.Region{{Name: "frame",
 		Rings: [][][2]float64{{{0, 0}, {w, 0}, {w, h}, {0, h}}}}}}
-	all, err := c.complete(e, "the frame", file)
+	all, err := c.complete(e, "the frame", file, false)
 	return &target{regions: all, method: methods[c.Method]}, err
 }
 

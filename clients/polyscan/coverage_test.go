@@ -202,7 +202,8 @@ func TestNotInPixels(t *testing.T) {
 			file = limited
 		}
 		stdout, stderr, code := polyscan(t, args...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "polyscan: "+file+": "+want) {
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "polyscan: "+file+": "+want) ||
+			strings.Count(stderr, want) != 1 {
 			t.Errorf("%q: exit %d, %s\n%s", args, code, stderr, stdout)
 		}
 	}

@@ -188,7 +188,7 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 		}
 		out.mask = maskOf(mask)
 	case regions:
-		t, err := c.target(e, "", c.Frame)
+		t, err := c.target(e, "", c.Frame, false)
 		if err != nil {
 			return nil, nil, err
 		}

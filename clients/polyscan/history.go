@@ -337,6 +337,9 @@ func partCells(e *env, p *polyscanv1.HistoryPart) []cell {
 	if p.GetReason() != "" {
 		why = append(why, p.GetReason())
 	}
+	if at := poseOf(p.GetPose()); at != nil {
+		why = append(why, poseText(at))
+	}
 	at := p.GetAt().AsTime().Local()
 	form := "01-02 15:04:05"
 	if time.Since(at) > 300*24*time.Hour {

@@ -60,7 +60,7 @@ func (c *locateCmd) Run(e *env) (err error) {
 	if err := checkOutputs(inputs{c.Frame, c.Regions, c.Flat}, output{"--overlay", c.Overlay, pictureKinds}); err != nil {
 		return err
 	}
-	t, err := c.target(e, c.Recipe, c.Frame)
+	t, err := c.target(e, c.Recipe, c.Frame, false)
 	if err != nil {
 		return err
 	}

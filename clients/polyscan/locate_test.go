@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // TestLocateBoard: the board that was shifted by 7.3 px, turned by 1.2 degrees and shaded by 30 % is found where it
@@ -157,5 +161,92 @@ func TestLocateBoard(t *testing.T) {
 		if _, err := os.Stat("../../" + name); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestLocateWithoutLimits: regions that are located and have no limits can fail a part, by its not being found, and
+// every way to see it says why.
+func TestLocateWithoutLimits(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	const data = "../../testdata/moved/"
+	text, err := os.ReadFile(data + "board.recipe.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole map[string]any
+	if err := json.Unmarshal(text, &whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range whole["regions"].([]any) {
+		delete(g.(map[string]any), "limits")
+	}
+	if text, err = json.Marshal(whole); err != nil {
+		t.Fatal(err)
+	}
+	measures := string(text)
+	file, field, recipes, frames := write(t, "measures.json", measures), in("light.flat"), in("recipes"), in("frames")
+	lost := write(t, "lost.json", strings.Replace(measures, "rect(88, 12, 144, 68)", "rect(420, 300, 500, 380)", 1))
+	succeed(t, "flat", data+"white.png", "--level", "200", "-o", field)
+	board, err := os.ReadFile(data + "board.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(frames, 0o777), os.WriteFile(filepath.Join(frames, "board.png"), board, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := polyscan(t, "recipe", "put", "measures", "-r", file, "--recipes", recipes)
+	const noVerdict = "no region has limits: a part that is not found is FAIL, and one that is found has no verdict"
+	if code != exitOK || !strings.Contains(errs, noVerdict) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	const notFound = `the part was not found: fiducial "F1": `
+	for _, c := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"reduce BOARD -r FILE", exitOK, []string{"\nno limits\nFOUND: "}},
+		{"reduce BOARD --recipe measures --recipes RECIPES", exitOK, []string{"\nno limits\nFOUND: "}},
+		{"stream FRAMES -r FILE", exitOK, []string{"1 no limits\n"}},
+		{"reduce BOARD -r LOST", exitReject, []string{"\nFAIL (no limits)\nNOT FOUND: fiducial \"F1\": "}},
+		{"stream FRAMES -r LOST --csv CSV", exitReject, []string{"FAIL board.png  " + notFound}},
+		{"stream FRAMES -r LOST --json", exitReject,
+			[]string{`"rejected":[{"sequence":0,"frame":"board.png","regions":[],"not_found":"fiducial \"F1\": `}},
+		{"reduce BOARD -r FILE --pose 1,1", exitUsage, []string{"has limits, and with --pose no part is searched for"}},
+	} {
+		args := strings.NewReplacer("BOARD", data+"board.png", "FRAMES", frames, "FILE", file, "LOST", lost, "CSV", in("o.csv"),
+			"RECIPES", recipes).Replace(c.args)
+		out, errs, code := polyscan(t, append(strings.Fields(args), "--flat", field, "--fail-on-reject")...)
+		for _, want := range c.want {
+			if code != c.code || !strings.Contains(out+errs, want) {
+				t.Errorf("%s: exit %d: %s%s lacks %q", c.args, code, out, errs, want)
+			}
+		}
+	}
+	rows, err := os.ReadFile(in("o.csv"))
+	if lines := strings.Count(string(rows), "\n"); err != nil || strings.Count(string(rows), "the part was not found") != lines-1 {
+		t.Errorf("%v: %s", err, rows)
+	}
+}
+
+// TestWhereText: lines of watch and rows of the history's table say where a part lay, or why it was not found.
+func TestWhereText(t *testing.T) {
+	lost := &polyscanv1.Location{Reason: `fiducial "B": no bright circle`}
+	at := &polyscanv1.Pose{Affine: []float64{0, -1, 7.3, 1, 0, -4}}
+	for want, v := range map[string]*polyscanv1.WatchVerdict{
+		`FAIL      0.00 µs  the part was not found: fiducial "B": no bright circle`: {Location: lost,
+			Verdict: polyscanv1.Verdict_VERDICT_FAIL},
+		"PASS      0.00 µs  at 7.30,-4.00 turned 90.00°": {Pose: at, Verdict: polyscanv1.Verdict_VERDICT_PASS},
+	} {
+		var out bytes.Buffer
+		w := &watchPrinter{env: &env{stdout: &out}, headed: true}
+		if err := w.verdict("12:00:00", v); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
+			t.Errorf("%v: %q, want %q", err, out.String(), want)
+		}
+	}
+	row := partCells(&env{}, &polyscanv1.HistoryPart{Pose: at, Reason: "late"})
+	if why := row[len(row)-1].text; why != "late, at 7.30,-4.00 turned 90.00°" {
+		t.Errorf("%q", why)
 	}
 }

@@ -60,7 +60,7 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err := checkOutputs(inputs{c.Frame, c.Regions}, output{"--output", c.Output, ".png"}); err != nil {
 		return err
 	}
-	t, err := c.target(e, c.Recipe, c.Frame)
+	t, err := c.target(e, c.Recipe, c.Frame, false)
 	if err != nil {
 		return err
 	}

@@ -81,14 +81,19 @@ func poseOf(m *polyscanv1.Pose) *polygon.Pose {
 	return &polygon.Pose{A: v[0], B: v[1], C: v[2], D: v[3], E: v[4], F: v[5]}
 }
 
+// poseText is a pose in a line of a table: where it takes (0, 0), and how it turns.
+func poseText(p *polygon.Pose) string {
+	return fmt.Sprintf("at %.2f,%.2f turned %.2f°", p.C, p.F, p.Parameters().Rotation)
+}
+
 // outlinesAt are the outlines of the regions where a pose moves them, nil for none.
 func (r *regions) outlinesAt(pose *polygon.Pose) ([][][][2]float64, error) {
 	if pose == nil {
 		return r.outlines()
 	}
-	set, err := r.build(false)
+	set, err := r.build(false, polygon.Bounds{})
 	if err == nil {
-		if set, err = set.Moved(r.polygons(false), *pose, polygon.Bounds{}, nil); err != nil {
+		if set, err = set.Moved(r.polygons(false), *pose, false, polygon.Bounds{}, nil); err != nil {
 			err = bad(r.name, "%v", err) // the server moved them
 		}
 	}

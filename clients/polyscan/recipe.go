@@ -116,7 +116,7 @@ func (c *recipePutCmd) Run(e *env) error {
 	if c.Regions == "" && len(c.Shape) == 0 {
 		return usage("--regions FILE or --shape 'NAME: SHAPE' is missing")
 	}
-	rs, err := o.load(e, "")
+	rs, err := o.load(e, "", true)
 	if err != nil {
 		return err
 	}
@@ -169,9 +169,9 @@ func (c *recipePutCmd) Run(e *env) error {
 	if err := rs.checkLimits(e); err != nil {
 		return err
 	}
-	const noVerdict = "no region has limits: the recipe gives no verdict"
-	if c.Strict && !rs.hasLimits() {
-		return rs.warn(e, noVerdict)
+	noVerdict := rs.noVerdict()
+	if c.Strict && noVerdict != "" {
+		return rs.warn(e, "%s", noVerdict)
 	}
 	if c.Addr == "" && c.Recipes != "" {
 		if err := os.MkdirAll(c.Recipes, 0o777); err != nil {
@@ -186,8 +186,8 @@ func (c *recipePutCmd) Run(e *env) error {
 		if err != nil {
 			return conn.fail(err, "", rs)
 		}
-		if !rs.hasLimits() {
-			_ = rs.warn(e, noVerdict) // which is an error above
+		if noVerdict != "" {
+			_ = rs.warn(e, "%s", noVerdict) // which is an error above
 		}
 		_, err = fmt.Fprintf(e.stdout, "%s@%d: %s\n", stored.GetName(), stored.GetVersion(),
 			plural(len(rs.file.Regions), "region", "regions"))

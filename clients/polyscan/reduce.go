@@ -49,7 +49,7 @@ type reduceCmd struct {
 	// Draw the histograms into this PNG or JPEG, or with --texture how many pairs there are of each two levels, or with
 	// --correlate how far pixels vary together by their distance.
 	Plot string `placeholder:"FILE" predictor:"file" group:"output"`
-	// Exit with 1 if the verdict is FAIL; at least one region must have limits.
+	// Exit with 1 if the verdict is FAIL; a region must have limits, or the part be searched for.
 	FailOnReject bool `group:"output"`
 
 	deviceFlags
@@ -91,7 +91,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.Frame == "" && c.Resident == "" {
 		return usage("FRAME or --frame NAME is missing")
 	}
-	t, err := c.judged(e, c.Recipe, c.Frame)
+	t, err := c.judged(e, c.Recipe, c.Frame, c.FailOnReject)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	}
 	defer conn.end(&err)
 	if c.FailOnReject {
-		if err := t.requireLimits(conn); err != nil {
+		if err := t.requireLimits(conn, &c.poseFlags); err != nil {
 			return err
 		}
 	}

@@ -103,7 +103,7 @@ func (c *regionsCmd) Run(e *env) error {
 	if err := o.checkFile(); err != nil {
 		return err
 	}
-	r, err := o.load(e, c.Frame)
+	r, err := o.load(e, c.Frame, true)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *regionsCmd) Run(e *env) error {
 		return err
 	}
 	if r.hasLimits() {
-		if _, err := r.build(true); err != nil {
+		if _, err := r.build(true, polygon.Bounds{}); err != nil {
 			return err
 		}
 	}
@@ -194,14 +194,15 @@ func (r *regions) refused(path, value, why string) error {
 	return usage("%s: %s", strings.TrimSuffix(strings.TrimSpace(place+" "+value), ":"), why)
 }
 
-// load reads the file of --regions. hint is the name of the frame, for files that describe several.
-func (o *regionFlags) load(e *env, hint string) (*regions, error) {
+// load reads the file of --regions. hint is the name of the frame, for files that describe several. Regions that are not
+// in pixels are an error where they have limits, or inPixels says so, and else a warning.
+func (o *regionFlags) load(e *env, hint string, inPixels bool) (*regions, error) {
 	opts := regionfile.Options{Image: o.Image, ImageHint: hint, Tolerance: o.Tolerance, IgnoreViewBox: o.NoViewBox}
 	name := inputName(o.Regions)
 	var file *regionfile.File
 	var err error
 	if o.Regions == "" { // shapes alone
-		return o.complete(e, "--shape", &regionfile.File{})
+		return o.complete(e, "--shape", &regionfile.File{}, false)
 	}
 	if o.Regions == "-" {
 		var data []byte
@@ -219,7 +220,7 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 		}
 		return nil, &inputError{err.Error()}
 	}
-	return o.complete(e, name, file)
+	return o.complete(e, name, file, inPixels)
 }
 
 // checkFile refuses a tolerance that stands for the default elsewhere.
@@ -231,13 +232,17 @@ func (o *regionFlags) checkFile() error {
 }
 
 // complete adds what the flags say to a file.
-func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*regions, error) {
+func (o *regionFlags) complete(e *env, name string, file *regionfile.File, inPixels bool) (*regions, error) {
 	if err := o.checkEffect(name, file); err != nil {
 		return nil, err
 	}
 	var err error
 	r := &regions{name: name, file: file, fill: o.Fill, strict: o.Strict, limits: map[[2]int]string{}}
+	inPixels = inPixels || r.hasLimits() || len(o.Limit) > 0
 	for _, w := range file.Warnings {
+		if w == file.NotPixels && inPixels {
+			continue // it is an error below
+		}
 		if err := r.warn(e, "%s", w); err != nil {
 			return nil, err
 		}
@@ -273,7 +278,7 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File) (*reg
 	if err := r.addLimits(o.Limit); err != nil {
 		return nil, err
 	}
-	if file.NotPixels != "" && r.hasLimits() {
+	if file.NotPixels != "" && inPixels {
 		return nil, r.checkKeys()
 	}
 	return r, nil
@@ -335,7 +340,7 @@ func (r *regions) masks() ([][]regionfile.Run, error) {
 		}
 		return out, nil
 	}
-	set, err := r.build(false)
+	set, err := r.build(false, polygon.Bounds{})
 	if err != nil {
 		return nil, err
 	}
@@ -375,13 +380,13 @@ func (r *regions) polygons(limits bool) []polygon.Region {
 
 // build makes a set of the regions, with their limits or without, and more behind them. Limits in mm may wait for a
 // scale that comes with the frames.
-func (r *regions) build(limits bool, more ...polygon.Region) (*polygon.Set, error) {
+func (r *regions) build(limits bool, b polygon.Bounds, more ...polygon.Region) (*polygon.Set, error) {
 	var scale *polygon.Scale // of shapes in mm
 	if f := r.file.Scale; f != nil {
 		scale = &polygon.Scale{X: f.MMPerPixel[0], Y: f.MMPerPixel[1],
 			Origin: polygon.Point{X: f.Origin[0], Y: f.Origin[1]}}
 	}
-	set, err := polygon.NewSetInPieces(append(r.polygons(limits), more...), scale, polygon.Bounds{}, nil)
+	set, err := polygon.NewSetInPieces(append(r.polygons(limits), more...), scale, b, nil)
 	var invalid *kernels.InvalidError
 	if errors.As(err, &invalid) {
 		for _, v := range invalid.Violations {
@@ -622,7 +627,7 @@ func (r *regions) pixels(k int, masks [][]regionfile.Run, w, h int) (in, all uin
 		// The pixels of rings are those of a shape that is nothing but they, by a name that every shape can spell.
 		only := &regions{name: r.name, fill: r.fill, file: &regionfile.File{Regions: []regionfile.Region{g}}}
 		only.file.Regions[0].Name = "r"
-		set, err := only.build(false, polygon.Region{Name: "pixels", Shape: `"r"`})
+		set, err := only.build(false, polygon.Bounds{}, polygon.Region{Name: "pixels", Shape: `"r"`})
 		if err != nil {
 			return 0, 0, err
 		}
@@ -645,9 +650,20 @@ func runsOf(pixels []polygon.Run) (out []regionfile.Run) {
 	return out
 }
 
-// hasLimits reports whether the regions can have a verdict.
+// hasLimits reports whether any region has a limit.
 func (r *regions) hasLimits() bool {
 	return slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool { return len(g.Limits) > 0 })
+}
+
+// noVerdict says which parts have no verdict by the regions; empty where there are limits.
+func (r *regions) noVerdict() string {
+	switch {
+	case r.hasLimits():
+		return ""
+	case r.file.Locate != nil:
+		return "no region has limits: a part that is not found is FAIL, and one that is found has no verdict"
+	}
+	return "no region has limits: the recipe gives no verdict"
 }
 
 // evenOdd reports whether a region's fill rule is even-odd.
@@ -751,8 +767,8 @@ func (t *target) connect(e *env, s *serverFlags, d *deviceFlags, recipeDir strin
 	return connect(e, s, d, recipeDir)
 }
 
-// target decides between --regions and --recipe.
-func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) {
+// target decides between --regions and --recipe. inPixels is that of load.
+func (o *regionFlags) target(e *env, recipe, frameName string, inPixels bool) (*target, error) {
 	t := &target{method: methods[o.Method]}
 	if err := o.checkFile(); err != nil {
 		return nil, err
@@ -777,7 +793,7 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	case o.Regions == "-" && frameName == "-":
 		return nil, usage("the frame and --regions are both -: standard input holds one of them")
 	default:
-		r, err := o.load(e, filepath.Base(frameName))
+		r, err := o.load(e, filepath.Base(frameName), inPixels)
 		if err != nil {
 			return nil, err
 		}
@@ -787,8 +803,8 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 }
 
 // judged is target for verdicts: it warns of regions that have none.
-func (o *regionFlags) judged(e *env, recipe, frameName string) (*target, error) {
-	t, err := o.target(e, recipe, frameName)
+func (o *regionFlags) judged(e *env, recipe, frameName string, inPixels bool) (*target, error) {
+	t, err := o.target(e, recipe, frameName, inPixels)
 	if err == nil && t.regions != nil {
 		err = t.regions.checkLimits(e)
 	}
@@ -844,9 +860,9 @@ func (t *target) known(conn *connection) (*regions, error) {
 	return fromRecipe(stored), nil
 }
 
-// requireLimits refuses a target with keys that nobody would read, and one without limits, on which --fail-on-reject
-// would wait for ever.
-func (t *target) requireLimits(conn *connection) error {
+// requireLimits refuses a target with keys that nobody would read, and one by which no part can fail, on which
+// --fail-on-reject would wait for ever: without limits, and without a part that is searched for.
+func (t *target) requireLimits(conn *connection, p *poseFlags) error {
 	r, err := t.known(conn)
 	if err != nil {
 		return err
@@ -854,10 +870,11 @@ func (t *target) requireLimits(conn *connection) error {
 	if err := r.checkKeys(); err != nil {
 		return err
 	}
-	if !r.hasLimits() {
-		return usage("--fail-on-reject: no region of %s has limits, so that nothing can be rejected", r.name)
+	if r.hasLimits() || r.file.Locate != nil && p.Pose == "" {
+		return nil
 	}
-	return nil
+	with := map[bool]string{true: ", and with --pose no part is searched for"}[r.file.Locate != nil]
+	return usage("--fail-on-reject: no region of %s has limits%s, so that nothing can be rejected", r.name, with)
 }
 
 // reductions are what flags ask for, or else the regions file; nil where a recipe decides, and fallback where nobody
@@ -886,7 +903,7 @@ func (r *regions) checkAsked(asked *polyscanv1.Reductions) error {
 	if !texture && !matrix && !blobs || !r.hasLimits() {
 		return nil
 	}
-	set, err := r.build(true)
+	set, err := r.build(true, polygon.Bounds{Later: true}) // the server knows where they are judged
 	if set == nil {
 		return err
 	}

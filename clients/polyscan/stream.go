@@ -57,7 +57,7 @@ type streamCmd struct {
 	CSV string `placeholder:"FILE" predictor:"file" group:"output" name:"csv"`
 	// No progress bar, and no line for each frame that fails.
 	Quiet bool `short:"q" group:"output"`
-	// Exit with 1 if any frame is FAIL or was refused; at least one region must have limits.
+	// Exit with 1 if any frame is FAIL or was refused; a region must have limits, or the part be searched for.
 	FailOnReject bool `group:"output"`
 
 	deviceFlags
@@ -117,8 +117,9 @@ type verdictsReport struct {
 type rejectReport struct {
 	Sequence uint64   `json:"sequence"`
 	Frame    string   `json:"frame"`
-	Regions  []string `json:"regions"` // that failed
-	Error    *string  `json:"error"`   // why it was refused
+	Regions  []string `json:"regions"`   // that failed
+	NotFound *string  `json:"not_found"` // why its part was not
+	Error    *string  `json:"error"`     // why it was refused
 }
 
 // maxRejects is how many of them --json lists.
@@ -151,7 +152,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 			return usage("--part-ids: %v", err)
 		}
 	}
-	t, err := c.judged(e, c.Recipe, c.Dir)
+	t, err := c.judged(e, c.Recipe, c.Dir, c.FailOnReject)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 	defer conn.end(&err)
 
 	if c.FailOnReject {
-		if err := t.requireLimits(conn); err != nil {
+		if err := t.requireLimits(conn, &c.poseFlags); err != nil {
 			return err
 		}
 	}
@@ -489,6 +490,9 @@ func (s *streamRun) count(a *clients.Answer) {
 	case a.Result.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL:
 		r.Verdicts.Fail++
 		reject.Regions = failed(a.Result)
+		if l := a.Result.GetLocation(); cli.NotFound(l) != "" {
+			reject.NotFound = &l.Reason
+		}
 	case a.Result.GetVerdict() == polyscanv1.Verdict_VERDICT_PASS:
 		r.Verdicts.Pass++
 	default:
@@ -499,7 +503,7 @@ func (s *streamRun) count(a *clients.Answer) {
 		r.Pixels += int64(l.GetWidth()) * int64(l.GetHeight())
 		s.compute = append(s.compute, a.Result.GetTimes().GetCompute().AsDuration())
 	}
-	if reject.Error != nil || len(reject.Regions) > 0 {
+	if reject.Error != nil || a.Result.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
 		if len(r.Rejected) < maxRejects {
 			r.Rejected = append(r.Rejected, reject)
 		} else {
@@ -527,7 +531,7 @@ func (s *streamRun) refusal(a *clients.Answer) string {
 }
 
 func failed(res *polyscanv1.FrameResult) []string {
-	var out []string
+	out := []string{}
 	for _, g := range res.GetRegions() {
 		if g.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
 			out = append(out, g.GetName())
@@ -551,6 +555,9 @@ func (s *streamRun) describe(a *clients.Answer) string {
 				why = append(why, g.GetName()+": "+l.GetReason())
 			}
 		}
+	}
+	if lost := cli.NotFound(a.Result.GetLocation()); lost != "" { // all limits say the same
+		why = []string{lost}
 	}
 	const most = 3
 	more := ""
@@ -654,6 +661,9 @@ func (s *streamRun) writeRows(a *clients.Answer) error {
 			if l.GetReason() != "" {
 				reasons = append(reasons, l.GetReason())
 			}
+		}
+		if lost := cli.NotFound(a.Result.GetLocation()); lost != "" && len(reasons) == 0 {
+			reasons = []string{lost}
 		}
 		for _, ch := range g.GetChannels() {
 			p50 := ""

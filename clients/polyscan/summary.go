@@ -359,6 +359,9 @@ func verdictText(e *env, res *polyscanv1.FrameResult) string {
 	case polyscanv1.Verdict_VERDICT_PASS:
 		return e.paint(cli.Green, "PASS") + fmt.Sprintf(" (%s with limits)", plural(judged, "region", "regions"))
 	case polyscanv1.Verdict_VERDICT_FAIL:
+		if judged == 0 {
+			return e.paint(cli.Red, "FAIL") + " (no limits)"
+		}
 		return e.paint(cli.Red, "FAIL") +
 			fmt.Sprintf(" (%d of %s with limits)", failed, plural(judged, "region", "regions"))
 	}

@@ -198,7 +198,7 @@ func (c *teachCmd) Run(e *env) (err error) {
 	if len(c.Frames) > 0 {
 		first = c.Frames[0]
 	}
-	t, err := c.target(e, c.Recipe, first)
+	t, err := c.target(e, c.Recipe, first, true)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if len(files) > 0 {
 		first = files[0].file
 	}
-	t, err := c.judged(e, c.Recipe, first)
+	t, err := c.judged(e, c.Recipe, first, c.FailOnError)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *tryCmd) Run(e *env) (err error) {
 	if open.Beside != nil { // the console compares with versions without limits, too
 		if r, err := (&target{recipe: open.Beside}).known(conn); err != nil {
 			return err
-		} else if !r.hasLimits() {
+		} else if !r.hasLimits() && r.file.Locate == nil { // the server refuses those that locate, and says so
 			return usage("--beside: no region has limits: no frame could fail")
 		}
 	}

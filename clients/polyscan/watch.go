@@ -379,6 +379,9 @@ func (w *watchPrinter) verdict(at string, v *polyscanv1.WatchVerdict) error {
 	if v.GetIncomplete() {
 		what = append(what, fmt.Sprintf("%d lines lost", v.GetMissingLines()))
 	}
+	if lost := cli.NotFound(v.GetLocation()); lost != "" {
+		what = append(what, lost)
+	}
 	named := 0
 	for _, r := range v.GetResults() {
 		if r.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
@@ -388,6 +391,9 @@ func (w *watchPrinter) verdict(at string, v *polyscanv1.WatchVerdict) error {
 	}
 	if n := int(v.GetFailedRegions()); n > named {
 		what = append(what, plural(n, "region fails", "regions fail"))
+	}
+	if p := poseOf(v.GetPose()); p != nil {
+		what = append(what, poseText(p))
 	}
 	return w.line(style, at, name, part, verdict, pretty(v.GetLatency().AsDuration()), strings.Join(what, ", "))
 }

@@ -30,8 +30,7 @@ type attack struct {
 	camera bool
 	// cancelled says that all work has ended when run returns, by a deadline or a reset: the server must not go on.
 	cancelled bool
-	// apart says that the case attacks servers that it starts itself. One that asks, too, has nothing for the victims of
-	// the attempt's own server to feel: such cases run beside each other, when all others have ended.
+	// apart says that the case attacks servers that it starts itself.
 	apart bool
 	// asks says that run asks for so much and looks at the answers. The time of attacks doesn't end it: on a machine that
 	// others use, too, it would tell of deadlines where the server is right.
@@ -111,9 +110,7 @@ const (
 
 	askingTime = time.Minute // that a case which asks may take
 
-	// aloneTime is as long as p99s take to have a hundred calls behind them. They count from fastestProbe on, so that more
-	// would be about a server that is slow alone.
-	aloneTime  = time.Second / 2
+	aloneTime  = time.Second
 	probeEvery = 5 * time.Millisecond
 	// attempts that a case has. One that no attempt passes is red, unless an attempt was mild: p99s on machines that
 	// share their processors vary by three times from run to run, so those that are within gross times their bounds are
@@ -138,9 +135,6 @@ func TestAttacks(t *testing.T) {
 	}
 	for _, c := range allAttacks() {
 		t.Run(c.title(), func(t *testing.T) {
-			if c.unfelt() {
-				t.Parallel()
-			}
 			var problems []problem
 			for n, all := 0, 0; n < attempts && all < mostAttempts; all++ {
 				tried, counts := c.try(t)
@@ -165,24 +159,15 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// unfelt says that nobody measures what others feel.
-func (c attack) unfelt() bool { return c.apart && c.asks }
-
 // try runs a case against a server of its own, and returns what is wrong. counts is false where that is times alone on
 // a machine that others kept busy.
 func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 	a := &attempt{T: t, process: start(t, c.args...), answers: map[codes.Code]int{}}
 	defer a.cmd.Process.Kill()
-	begun, before := time.Now(), a.sinceBoot(t)
-	if c.unfelt() {
-		a.attack(t.Context(), c)
-		others := a.sinceBoot(t).others(before, time.Since(begun))
-		t.Logf("%v; others had %.0f %% of the processors; %v", ms(time.Since(begun)), 100*others, a.answers)
-		return a.problems, others <= mostOthers || !a.timesAlone()
-	}
 	cc := a.client(t)
 	call := reduceSmall(cc)
 	probe(200*time.Millisecond, probeEvery, call) // what is made at the first call
+	begun, before := time.Now(), a.sinceBoot(t)
 	alone, cameraAlone := a.victims(c, aloneTime)
 	goroutines := a.metric(t, "go_goroutines")
 	memory := a.resident()
@@ -248,7 +233,7 @@ func (c attack) try(t *testing.T) (problems []problem, counts bool) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	a.compare("probe afterwards", alone, probe(aloneTime, probeEvery, call), onSlowPages(fastestProbe), interactiveTimes)
+	a.compare("probe afterwards", alone, probe(aloneTime/2, probeEvery, call), onSlowPages(fastestProbe), interactiveTimes)
 	others := a.sinceBoot(t).others(before, time.Since(begun))
 	t.Logf("probe p50/p99 %v/%v alone, %v/%v under attack; resident set %d MB before, %d MB at most; CPU afterwards %v; "+
 		"others had %.0f %% of the processors; %v",

@@ -32,7 +32,7 @@ var tokenAttacks = []attack{
 		without(ctx, a, os.Remove)
 	}},
 	{row: 14, name: "a token changes, and the file's size and time don't", apart: true, asks: true, run: sameSize},
-	{row: 16, name: "a token file for all to read", apart: true, asks: true, run: readableTokens},
+	{row: 16, name: "a token file for all to read", apart: true, run: readableTokens},
 }
 
 // withTokens starts another server, with a file of tokens; the attempt's own has none, so that the probe needs none.

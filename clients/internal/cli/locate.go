@@ -72,6 +72,15 @@ func locateMessage(l *regionfile.Locate) *polyscanv1.Locate {
 	return m
 }
 
+// NotFound says that a part was searched for and not found, and why; empty where it was found, or where nothing was
+// searched for.
+func NotFound(l *polyscanv1.Location) string {
+	if l == nil || l.GetFound() {
+		return ""
+	}
+	return "the part was not found: " + l.GetReason()
+}
+
 // LocateOf is the section of a file for a message; nil for none. Windows that are masks, which files don't have, are
 // left out.
 func LocateOf(m *polyscanv1.Locate) *regionfile.Locate {

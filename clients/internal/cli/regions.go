@@ -24,6 +24,9 @@ func LoadInspection(path string, strict bool, warn func(string)) (*polyscanv1.In
 		return nil, err
 	}
 	for _, w := range file.Warnings {
+		if w == file.NotPixels {
+			continue // it is an error below
+		}
 		if strict {
 			return nil, fmt.Errorf("%s: %s (--strict)", path, w)
 		}

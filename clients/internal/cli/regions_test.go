@@ -95,7 +95,7 @@ func TestNotInPixels(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := LoadInspection(file, false, func(string) {})
+		_, err := LoadInspection(file, false, func(text string) { t.Errorf("%s is a warning and an error", text) })
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), file+": ") ||
 			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s %s: %v, want %q", c.crs, c.ring, err, c.want)

@@ -751,6 +751,11 @@ def test_warnings_reach_who_calls(client, tmp_path):
         client.reduce(frame, path)
     with pytest.warns(polyscan.InputWarning, match="no region has limits: it gives no verdict"):
         client.put_recipe("silent", PATCH)
+    path = tmp_path / "located.json"
+    mark = '{"window":"rect(0, 0, 40, 40)","at":[20,20]}'
+    path.write_text(f'{{"locate":{{"fiducials":[{mark}]}},"regions":[{{"name":"a","rings":[[[2,2],[20,2],[20,20]]]}}]}}')
+    with pytest.warns(polyscan.InputWarning, match="no region has limits: a part that is not found is FAIL"):
+        client.put_recipe("located", path)
     away = [(x + 900, y) for x, y in PATCH]
     for call in (client.fill, client.background):
         with pytest.warns(polyscan.InputWarning, match="no pixel was to be filled"):

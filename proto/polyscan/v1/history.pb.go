@@ -955,8 +955,12 @@ type HistoryPart struct {
 	Results []*RegionResult `protobuf:"bytes,29,rep,name=results,proto3" json:"results,omitempty"`
 	// There are numbers that are not in results, or were not kept, because they take too much.
 	ResultsOmitted bool `protobuf:"varint,30,opt,name=results_omitted,json=resultsOmitted,proto3" json:"results_omitted,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// As FrameResult and PartResult have it: with which the regions were moved, by affine.
+	Pose *Pose `protobuf:"bytes,31,opt,name=pose,proto3" json:"pose,omitempty"`
+	// As FrameResult has it, without its fiducials: where the part was found, or why it was not.
+	Location      *Location `protobuf:"bytes,32,opt,name=location,proto3" json:"location,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryPart) Reset() {
@@ -1197,6 +1201,20 @@ func (x *HistoryPart) GetResultsOmitted() bool {
 		return x.ResultsOmitted
 	}
 	return false
+}
+
+func (x *HistoryPart) GetPose() *Pose {
+	if x != nil {
+		return x.Pose
+	}
+	return nil
+}
+
+func (x *HistoryPart) GetLocation() *Location {
+	if x != nil {
+		return x.Location
+	}
+	return nil
 }
 
 type CountPartsRequest struct {
@@ -2649,7 +2667,7 @@ const file_polyscan_v1_history_proto_rawDesc = "" +
 	"\foldest_first\x18\x05 \x01(\bR\voldestFirst\"k\n" +
 	"\x11ListPartsResponse\x12.\n" +
 	"\x05parts\x18\x01 \x03(\v2\x18.polyscan.v1.HistoryPartR\x05parts\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9e\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf8\b\n" +
 	"\vHistoryPart\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x121\n" +
@@ -2686,7 +2704,9 @@ const file_polyscan_v1_history_proto_rawDesc = "" +
 	"\x06tenant\x18\x1b \x01(\tR\x06tenant\x12\x1a\n" +
 	"\bevidence\x18\x1c \x01(\bR\bevidence\x123\n" +
 	"\aresults\x18\x1d \x03(\v2\x19.polyscan.v1.RegionResultR\aresults\x12'\n" +
-	"\x0fresults_omitted\x18\x1e \x01(\bR\x0eresultsOmitted\"\xac\x01\n" +
+	"\x0fresults_omitted\x18\x1e \x01(\bR\x0eresultsOmitted\x12%\n" +
+	"\x04pose\x18\x1f \x01(\v2\x11.polyscan.v1.PoseR\x04pose\x121\n" +
+	"\blocation\x18  \x01(\v2\x15.polyscan.v1.LocationR\blocation\"\xac\x01\n" +
 	"\x11CountPartsRequest\x12/\n" +
 	"\x06filter\x18\x01 \x01(\v2\x17.polyscan.v1.PartFilterR\x06filter\x127\n" +
 	"\x05group\x18\x02 \x01(\x0e2\x17.polyscan.v1.CountGroupB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05group\x12-\n" +
@@ -2919,6 +2939,8 @@ var file_polyscan_v1_history_proto_goTypes = []any{
 	(RegionNumbers)(0),            // 35: polyscan.v1.RegionNumbers
 	(StreamMethod)(0),             // 36: polyscan.v1.StreamMethod
 	(*RegionResult)(nil),          // 37: polyscan.v1.RegionResult
+	(*Pose)(nil),                  // 38: polyscan.v1.Pose
+	(*Location)(nil),              // 39: polyscan.v1.Location
 }
 var file_polyscan_v1_history_proto_depIdxs = []int32{
 	32, // 0: polyscan.v1.PartFilter.from:type_name -> google.protobuf.Timestamp
@@ -2940,50 +2962,52 @@ var file_polyscan_v1_history_proto_depIdxs = []int32{
 	34, // 16: polyscan.v1.HistoryPart.compute:type_name -> google.protobuf.Duration
 	32, // 17: polyscan.v1.HistoryPart.captured_at:type_name -> google.protobuf.Timestamp
 	37, // 18: polyscan.v1.HistoryPart.results:type_name -> polyscan.v1.RegionResult
-	7,  // 19: polyscan.v1.CountPartsRequest.filter:type_name -> polyscan.v1.PartFilter
-	1,  // 20: polyscan.v1.CountPartsRequest.group:type_name -> polyscan.v1.CountGroup
-	34, // 21: polyscan.v1.CountPartsRequest.step:type_name -> google.protobuf.Duration
-	16, // 22: polyscan.v1.CountPartsResponse.total:type_name -> polyscan.v1.PartCounts
-	16, // 23: polyscan.v1.CountPartsResponse.groups:type_name -> polyscan.v1.PartCounts
-	32, // 24: polyscan.v1.PartCounts.from:type_name -> google.protobuf.Timestamp
-	7,  // 25: polyscan.v1.GetParetoRequest.filter:type_name -> polyscan.v1.PartFilter
-	19, // 26: polyscan.v1.GetParetoResponse.bars:type_name -> polyscan.v1.ParetoBar
-	7,  // 27: polyscan.v1.GetSeriesRequest.filter:type_name -> polyscan.v1.PartFilter
-	2,  // 28: polyscan.v1.GetSeriesRequest.chart:type_name -> polyscan.v1.ChartKind
-	22, // 29: polyscan.v1.GetSeriesResponse.points:type_name -> polyscan.v1.SeriesPoint
-	23, // 30: polyscan.v1.GetSeriesResponse.chart:type_name -> polyscan.v1.ControlChart
-	32, // 31: polyscan.v1.SeriesPoint.at:type_name -> google.protobuf.Timestamp
-	33, // 32: polyscan.v1.SeriesPoint.verdict:type_name -> polyscan.v1.Verdict
-	2,  // 33: polyscan.v1.ControlChart.kind:type_name -> polyscan.v1.ChartKind
-	7,  // 34: polyscan.v1.ExportPartsRequest.filter:type_name -> polyscan.v1.PartFilter
-	3,  // 35: polyscan.v1.ExportPartsRequest.format:type_name -> polyscan.v1.ExportFormat
-	4,  // 36: polyscan.v1.ExportPartsRequest.rows:type_name -> polyscan.v1.ExportRows
-	5,  // 37: polyscan.v1.GetEvidenceRequest.kind:type_name -> polyscan.v1.EvidenceKind
-	28, // 38: polyscan.v1.GetEvidenceResponse.info:type_name -> polyscan.v1.EvidenceInfo
-	31, // 39: polyscan.v1.ListAuditResponse.entries:type_name -> polyscan.v1.AuditEntry
-	32, // 40: polyscan.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	6,  // 41: polyscan.v1.AuditEntry.action:type_name -> polyscan.v1.AuditAction
-	9,  // 42: polyscan.v1.HistoryService.GetHistory:input_type -> polyscan.v1.GetHistoryRequest
-	11, // 43: polyscan.v1.HistoryService.ListParts:input_type -> polyscan.v1.ListPartsRequest
-	14, // 44: polyscan.v1.HistoryService.CountParts:input_type -> polyscan.v1.CountPartsRequest
-	17, // 45: polyscan.v1.HistoryService.GetPareto:input_type -> polyscan.v1.GetParetoRequest
-	20, // 46: polyscan.v1.HistoryService.GetSeries:input_type -> polyscan.v1.GetSeriesRequest
-	24, // 47: polyscan.v1.HistoryService.ExportParts:input_type -> polyscan.v1.ExportPartsRequest
-	26, // 48: polyscan.v1.HistoryService.GetEvidence:input_type -> polyscan.v1.GetEvidenceRequest
-	29, // 49: polyscan.v1.HistoryService.ListAudit:input_type -> polyscan.v1.ListAuditRequest
-	10, // 50: polyscan.v1.HistoryService.GetHistory:output_type -> polyscan.v1.GetHistoryResponse
-	12, // 51: polyscan.v1.HistoryService.ListParts:output_type -> polyscan.v1.ListPartsResponse
-	15, // 52: polyscan.v1.HistoryService.CountParts:output_type -> polyscan.v1.CountPartsResponse
-	18, // 53: polyscan.v1.HistoryService.GetPareto:output_type -> polyscan.v1.GetParetoResponse
-	21, // 54: polyscan.v1.HistoryService.GetSeries:output_type -> polyscan.v1.GetSeriesResponse
-	25, // 55: polyscan.v1.HistoryService.ExportParts:output_type -> polyscan.v1.ExportPartsResponse
-	27, // 56: polyscan.v1.HistoryService.GetEvidence:output_type -> polyscan.v1.GetEvidenceResponse
-	30, // 57: polyscan.v1.HistoryService.ListAudit:output_type -> polyscan.v1.ListAuditResponse
-	50, // [50:58] is the sub-list for method output_type
-	42, // [42:50] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	38, // 19: polyscan.v1.HistoryPart.pose:type_name -> polyscan.v1.Pose
+	39, // 20: polyscan.v1.HistoryPart.location:type_name -> polyscan.v1.Location
+	7,  // 21: polyscan.v1.CountPartsRequest.filter:type_name -> polyscan.v1.PartFilter
+	1,  // 22: polyscan.v1.CountPartsRequest.group:type_name -> polyscan.v1.CountGroup
+	34, // 23: polyscan.v1.CountPartsRequest.step:type_name -> google.protobuf.Duration
+	16, // 24: polyscan.v1.CountPartsResponse.total:type_name -> polyscan.v1.PartCounts
+	16, // 25: polyscan.v1.CountPartsResponse.groups:type_name -> polyscan.v1.PartCounts
+	32, // 26: polyscan.v1.PartCounts.from:type_name -> google.protobuf.Timestamp
+	7,  // 27: polyscan.v1.GetParetoRequest.filter:type_name -> polyscan.v1.PartFilter
+	19, // 28: polyscan.v1.GetParetoResponse.bars:type_name -> polyscan.v1.ParetoBar
+	7,  // 29: polyscan.v1.GetSeriesRequest.filter:type_name -> polyscan.v1.PartFilter
+	2,  // 30: polyscan.v1.GetSeriesRequest.chart:type_name -> polyscan.v1.ChartKind
+	22, // 31: polyscan.v1.GetSeriesResponse.points:type_name -> polyscan.v1.SeriesPoint
+	23, // 32: polyscan.v1.GetSeriesResponse.chart:type_name -> polyscan.v1.ControlChart
+	32, // 33: polyscan.v1.SeriesPoint.at:type_name -> google.protobuf.Timestamp
+	33, // 34: polyscan.v1.SeriesPoint.verdict:type_name -> polyscan.v1.Verdict
+	2,  // 35: polyscan.v1.ControlChart.kind:type_name -> polyscan.v1.ChartKind
+	7,  // 36: polyscan.v1.ExportPartsRequest.filter:type_name -> polyscan.v1.PartFilter
+	3,  // 37: polyscan.v1.ExportPartsRequest.format:type_name -> polyscan.v1.ExportFormat
+	4,  // 38: polyscan.v1.ExportPartsRequest.rows:type_name -> polyscan.v1.ExportRows
+	5,  // 39: polyscan.v1.GetEvidenceRequest.kind:type_name -> polyscan.v1.EvidenceKind
+	28, // 40: polyscan.v1.GetEvidenceResponse.info:type_name -> polyscan.v1.EvidenceInfo
+	31, // 41: polyscan.v1.ListAuditResponse.entries:type_name -> polyscan.v1.AuditEntry
+	32, // 42: polyscan.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	6,  // 43: polyscan.v1.AuditEntry.action:type_name -> polyscan.v1.AuditAction
+	9,  // 44: polyscan.v1.HistoryService.GetHistory:input_type -> polyscan.v1.GetHistoryRequest
+	11, // 45: polyscan.v1.HistoryService.ListParts:input_type -> polyscan.v1.ListPartsRequest
+	14, // 46: polyscan.v1.HistoryService.CountParts:input_type -> polyscan.v1.CountPartsRequest
+	17, // 47: polyscan.v1.HistoryService.GetPareto:input_type -> polyscan.v1.GetParetoRequest
+	20, // 48: polyscan.v1.HistoryService.GetSeries:input_type -> polyscan.v1.GetSeriesRequest
+	24, // 49: polyscan.v1.HistoryService.ExportParts:input_type -> polyscan.v1.ExportPartsRequest
+	26, // 50: polyscan.v1.HistoryService.GetEvidence:input_type -> polyscan.v1.GetEvidenceRequest
+	29, // 51: polyscan.v1.HistoryService.ListAudit:input_type -> polyscan.v1.ListAuditRequest
+	10, // 52: polyscan.v1.HistoryService.GetHistory:output_type -> polyscan.v1.GetHistoryResponse
+	12, // 53: polyscan.v1.HistoryService.ListParts:output_type -> polyscan.v1.ListPartsResponse
+	15, // 54: polyscan.v1.HistoryService.CountParts:output_type -> polyscan.v1.CountPartsResponse
+	18, // 55: polyscan.v1.HistoryService.GetPareto:output_type -> polyscan.v1.GetParetoResponse
+	21, // 56: polyscan.v1.HistoryService.GetSeries:output_type -> polyscan.v1.GetSeriesResponse
+	25, // 57: polyscan.v1.HistoryService.ExportParts:output_type -> polyscan.v1.ExportPartsResponse
+	27, // 58: polyscan.v1.HistoryService.GetEvidence:output_type -> polyscan.v1.GetEvidenceResponse
+	30, // 59: polyscan.v1.HistoryService.ListAudit:output_type -> polyscan.v1.ListAuditResponse
+	52, // [52:60] is the sub-list for method output_type
+	44, // [44:52] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_history_proto_init() }

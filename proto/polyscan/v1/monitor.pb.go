@@ -1335,7 +1335,11 @@ type WatchVerdict struct {
 	// The frame or part gave no result.
 	Error *status.Status `protobuf:"bytes,23,opt,name=error,proto3" json:"error,omitempty"`
 	// What computed it, such as "cpu".
-	Backend       string `protobuf:"bytes,24,opt,name=backend,proto3" json:"backend,omitempty"`
+	Backend string `protobuf:"bytes,24,opt,name=backend,proto3" json:"backend,omitempty"`
+	// As FrameResult and PartResult have it: with which the regions were moved, by affine.
+	Pose *Pose `protobuf:"bytes,25,opt,name=pose,proto3" json:"pose,omitempty"`
+	// As FrameResult has it, without its fiducials: where the part was found, or why it was not.
+	Location      *Location `protobuf:"bytes,26,opt,name=location,proto3" json:"location,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1536,6 +1540,20 @@ func (x *WatchVerdict) GetBackend() string {
 		return x.Backend
 	}
 	return ""
+}
+
+func (x *WatchVerdict) GetPose() *Pose {
+	if x != nil {
+		return x.Pose
+	}
+	return nil
+}
+
+func (x *WatchVerdict) GetLocation() *Location {
+	if x != nil {
+		return x.Location
+	}
+	return nil
 }
 
 // StreamEvent is something that the operator of a line should know.
@@ -2167,7 +2185,7 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"incomplete\x12\x12\n" +
 	"\x04gaps\x18\x10 \x01(\x04R\x04gaps\x12(\n" +
 	"\x05error\x18\x11 \x01(\v2\x12.google.rpc.StatusR\x05error\x12\x16\n" +
-	"\x06source\x18\x12 \x01(\tR\x06source\"\x8e\a\n" +
+	"\x06source\x18\x12 \x01(\tR\x06source\"\xe8\a\n" +
 	"\fWatchVerdict\x12\x1b\n" +
 	"\tstream_id\x18\x01 \x01(\x04R\bstreamId\x121\n" +
 	"\x06method\x18\x02 \x01(\x0e2\x19.polyscan.v1.StreamMethodR\x06method\x12\x12\n" +
@@ -2198,7 +2216,9 @@ const file_polyscan_v1_monitor_proto_rawDesc = "" +
 	"\aresults\x18\x15 \x03(\v2\x19.polyscan.v1.RegionResultR\aresults\x12'\n" +
 	"\x0fresults_omitted\x18\x16 \x01(\bR\x0eresultsOmitted\x12(\n" +
 	"\x05error\x18\x17 \x01(\v2\x12.google.rpc.StatusR\x05error\x12\x18\n" +
-	"\abackend\x18\x18 \x01(\tR\abackend\"\xa2\x01\n" +
+	"\abackend\x18\x18 \x01(\tR\abackend\x12%\n" +
+	"\x04pose\x18\x19 \x01(\v2\x11.polyscan.v1.PoseR\x04pose\x121\n" +
+	"\blocation\x18\x1a \x01(\v2\x15.polyscan.v1.LocationR\blocation\"\xa2\x01\n" +
 	"\vStreamEvent\x12\x1b\n" +
 	"\tstream_id\x18\x01 \x01(\x04R\bstreamId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12,\n" +
@@ -2306,7 +2326,9 @@ var file_polyscan_v1_monitor_proto_goTypes = []any{
 	(*FrameLayout)(nil),           // 27: polyscan.v1.FrameLayout
 	(Verdict)(0),                  // 28: polyscan.v1.Verdict
 	(*RegionResult)(nil),          // 29: polyscan.v1.RegionResult
-	(*ScanEvent)(nil),             // 30: polyscan.v1.ScanEvent
+	(*Pose)(nil),                  // 30: polyscan.v1.Pose
+	(*Location)(nil),              // 31: polyscan.v1.Location
+	(*ScanEvent)(nil),             // 32: polyscan.v1.ScanEvent
 }
 var file_polyscan_v1_monitor_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.WatchRequest.kinds:type_name -> polyscan.v1.WatchKind
@@ -2348,21 +2370,23 @@ var file_polyscan_v1_monitor_proto_depIdxs = []int32{
 	24, // 36: polyscan.v1.WatchVerdict.captured_at:type_name -> google.protobuf.Timestamp
 	29, // 37: polyscan.v1.WatchVerdict.results:type_name -> polyscan.v1.RegionResult
 	26, // 38: polyscan.v1.WatchVerdict.error:type_name -> google.rpc.Status
-	30, // 39: polyscan.v1.StreamEvent.scan:type_name -> polyscan.v1.ScanEvent
-	15, // 40: polyscan.v1.StreamEvent.late:type_name -> polyscan.v1.LatePart
-	22, // 41: polyscan.v1.LatePart.latency:type_name -> google.protobuf.Duration
-	28, // 42: polyscan.v1.Preview.verdict:type_name -> polyscan.v1.Verdict
-	23, // 43: polyscan.v1.Preview.encoding:type_name -> polyscan.v1.Encoding
-	19, // 44: polyscan.v1.Preview.places:type_name -> polyscan.v1.RegionPlace
-	28, // 45: polyscan.v1.RegionPlace.verdict:type_name -> polyscan.v1.Verdict
-	20, // 46: polyscan.v1.RegionPlace.rings:type_name -> polyscan.v1.PlaceRing
-	3,  // 47: polyscan.v1.MonitorService.Watch:input_type -> polyscan.v1.WatchRequest
-	6,  // 48: polyscan.v1.MonitorService.Watch:output_type -> polyscan.v1.WatchResponse
-	48, // [48:49] is the sub-list for method output_type
-	47, // [47:48] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	30, // 39: polyscan.v1.WatchVerdict.pose:type_name -> polyscan.v1.Pose
+	31, // 40: polyscan.v1.WatchVerdict.location:type_name -> polyscan.v1.Location
+	32, // 41: polyscan.v1.StreamEvent.scan:type_name -> polyscan.v1.ScanEvent
+	15, // 42: polyscan.v1.StreamEvent.late:type_name -> polyscan.v1.LatePart
+	22, // 43: polyscan.v1.LatePart.latency:type_name -> google.protobuf.Duration
+	28, // 44: polyscan.v1.Preview.verdict:type_name -> polyscan.v1.Verdict
+	23, // 45: polyscan.v1.Preview.encoding:type_name -> polyscan.v1.Encoding
+	19, // 46: polyscan.v1.Preview.places:type_name -> polyscan.v1.RegionPlace
+	28, // 47: polyscan.v1.RegionPlace.verdict:type_name -> polyscan.v1.Verdict
+	20, // 48: polyscan.v1.RegionPlace.rings:type_name -> polyscan.v1.PlaceRing
+	3,  // 49: polyscan.v1.MonitorService.Watch:input_type -> polyscan.v1.WatchRequest
+	6,  // 50: polyscan.v1.MonitorService.Watch:output_type -> polyscan.v1.WatchResponse
+	50, // [50:51] is the sub-list for method output_type
+	49, // [49:50] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_monitor_proto_init() }

@@ -36,6 +36,7 @@ export const text = {
   late: "LATE",
   last: "last", // below the last value of a plot
   incomplete: "INCOMPLETE",
+  notFound: (why: string) => `The part was not found: ${why}`,
 
   methods: ["", "Line-scan", "Frames", "Calls"],
 
@@ -510,6 +511,7 @@ export const text = {
     good: "A good one",
     noGood: "No picture of a good one is kept: --history-good N keeps each N-th.",
     noPicture: "No picture of this part is kept.",
+    posed: (x: string, y: string, turned: string) => `The part was moved by ${x}, ${y} px and turned by ${turned}°.`,
     draw: "Draw regions on it",
     chart: "Control chart",
     subgroup: "Parts in a subgroup",

@@ -5,7 +5,8 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { openStream, type Stream } from "./api";
 import { MonitorService, StreamMethod, type DeviceState, type HistoryState, WatchRequestSchema, WatchResumeSchema, type StreamState, type WatchResponse, type WatchVerdict } from "./gen/polyscan/v1/monitor_pb";
 import { ScanEventKind } from "./gen/polyscan/v1/scan_pb";
-import { Verdict } from "./gen/polyscan/v1/region_pb";
+import { Verdict, type Location } from "./gen/polyscan/v1/region_pb";
+import { text } from "./text";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 
 /** Mark is how something came out. Each has a shape as well as a colour. */
@@ -14,6 +15,11 @@ export type Mark = "pass" | "fail" | "error" | "none" | "waiting";
 export function markOf(v: { verdict: Verdict; error?: unknown }): Mark {
   if (v.error) return "error";
   return v.verdict === Verdict.PASS ? "pass" : v.verdict === Verdict.FAIL ? "fail" : "none";
+}
+
+/** notFound says why a part was not found; empty where it was, and where nothing searched for it. */
+export function notFound(v: { location?: Location }): string {
+  return v.location && !v.location.found ? text.notFound(v.location.reason) : "";
 }
 
 export function milliseconds(d: Duration | undefined): number {

@@ -87,8 +87,8 @@ func TestPublishingUnwatchedCostsNothing(t *testing.T) {
 	e := &pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_GAP}
 	for what, publish := range map[string]func(){
 		"a part":    func() { s.Part(m, "", nil, time.Millisecond, true) },
-		"a frame":   func() { s.Frame(1, f, r, nil, time.Millisecond, nil) },
-		"a call":    func() { b.Reduced(nil, "camera-1", f, r, nil, time.Millisecond, nil) },
+		"a frame":   func() { s.Frame(1, f, r, nil, nil, time.Millisecond, nil) },
+		"a call":    func() { b.Reduced(nil, "camera-1", f, r, nil, nil, time.Millisecond, nil) },
 		"an event":  func() { s.Event(e) },
 		"late":      func() { s.Late(1, time.Millisecond) },
 		"a recipe":  func() { b.RecipeChanged("board", 1, false) },
@@ -169,7 +169,7 @@ func TestNothingPassesInSilence(t *testing.T) {
 		wg.Go(func() {
 			s := b.stream(Source{})
 			for i := range uint64(each) {
-				s.Frame(i, nil, nil, nil, 0, nil)
+				s.Frame(i, nil, nil, nil, nil, 0, nil)
 				if i%100 == uint64(w) {
 					time.Sleep(time.Millisecond)
 				}
@@ -391,7 +391,7 @@ func TestRateSparesWhatMatters(t *testing.T) {
 		case 70:
 			s.Part(pass(i), "", nil, 0, true)
 		case 80:
-			s.Frame(i, nil, nil, status.Error(codes.InvalidArgument, "bad"), 0, nil)
+			s.Frame(i, nil, nil, nil, status.Error(codes.InvalidArgument, "bad"), 0, nil)
 		default:
 			s.Part(pass(i), "", nil, 0, false)
 		}

@@ -10,6 +10,7 @@ import (
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -142,6 +143,8 @@ type Verdict struct {
 	Failed     int  // regions
 	Omitted    bool // their numbers were too large
 	Error      *spb.Status
+	Pose       *pb.Pose     // with which the regions were moved
+	Location   *pb.Location // where the part was searched for; without its fiducials
 
 	result *polygon.Result // as far as its numbers are wanted
 }
@@ -152,6 +155,15 @@ func (v *Verdict) Results() []*pb.RegionResult {
 		return nil
 	}
 	return wire.RegionResults(v.result, 0)
+}
+
+// Bytes is about what the verdict takes in memory beside itself, without its numbers.
+func (v *Verdict) Bytes() int64 {
+	n := int64(len(v.PartID) + len(v.FrameID) + len(v.Error.GetMessage()) + len(v.Location.GetReason()))
+	if v.Pose != nil || v.Location != nil {
+		n += 600 // two poses, and the location
+	}
+	return n
 }
 
 // eventful says that a verdict comes whatever the rate that a watcher chose.
@@ -182,19 +194,20 @@ func (s *Stream) Part(m *pb.PartResult, frameID string, r *polygon.Result, laten
 
 // Reduced tells of the frame of a call: of its result, or of what was wrong with it, as a status. call is of
 // [Bus.Call]. p is the frame's picture where the keeper wanted one.
-func (b *Bus) Reduced(call *Stream, name string, f *pb.Frame, r *polygon.Result, err error,
+func (b *Bus) Reduced(call *Stream, name string, f *pb.Frame, r *polygon.Result, l *pb.Location, err error,
 	latency time.Duration, p *Picture) {
 	if call != nil {
-		call.Frame(0, f, r, err, latency, p)
+		call.Frame(0, f, r, l, err, latency, p)
 	} else if b != nil {
 		b.metrics.Named(name).Verdict(outcome(verdictOf(r), err != nil))
 		b.skip(VerdictKind)
 	}
 }
 
-// Frame tells of a frame: of its result, or of what was wrong with it, as a status. The result is not to change any
-// more. p is the frame's picture where the keeper wanted one.
-func (s *Stream) Frame(number uint64, f *pb.Frame, r *polygon.Result, err error, latency time.Duration, p *Picture) {
+// Frame tells of a frame: of its result and where its part was found, or of what was wrong with it, as a status. Neither
+// is to change any more. p is the frame's picture where the keeper wanted one.
+func (s *Stream) Frame(number uint64, f *pb.Frame, r *polygon.Result, l *pb.Location, err error, latency time.Duration,
+	p *Picture) {
 	if s == nil {
 		p.Release()
 		return
@@ -208,6 +221,10 @@ func (s *Stream) Frame(number uint64, f *pb.Frame, r *polygon.Result, err error,
 		Latency: latency, Error: status.Convert(err).Proto()}
 	if r != nil {
 		v.Queue, v.Compute = r.Queue, r.Compute
+	}
+	if l != nil {
+		v.Location = proto.CloneOf(l)
+		v.Location.Fiducials = nil
 	}
 	s.verdict(v, r, p)
 }
@@ -247,6 +264,9 @@ func outcome(v pb.Verdict, failed bool) int {
 // verdict hands v on: to the keeper with all numbers, and to those who look on with those that are wanted.
 func (s *Stream) verdict(v *Verdict, r *polygon.Result, p *Picture) {
 	at := time.Now()
+	if r != nil {
+		v.Pose = wire.PoseMessage(r.Pose)
+	}
 	if s.bus.keeper != nil {
 		// What is lent goes back when the answer has been sent.
 		if r != nil && r.Columns != nil && r.Columns.Histogram != nil {
@@ -258,7 +278,7 @@ func (s *Stream) verdict(v *Verdict, r *polygon.Result, p *Picture) {
 		s.bus.skip(VerdictKind)
 		return
 	}
-	bytes := int64(len(v.PartID) + len(v.FrameID) + len(v.Error.GetMessage()))
+	bytes := v.Bytes()
 	if r != nil {
 		r = r.AsRows()
 		for i := range r.Regions {

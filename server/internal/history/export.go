@@ -58,11 +58,20 @@ type PartRow struct {
 	Backend       string    `parquet:"backend,dict"`
 	Tenant        string    `parquet:"tenant,dict"`
 	Evidence      bool      `parquet:"evidence"`
+	// Where the part was searched for, and where its regions were moved: (x, y) to (a x + b y + c, d x + e y + f).
+	Found    *bool    `parquet:"found,optional"`
+	PoseA    *float64 `parquet:"pose_a,optional"`
+	PoseB    *float64 `parquet:"pose_b,optional"`
+	PoseC    *float64 `parquet:"pose_c,optional"`
+	PoseD    *float64 `parquet:"pose_d,optional"`
+	PoseE    *float64 `parquet:"pose_e,optional"`
+	PoseF    *float64 `parquet:"pose_f,optional"`
+	Residual *float64 `parquet:"residual,optional"` // of the fiducials, in pixels
 }
 
 // RegionRow is a row of a file of regions: of one channel of one region of one part, or of a part without results,
 // which has no region and says why in Error. So does a region whose limit failed without a value, such as that of a
-// part that was not found.
+// part that was not found, and where no region of such a part has a limit, each of them.
 type RegionRow struct {
 	ID            int64     `parquet:"id"`
 	At            time.Time `parquet:"at,timestamp(microsecond)"`
@@ -120,7 +129,7 @@ func word(text, prefix string) string {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func partRows(p *pb.HistoryPart) []PartRow {
-	return []PartRow{{
+	row := PartRow{
 		ID: int64(p.GetId()), At: p.GetAt().AsTime(), Method: strings.ToLower(word(p.GetMethod().String(), "STREAM_METHOD_")),
 		Name: p.GetName(), PartID: p.GetPartId(), Recipe: p.GetRecipe(), RecipeVersion: int64(p.GetRecipeVersion()),
 		ServerID: p.GetServerId(), StreamID: int64(p.GetStreamId()), ResultNumber: int64(p.GetResultNumber()),
@@ -130,7 +139,17 @@ func partRows(p *pb.HistoryPart) []PartRow {
 		LatencyMs: milliseconds(p.GetLatency().AsDuration()), QueueMs: milliseconds(p.GetQueue().AsDuration()),
 		ComputeMs: milliseconds(p.GetCompute().AsDuration()), Regions: int64(p.GetRegions()),
 		FailedRegions: int64(p.GetFailedRegions()), Backend: p.GetBackend(), Tenant: p.GetTenant(), Evidence: p.GetEvidence(),
-	}}
+	}
+	if l := p.GetLocation(); l != nil {
+		row.Found = &l.Found
+		if l.GetFound() {
+			row.Residual = &l.Residual
+		}
+	}
+	if v := p.GetPose().GetAffine(); len(v) == 6 {
+		row.PoseA, row.PoseB, row.PoseC, row.PoseD, row.PoseE, row.PoseF = &v[0], &v[1], &v[2], &v[3], &v[4], &v[5]
+	}
+	return []PartRow{row}
 }
 
 func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
@@ -144,6 +163,9 @@ func regionRows(p *pb.HistoryPart) (rows []RegionRow) {
 			part.Error = "the numbers of its regions take too much memory"
 		}
 		return []RegionRow{part}
+	}
+	if l := p.GetLocation(); l != nil && !l.GetFound() && p.GetFailedRegions() == 0 { // none of them says so
+		part.Error = p.GetReason()
 	}
 	for _, r := range p.GetResults() {
 		row := part

@@ -426,6 +426,40 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 }
 
+// A database that a server of an older version left is brought to this one with its parts, which say nothing of where
+// they lay; those that come after do.
+func TestOlderDatabase(t *testing.T) {
+	dir := t.TempDir()
+	k := keep(t, dir)
+	s := k.camera("camera", "board")
+	part(s, 0, "old", result(2, 50))
+	k.written(t, 1)
+	s.Close(nil)
+	k.close()
+	db, err := sql.Open("sqlite", fileOf(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"ALTER TABLE parts DROP COLUMN place", "PRAGMA user_version = 1"} {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Close()
+	k = keep(t, dir)
+	moved := result(2, 50)
+	moved.Pose = &polygon.Pose{A: 1, C: 7, E: 1, F: -4}
+	part(k.camera("camera", "board"), 0, "new", moved)
+	k.written(t, 2)
+	all := k.list(t, nil, 100, true)
+	if len(all) != 2 || all[0].GetPartId() != "old" || all[0].GetPose() != nil || len(all[0].GetResults()) != 2 {
+		t.Fatalf("%v", all)
+	}
+	if v := all[1].GetPose().GetAffine(); !slices.Equal(v, []float64{1, 0, 7, 0, 1, -4}) || all[1].GetLocation() != nil {
+		t.Errorf("%v", all[1])
+	}
+}
+
 // Files of pictures that no part knows of are removed at the start, and others are left alone.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
@@ -587,7 +621,7 @@ func TestPanics(t *testing.T) {
 	strange := result(3, 150)
 	strange.Columns = &polygon.Columns{Rows: 3} // with columns of nothing
 	for i, r := range []*polygon.Result{result(3, 150), strange, result(3, 150)} {
-		s.Frame(uint64(i), &pb.Frame{}, r, nil, time.Millisecond, s.Copy(small, pb.Verdict_VERDICT_FAIL))
+		s.Frame(uint64(i), &pb.Frame{}, r, nil, nil, time.Millisecond, s.Copy(small, pb.Verdict_VERDICT_FAIL))
 	}
 	for end := time.Now().Add(patience); k.state.lostPictures.Load() < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

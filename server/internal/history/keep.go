@@ -171,8 +171,7 @@ func (s *Service) Verdict(stream *events.Stream, v *events.Verdict, at time.Time
 	if p != nil {
 		k.part = &partRef{}
 	}
-	e := entry{verdict: k, bytes: entryBytes + resultBytes(r) +
-		int64(len(v.PartID)+len(v.FrameID)+len(v.Error.GetMessage()))}
+	e := entry{verdict: k, bytes: entryBytes + resultBytes(r) + v.Bytes()}
 	if !s.queue.take(e.bytes) || !s.queue.put(e) {
 		s.lose(1, at)
 		if p != nil {

@@ -162,7 +162,7 @@ func generate(b testing.TB, dir string, n int) {
 		exec(fmt.Sprintf(`WITH RECURSIVE i(x) AS (SELECT %d UNION ALL SELECT x + 1 FROM i WHERE x + 1 < %d)
 			INSERT INTO parts SELECT x + 1, %d + x * 1000000, 1, x, 10 + x %% 4, 1, 20 + x / 4 %% 2, 1,
 			CASE WHEN x %% 100 = 37 THEN 2 ELSE 1 END, CASE WHEN x %% 1000 = 5 THEN 1 ELSE 0 END, 1, 'B-' || x, '', x, x * 100, 0,
-			1000000, 100000, 900000, NULL, 2, CASE WHEN x %% 100 = 37 THEN 1 ELSE 0 END, 30, '' FROM i`, from, to, generatedFrom))
+			1000000, 100000, 900000, NULL, 2, CASE WHEN x %% 100 = 37 THEN 1 ELSE 0 END, 30, '', NULL FROM i`, from, to, generatedFrom))
 		exec(fmt.Sprintf("INSERT INTO numbers SELECT id, ? FROM parts WHERE id > %d AND id <= %d", from, to), blob)
 		exec(fmt.Sprintf(`INSERT INTO failures SELECT id, 100 + id / 100 %% 100, at FROM parts
 			WHERE id > %d AND id <= %d AND verdict = 2`, from, to))

@@ -511,7 +511,7 @@ func (s *Service) parts(ctx context.Context, places []place, numbers pb.RegionNu
 	query := `SELECT p.id, p.at, coalesce(s.server, ''), coalesce(s.stream, 0), p.number,
 		name.text, tenant.text, recipe.text, p.version, p.verdict, p.marks, p.method, p.part_id, p.frame_id, p.part_number,
 		p.first_line, p.missing, p.latency, p.queue, p.compute, p.captured, p.regions, p.failed, backend.text, p.reason,
-		` + blob + ` FROM parts p LEFT JOIN streams s ON s.id = p.stream JOIN texts name ON name.id = p.name
+		p.place, ` + blob + ` FROM parts p LEFT JOIN streams s ON s.id = p.stream JOIN texts name ON name.id = p.name
 		JOIN texts tenant ON tenant.id = p.tenant JOIN texts recipe ON recipe.id = p.recipe
 		JOIN texts backend ON backend.id = p.backend WHERE p.id IN (` + strings.Join(ids, ",") + ")"
 	blobs := map[int64][]byte{}
@@ -520,12 +520,18 @@ func (s *Service) parts(ctx context.Context, places []place, numbers pb.RegionNu
 		var id, when, stream, number, version, part, line, missing, latency, queue, compute int64
 		var verdict, marks, method int32
 		var captured sql.NullInt64
-		var data []byte
+		var place, data []byte
 		err := scan(&id, &when, &m.ServerId, &stream, &number, &m.Name, &m.Tenant, &m.Recipe, &version, &verdict, &marks,
 			&method, &m.PartId, &m.FrameId, &part, &line, &missing, &latency, &queue, &compute, &captured, &m.Regions,
-			&m.FailedRegions, &m.Backend, &m.Reason, &data)
+			&m.FailedRegions, &m.Backend, &m.Reason, &place, &data)
 		if err != nil {
 			return err
+		}
+		if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(place, m); err != nil {
+			return s.unreadable(ctx, fmt.Errorf("%w: %w", errDamaged, err))
+		}
+		if m.GetLocation().GetFound() {
+			m.Pose = m.GetLocation().GetPose()
 		}
 		m.Id, m.At, m.StreamId, m.ResultNumber = uint64(id), timestamppb.New(time.UnixMicro(when)), uint64(stream),
 			uint64(number)

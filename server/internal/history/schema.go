@@ -17,8 +17,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// schemaVersion is PRAGMA user_version.
-const schemaVersion = 1
+// steps make a database of the version after theirs, which PRAGMA user_version tells: the first one a new database, and
+// each other one what a server of the version before has left.
+var steps = [...]string{schema, located}
 
 // Times are microseconds since 1970, durations are nanoseconds.
 //
@@ -74,6 +75,9 @@ CREATE TABLE audit(
 CREATE INDEX audit_recipe ON audit(recipe, id);
 INSERT INTO texts(id, kind, text, used) VALUES(1, 2, '', 0);
 `
+
+// located adds where parts lay: a HistoryPart of which nothing but that is set, encoded.
+const located = "ALTER TABLE parts ADD COLUMN place BLOB"
 
 // noTenant is the id of the tenant "", which the schema inserts.
 const noTenant = 1
@@ -219,25 +223,26 @@ func tryDatabase(path string) (_ *database, err error) {
 	if err := db.write.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
 		return nil, err
 	}
-	switch {
-	case version > schemaVersion:
-		return nil, fmt.Errorf("%s: it has version %d, of a newer server; this one knows %d", path, version, schemaVersion)
-	case version == 0:
+	if version > len(steps) {
+		return nil, fmt.Errorf("%s: it has version %d, of a newer server; this one knows %d", path, version, len(steps))
+	}
+	if version > 0 {
+		if err := db.look(); err != nil {
+			return nil, err
+		}
+	}
+	if version < len(steps) {
 		tx, err := db.write.Begin()
 		if err != nil {
 			return nil, err
 		}
 		defer tx.Rollback()
-		for _, text := range []string{schema, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)} {
+		for _, text := range append(steps[version:], fmt.Sprintf("PRAGMA user_version = %d", len(steps))) {
 			if _, err := tx.Exec(text); err != nil {
 				return nil, err
 			}
 		}
 		if err := tx.Commit(); err != nil {
-			return nil, err
-		}
-	default:
-		if err := db.look(); err != nil {
 			return nil, err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
+	"github.com/polyscan/polyscan/server/internal/locate"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -455,6 +456,8 @@ func reasonOf(v *events.Verdict, rows []polygon.RegionResult) string {
 		for _, field := range []string{"open.", "inspection.", "region_set."} { // who reads it knows no request
 			reason = strings.TrimPrefix(reason, field)
 		}
+	case v.Location != nil && !v.Location.GetFound(): // so nobody looked at any region
+		reason = locate.NotFound + v.Location.GetReason()
 	case v.Verdict == pb.Verdict_VERDICT_FAIL:
 		for i := range rows {
 			r := &rows[i]
@@ -481,6 +484,16 @@ func reasonOf(v *events.Verdict, rows []polygon.RegionResult) string {
 		reason = strings.ToValidUTF8(reason[:reasonBytes], "")
 	}
 	return reason
+}
+
+// placeOf is where a part lay, as the column place has it; nil where its regions are as they were drawn. A pose that was
+// found is in the location alone.
+func placeOf(v *events.Verdict) ([]byte, error) {
+	m := &pb.HistoryPart{Location: v.Location}
+	if !v.Location.GetFound() {
+		m.Pose = v.Pose
+	}
+	return proto.MarshalOptions{}.MarshalAppend(nil, m)
 }
 
 // part writes a verdict with its numbers.
@@ -538,14 +551,18 @@ func (b *batch) part(k *keptVerdict) error {
 	if c := v.Part.GetCapturedAt(); c != nil {
 		captured = c.AsTime().UnixMicro()
 	}
+	place, err := placeOf(v)
+	if err != nil {
+		return err
+	}
 	regions := s.Count
 	_, err = b.exec(`INSERT INTO parts(id, at, stream, number, name, tenant, recipe, version, verdict, marks, method, part_id,
-		frame_id, part_number, first_line, missing, latency, queue, compute, captured, regions, failed, backend, reason)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		frame_id, part_number, first_line, missing, latency, queue, compute, captured, regions, failed, backend, reason,
+		place) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		id, at, stream, int64(v.Number), names[nameText], names[tenantText], names[recipeText], int64(s.Version),
 		int(v.Verdict), marks, int(s.Method), v.PartID, v.FrameID, int64(v.Part.GetPartNumber()),
 		int64(v.Part.GetFirstLine()), int64(v.Part.GetMissingLines()), int64(v.Latency), int64(v.Queue), int64(v.Compute),
-		captured, regions, failed, names[backendText], reasonOf(v, rows))
+		captured, regions, failed, names[backendText], reasonOf(v, rows), place)
 	if err != nil {
 		return err
 	}

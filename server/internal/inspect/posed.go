@@ -26,6 +26,7 @@ type posedCache struct {
 // posed is a moved set.
 type posed struct {
 	pose    polygon.Pose
+	found   bool // in a frame: nobody looked whether its limits can fail there
 	set     *polygon.Set
 	bytes   int64
 	service *Service
@@ -49,29 +50,25 @@ func (c *posedCache) forget(set *polygon.Set) {
 	c.cache.Remove(func(key *polygon.Set) bool { return key == set })
 }
 
-// posed is an inspection of a part with a pose: that of the request, or one that was found. A found one is within some
-// percent of lengths as they were drawn, and a limit that it leaves no room to fail is no reason to stop a line.
+// posed is an inspection of a part with a pose: that of the request, or one that was found.
 func (s *Service) posed(ctx context.Context, what *wire.Inspection, pose polygon.Pose, at place) (*wire.Inspection,
 	error) {
-	out := *what
+	out, found := *what, at.pose == nil
 	if what.Keep {
-		if last, ok := s.moved.cache.Get(what.Set); ok && last.pose == pose {
+		if last, ok := s.moved.cache.Get(what.Set); ok && last.pose == pose && last.found == found {
 			out.Set = last.set
 			return &out, nil
 		}
 	}
 	err := s.Frames.Work.Do(ctx, what.MoveWork(), wire.SmallSet, func(pause func() error) (err error) {
-		out.Set, err = what.Moved(ctx, pose, at.path, s.Bounds, pause)
-		if err == nil && at.pose != nil {
-			err = what.Paths.Translate(out.Set.CheckLimits(&what.Reductions))
-		}
+		out.Set, err = what.Moved(ctx, pose, at.path, found, s.Bounds, pause)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if out.Keep = false; what.Keep {
-		p := &posed{pose, out.Set, out.Set.Bytes(), s}
+		p := &posed{pose, found, out.Set, out.Set.Bytes(), s}
 		s.Memory.Count(budget.RegionSets, p.bytes)
 		s.moved.forget(what.Set)
 		if !s.moved.cache.Put(what.Set, p) { // another frame was faster

@@ -73,7 +73,7 @@ func notFound(res *polygon.Result, loc *locate.Location) {
 	fail := func(limits []polygon.LimitResult) {
 		for k := range limits {
 			l := &limits[k]
-			l.Verdict, l.Value, l.Measured, l.Reason = polygon.Fail, 0, false, "the part was not found: "+loc.Reason
+			l.Verdict, l.Value, l.Measured, l.Reason = polygon.Fail, 0, false, locate.NotFound+loc.Reason
 		}
 	}
 	if res.Columns != nil {

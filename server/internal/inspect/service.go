@@ -97,7 +97,7 @@ func (s *Service) inspection(ctx context.Context, m *pb.Inspection, path string)
 	ctx = kernels.WithClass(ctx, wire.ClassOf(m.GetWorkClass()))
 	refused := s.Frames.Work.Do(ctx, s.Sets.Work(m.GetRegionSet()), wire.SmallSet, func(pause func() error) error {
 		what, err = wire.NewInspection(ctx, m, path, "frame", s.Recipes, s.Sets, s.Bounds, pause)
-		if err == nil {
+		if err == nil && what.Pose == nil { // or they are judged where it takes them
 			err = what.Paths.Translate(what.Set.CheckLimits(&what.Reductions))
 		}
 		return err
@@ -120,11 +120,12 @@ func (s *Service) HandleReduce(ctx context.Context, req *pb.ReduceRequest, in *f
 		if seen != nil { // or the status is made later
 			err = s.Host.Status(ctx, err).Err()
 		}
-		s.Events.Reduced(seen, what.Name, req.GetFrame(), nil, err, time.Since(arrived), nil)
+		s.Events.Reduced(seen, what.Name, req.GetFrame(), nil, nil, err, time.Since(arrived), nil)
 		return nil, err
 	}
-	s.Events.Reduced(seen, what.Name, req.GetFrame(), numbers, nil, time.Since(arrived), picture)
-	res.Message = &pb.ReduceResponse{Result: res.Message.(*pb.FrameResult)}
+	result := res.Message.(*pb.FrameResult)
+	s.Events.Reduced(seen, what.Name, req.GetFrame(), numbers, result.GetLocation(), nil, time.Since(arrived), picture)
+	res.Message = &pb.ReduceResponse{Result: result}
 	res.Release = release
 	return res, nil
 }

@@ -56,11 +56,16 @@ func (f *frameStream) Open(req framestream.Request) error {
 	if err := f.service.haveFrames(f.ctx, what); err != nil { // rather than for each frame
 		return err
 	}
-	if f.own = !what.Keep; f.own {
+	f.own, what.Keep = !what.Keep, true
+	if at := (place{what.Pose, "open.pose"}); at.pose != nil { // which may be wrong, and is kept for the frames
+		if _, err := f.service.posed(f.ctx, what, *at.pose, at); err != nil {
+			return err
+		}
+	}
+	if f.own {
 		f.bytes = 2*what.Set.Bytes() + wire.StructBytes(&pb.RegionSet{Regions: what.Regions})
 		f.service.Memory.Count(budget.Requests, f.bytes)
 	}
-	what.Keep = true
 	f.what, f.past = what, what.Set.NewParts()
 	what.Reductions.Output.Later = f.past != nil
 	if what.LooksBack() {
@@ -115,7 +120,11 @@ func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestre
 
 // Answered implements framestream.Watched.
 func (f *frameStream) Answered(sequence uint64, frame *pb.Frame, a framestream.Answer, took time.Duration) {
-	f.seen.Frame(sequence, frame, a.Numbers, a.Err, took, a.Picture)
+	var result *pb.FrameResult
+	if a.Response != nil {
+		result = a.Response.Message.(*pb.FrameResult)
+	}
+	f.seen.Frame(sequence, frame, a.Numbers, result.GetLocation(), a.Err, took, a.Picture)
 }
 
 func (*frameStream) Response(sequence uint64, a framestream.Answer, st *spb.Status) proto.Message {

@@ -244,6 +244,9 @@ type Mark struct {
 	Residual  float64       // how far its centre lies from where the pose has it, in pixels; where there is a pose
 }
 
+// NotFound begins what those are told who see that a part failed because it was not found; the reason follows.
+const NotFound = "the part was not found: "
+
 // Location is where a part lies.
 type Location struct {
 	Found    bool

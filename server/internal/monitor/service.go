@@ -354,7 +354,7 @@ func (w *watch) verdict(s *events.Stream, v *events.Verdict) *pb.WatchVerdict {
 		Verdict: v.Verdict, Incomplete: v.Incomplete, MissingLines: v.Part.GetMissingLines(), Late: v.Late,
 		Latency: durationpb.New(v.Latency), Queue: durationpb.New(v.Queue), Compute: durationpb.New(v.Compute),
 		CapturedAt: v.Part.GetCapturedAt(), Regions: uint32(s.Count), FailedRegions: uint32(v.Failed),
-		Error: v.Error, Backend: s.Backend,
+		Error: v.Error, Backend: s.Backend, Pose: v.Pose, Location: v.Location,
 	}
 	switch w.filter.Numbers {
 	case pb.RegionNumbers_REGION_NUMBERS_ALL:

@@ -112,9 +112,7 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 				"of line-scans aren't located, as lines are reduced before all windows have passed")
 		}
 		if err == nil && what.Pose != nil {
-			if what.Set, err = what.Moved(ctx, *what.Pose, "open.inspection.pose", s.Bounds, pause); err == nil {
-				err = what.Paths.Translate(what.Set.CheckLimits(&what.Reductions))
-			}
+			what.Set, err = what.Moved(ctx, *what.Pose, "open.inspection.pose", false, s.Bounds, pause)
 		}
 		return err
 	})

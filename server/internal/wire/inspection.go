@@ -57,6 +57,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	}
 	reductions := in.GetReductions()
 	flat := in.GetFlatField()
+	b.Later = in.GetPose() != nil
 	var kept map[string]string
 	var own *pb.Reductions // of the recipe
 	var regions *pb.RegionSet

@@ -58,7 +58,7 @@ func checkMoves(l *locate.Locator, set *polygon.Set, regions []polygon.Region, b
 	pause func() error) error {
 	for i := range regions {
 		if regions[i].Shape != "" || regions[i].Mask != nil {
-			_, err := set.Moved(regions, l.Some(), b, pause)
+			_, err := set.Moved(regions, l.Some(), true, b, pause)
 			return err
 		}
 	}

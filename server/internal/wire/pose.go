@@ -57,12 +57,13 @@ func PoseMessage(p *polygon.Pose) *pb.Pose {
 	if p == nil {
 		return nil
 	}
-	return &pb.Pose{Affine: []float64{p.A, p.B, p.C, p.D, p.E, p.F}}
+	return &pb.Pose{Affine: []float64{p.A + 0, p.B + 0, p.C + 0, p.D + 0, p.E + 0, p.F + 0}} // no -0
 }
 
-// Moved is the set of the inspection on a part with a pose, which lies at path in the request. It calls pause as
-// [NewSet] does.
-func (in *Inspection) Moved(ctx context.Context, pose polygon.Pose, path string, b polygon.Bounds,
+// Moved is the set of the inspection on a part with a pose, which lies at path in the request or was found. A found one
+// is within some percent of lengths as they were drawn, and a limit that it leaves no room to fail is no reason to stop
+// a line; one that the pose of a request leaves none is refused. It calls pause as [NewSet] does.
+func (in *Inspection) Moved(ctx context.Context, pose polygon.Pose, path string, found bool, b polygon.Bounds,
 	pause func() error) (*polygon.Set, error) {
 	p := in.Paths
 	p.Pose = path
@@ -71,7 +72,11 @@ func (in *Inspection) Moved(ctx context.Context, pose polygon.Pose, path string,
 		return nil, err
 	}
 	return counted(ctx, p, b, func(b polygon.Bounds) (*polygon.Set, error) {
-		return in.Set.Moved(regions, pose, b, pause)
+		set, err := in.Set.Moved(regions, pose, found, b, pause)
+		if err == nil && !found {
+			err = set.CheckLimits(&in.Reductions)
+		}
+		return set, err
 	})
 }
 

@@ -172,7 +172,7 @@ func (l *Link) lost(ctx context.Context, err error) {
 		s.station.Link(false)
 	}
 	if was && ctx.Err() == nil { // or it is the gateway that goes
-		l.log.Warn("server lost", "error", err)
+		l.log.Warn("server lost: parts are rejected until it is back", "error", err)
 	} else if e := clients.AsError(err); e != nil && e.Code != codes.Unavailable && e.Code != codes.Canceled {
 		l.log.Error("server can't be watched", "error", err)
 	}
@@ -270,7 +270,7 @@ func (s *Source) judge(v *polyscanv1.WatchVerdict, m *polyscanv1.WatchResponse) 
 	case v.GetLate():
 		o.Reason, o.Detail = station.ReasonLate, fmt.Sprintf("the server took %v", v.GetLatency().AsDuration())
 	default:
-		o.Reason = reasonOf(v.GetVerdict())
+		o.Reason, o.Detail = reasonOf(v.GetVerdict()), cli.NotFound(v.GetLocation())
 	}
 	return judged{v.GetStreamId(), v.GetResultNumber(), o}
 }
@@ -295,7 +295,7 @@ func (s *Source) Prepare(ctx context.Context, r station.Recipe) (uint64, error) 
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 			return 0, station.NoServer
 		}
-		s.link.log.Error("recipe", "recipe", r.Name, "version", r.Version, "error", err)
+		s.link.log.Error("a recipe can't be read", "recipe", r.Name, "version", r.Version, "error", err)
 	}
 	if err != nil {
 		return 0, err
@@ -363,6 +363,7 @@ func (s *Source) reduce(j *station.Job) (o station.Outcome) {
 		Values: valuesOf(s.cfg.Values, res.GetRegions()), Steps: station.Steps{LastLine: sent, Received: time.Now()},
 	}
 	o.FirstFailed, o.FailedRegions = firstFailed(res.GetRegions())
+	o.Detail = cli.NotFound(res.GetLocation())
 	if text := s.other(j.Recipe, res.GetLayout()); text != "" {
 		o.Reason, o.Detail = station.ReasonNoVerdict, text
 	}

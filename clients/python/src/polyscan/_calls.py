@@ -110,7 +110,10 @@ def put_recipe(
     frames: dict[str, str],
 ) -> Call[recipe_pb2.Recipe]:
     if not any(r.limits for r in regions.message.regions):
-        warnings.warn(f"recipe {name}: no region has limits: it gives no verdict", _errors.InputWarning, stacklevel=3)
+        what = "it gives no verdict"
+        if regions.message.HasField("locate"):
+            what = "a part that is not found is FAIL, and one that is found has no verdict"
+        warnings.warn(f"recipe {name}: no region has limits: {what}", _errors.InputWarning, stacklevel=3)
     regions.look()
     request = recipe_pb2.PutRecipeRequest(
         recipe=_regions.to_recipe(name, regions, reductions, frames, description),

@@ -15,7 +15,7 @@ import { badge } from "../marks";
 import type { Page } from "../page";
 import { drawHistogram, binsOf, ValuePlot } from "../plot";
 import { text } from "../text";
-import { milliseconds, type Mark } from "../watch";
+import { milliseconds, notFound, type Mark } from "../watch";
 
 const t = text.history;
 const calls = client(HistoryService);
@@ -190,7 +190,7 @@ const page: Page = async (root, query) => {
       h("td", null, p.name),
       h("td", null, p.partId || p.frameId || `#${p.partNumber || p.resultNumber}`),
       h("td", null, badge(markOf(p)), p.late && h("span", { class: "tag" }, text.late), p.incomplete && h("span", { class: "tag" }, text.incomplete)),
-      h("td", null, h("span", { class: "why" }, p.error ? p.reason : p.results.map((r) => r.name || `#${r.index}`).join(", ") || p.reason)),
+      h("td", null, h("span", { class: "why" }, p.error || notFound(p) ? p.reason : p.results.map((r) => r.name || `#${r.index}`).join(", ") || p.reason)),
       h("td", null, p.recipe ? `${p.recipe} @ ${p.recipeVersion}` : "–"),
       h("td", { class: "number" }, time(milliseconds(p.latency))),
     );
@@ -202,7 +202,7 @@ const page: Page = async (root, query) => {
     const bad = figure(p, t.this);
     const good = h("div", { class: "figure" }, h("p", { class: "empty" }, t.noGood));
     release();
-    set(pictures, h("h2", null, t.pictures), h("div", { class: "pair" }, bad, good),
+    set(pictures, h("h2", null, t.pictures), h("div", { class: "pair" }, bad, good), whereOf(p),
       p.results.length > 0 && h("ul", { class: "reasons" }, p.results.flatMap((r) => r.limits.filter((l) => l.verdict === Verdict.FAIL).map((l) =>
         h("li", null, h("button", { class: "small", onclick: () => showRegion(r.name, l.expression, p) }, r.name || `#${r.index}`), ` ${l.expression}: `, h("b", null, short(l.value)), l.value === undefined && ` ${l.reason}`)))));
     void fill(bad, p);
@@ -212,6 +212,13 @@ const page: Page = async (root, query) => {
     const f = figure(beside, t.good);
     good.replaceWith(f);
     void fill(f, beside);
+  };
+
+  /** whereOf says where a part lay: moved from the frame's corner, and turned about it. */
+  const whereOf = (p: HistoryPart): HTMLElement | null => {
+    const [a, , c, d, , f] = p.pose?.affine ?? [];
+    if (a === undefined || c === undefined || d === undefined || f === undefined) return notFound(p) ? h("p", null, notFound(p)) : null;
+    return h("p", null, t.posed(c.toFixed(2), f.toFixed(2), ((Math.atan2(d, a) * 180) / Math.PI).toFixed(3)));
   };
 
   const figure = (p: HistoryPart, label: string): HTMLElement =>

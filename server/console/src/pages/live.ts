@@ -17,7 +17,7 @@ import type { Page } from "../page";
 import { decode, drawPicture, type Picture } from "../picture";
 import { binsOf, drawHistogram, ValuePlot, type Value } from "../plot";
 import { text } from "../text";
-import { follow, keyOf, markOf, milliseconds, watch, type Line, type Mark } from "../watch";
+import { follow, keyOf, markOf, milliseconds, notFound, watch, type Line, type Mark } from "../watch";
 
 const t = text.live;
 
@@ -298,7 +298,7 @@ class Detail {
         { onclick: () => this.pin(r), "data-part": name },
         h("span", { class: "thumb" }, none, canvas, symbol(mark)),
         h("span", { class: "part" }, name),
-        h("span", { class: "why" }, error ?? failed.join(", ")),
+        h("span", { class: "why" }, error ?? (notFound(v) || failed.join(", "))),
         h("time", null, at.toLocaleTimeString("en-GB")),
       ),
     );

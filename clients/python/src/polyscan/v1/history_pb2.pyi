@@ -250,7 +250,7 @@ class GetSeriesResponse(_message.Message):
     def __init__(self, points: _Optional[_Iterable[_Union[SeriesPoint, _Mapping]]] = ..., chart: _Optional[_Union[ControlChart, _Mapping]] = ..., truncated: bool = ...) -> None: ...
 
 class HistoryPart(_message.Message):
-    __slots__ = ["at", "backend", "captured_at", "compute", "error", "evidence", "failed_regions", "first_line", "frame_id", "id", "incomplete", "late", "latency", "method", "missing_lines", "name", "part_id", "part_number", "queue", "reason", "recipe", "recipe_version", "regions", "result_number", "results", "results_omitted", "server_id", "stream_id", "tenant", "verdict"]
+    __slots__ = ["at", "backend", "captured_at", "compute", "error", "evidence", "failed_regions", "first_line", "frame_id", "id", "incomplete", "late", "latency", "location", "method", "missing_lines", "name", "part_id", "part_number", "pose", "queue", "reason", "recipe", "recipe_version", "regions", "result_number", "results", "results_omitted", "server_id", "stream_id", "tenant", "verdict"]
     AT_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     CAPTURED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -264,11 +264,13 @@ class HistoryPart(_message.Message):
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     LATENCY_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     MISSING_LINES_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PART_ID_FIELD_NUMBER: _ClassVar[int]
     PART_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    POSE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     RECIPE_FIELD_NUMBER: _ClassVar[int]
@@ -294,11 +296,13 @@ class HistoryPart(_message.Message):
     incomplete: bool
     late: bool
     latency: _duration_pb2.Duration
+    location: _region_pb2.Location
     method: _monitor_pb2.StreamMethod
     missing_lines: int
     name: str
     part_id: str
     part_number: int
+    pose: _region_pb2.Pose
     queue: _duration_pb2.Duration
     reason: str
     recipe: str
@@ -311,7 +315,7 @@ class HistoryPart(_message.Message):
     stream_id: int
     tenant: str
     verdict: _region_pb2.Verdict
-    def __init__(self, id: _Optional[int] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., method: _Optional[_Union[_monitor_pb2.StreamMethod, str]] = ..., name: _Optional[str] = ..., part_id: _Optional[str] = ..., recipe: _Optional[str] = ..., recipe_version: _Optional[int] = ..., server_id: _Optional[str] = ..., stream_id: _Optional[int] = ..., result_number: _Optional[int] = ..., part_number: _Optional[int] = ..., first_line: _Optional[int] = ..., frame_id: _Optional[str] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., reason: _Optional[str] = ..., late: bool = ..., incomplete: bool = ..., missing_lines: _Optional[int] = ..., error: bool = ..., latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., compute: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., regions: _Optional[int] = ..., failed_regions: _Optional[int] = ..., backend: _Optional[str] = ..., tenant: _Optional[str] = ..., evidence: bool = ..., results: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., results_omitted: bool = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., method: _Optional[_Union[_monitor_pb2.StreamMethod, str]] = ..., name: _Optional[str] = ..., part_id: _Optional[str] = ..., recipe: _Optional[str] = ..., recipe_version: _Optional[int] = ..., server_id: _Optional[str] = ..., stream_id: _Optional[int] = ..., result_number: _Optional[int] = ..., part_number: _Optional[int] = ..., first_line: _Optional[int] = ..., frame_id: _Optional[str] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., reason: _Optional[str] = ..., late: bool = ..., incomplete: bool = ..., missing_lines: _Optional[int] = ..., error: bool = ..., latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., compute: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., regions: _Optional[int] = ..., failed_regions: _Optional[int] = ..., backend: _Optional[str] = ..., tenant: _Optional[str] = ..., evidence: bool = ..., results: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., results_omitted: bool = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ..., location: _Optional[_Union[_region_pb2.Location, _Mapping]] = ...) -> None: ...
 
 class ListAuditRequest(_message.Message):
     __slots__ = ["page_size", "page_token", "recipe"]

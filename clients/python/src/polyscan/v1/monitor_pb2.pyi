@@ -303,7 +303,7 @@ class WatchStarted(_message.Message):
     def __init__(self, server_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamState, _Mapping]]] = ..., recipes: _Optional[_Iterable[_Union[_recipe_pb2.RecipeSummary, _Mapping]]] = ..., device: _Optional[_Union[DeviceState, _Mapping]] = ..., heartbeat: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., sequence: _Optional[int] = ..., history: _Optional[_Union[HistoryState, _Mapping]] = ...) -> None: ...
 
 class WatchVerdict(_message.Message):
-    __slots__ = ["backend", "captured_at", "compute", "error", "failed_regions", "first_line", "frame_id", "incomplete", "late", "latency", "method", "missing_lines", "name", "part_id", "part_number", "queue", "recipe", "recipe_version", "regions", "result_number", "results", "results_omitted", "stream_id", "verdict"]
+    __slots__ = ["backend", "captured_at", "compute", "error", "failed_regions", "first_line", "frame_id", "incomplete", "late", "latency", "location", "method", "missing_lines", "name", "part_id", "part_number", "pose", "queue", "recipe", "recipe_version", "regions", "result_number", "results", "results_omitted", "stream_id", "verdict"]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     CAPTURED_AT_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_FIELD_NUMBER: _ClassVar[int]
@@ -314,11 +314,13 @@ class WatchVerdict(_message.Message):
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     LATENCY_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     MISSING_LINES_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PART_ID_FIELD_NUMBER: _ClassVar[int]
     PART_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    POSE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RECIPE_FIELD_NUMBER: _ClassVar[int]
     RECIPE_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -338,11 +340,13 @@ class WatchVerdict(_message.Message):
     incomplete: bool
     late: bool
     latency: _duration_pb2.Duration
+    location: _region_pb2.Location
     method: StreamMethod
     missing_lines: int
     name: str
     part_id: str
     part_number: int
+    pose: _region_pb2.Pose
     queue: _duration_pb2.Duration
     recipe: str
     recipe_version: int
@@ -352,7 +356,7 @@ class WatchVerdict(_message.Message):
     results_omitted: bool
     stream_id: int
     verdict: _region_pb2.Verdict
-    def __init__(self, stream_id: _Optional[int] = ..., method: _Optional[_Union[StreamMethod, str]] = ..., name: _Optional[str] = ..., part_id: _Optional[str] = ..., recipe: _Optional[str] = ..., recipe_version: _Optional[int] = ..., result_number: _Optional[int] = ..., part_number: _Optional[int] = ..., first_line: _Optional[int] = ..., frame_id: _Optional[str] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., incomplete: bool = ..., missing_lines: _Optional[int] = ..., late: bool = ..., latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., compute: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., regions: _Optional[int] = ..., failed_regions: _Optional[int] = ..., results: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., results_omitted: bool = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., backend: _Optional[str] = ...) -> None: ...
+    def __init__(self, stream_id: _Optional[int] = ..., method: _Optional[_Union[StreamMethod, str]] = ..., name: _Optional[str] = ..., part_id: _Optional[str] = ..., recipe: _Optional[str] = ..., recipe_version: _Optional[int] = ..., result_number: _Optional[int] = ..., part_number: _Optional[int] = ..., first_line: _Optional[int] = ..., frame_id: _Optional[str] = ..., verdict: _Optional[_Union[_region_pb2.Verdict, str]] = ..., incomplete: bool = ..., missing_lines: _Optional[int] = ..., late: bool = ..., latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., compute: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., captured_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., regions: _Optional[int] = ..., failed_regions: _Optional[int] = ..., results: _Optional[_Iterable[_Union[_region_pb2.RegionResult, _Mapping]]] = ..., results_omitted: bool = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., backend: _Optional[str] = ..., pose: _Optional[_Union[_region_pb2.Pose, _Mapping]] = ..., location: _Optional[_Union[_region_pb2.Location, _Mapping]] = ...) -> None: ...
 
 class WatchKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
