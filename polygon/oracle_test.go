@@ -91,6 +91,18 @@ func oracleRings(r Region) [][]ratPoint {
 
 // oracleRow says which of the pixels [x0, x1) of row y are inside.
 func oracleRow(rings [][]ratPoint, fill FillRule, y, x0, x1 int) []bool {
+	row := make([]bool, x1-x0)
+	for i, winding := range oracleWindings(rings, y, x0, x1) {
+		row[i] = winding != 0
+		if fill == EvenOdd {
+			row[i] = winding%2 != 0
+		}
+	}
+	return row
+}
+
+// oracleWindings are the winding numbers of the pixels [x0, x1) of row y.
+func oracleWindings(rings [][]ratPoint, y, x0, x1 int) []int {
 	yc := ratio(int64(2*y+1), 2)
 	type cross struct {
 		x    *big.Rat
@@ -115,21 +127,16 @@ func oracleRow(rings [][]ratPoint, fill FillRule, y, x0, x1 int) []bool {
 			crosses = append(crosses, cross{t.Add(t, a.x), sign})
 		}
 	}
-	row := make([]bool, x1-x0)
+	row := make([]int, x1-x0)
 	if len(crosses) == 0 {
 		return row
 	}
 	for x := x0; x < x1; x++ {
 		xc := ratio(int64(2*x+1), 2)
-		winding := 0
 		for _, c := range crosses {
 			if xc.Cmp(c.x) < 0 {
-				winding += c.sign
+				row[x-x0] += c.sign
 			}
-		}
-		row[x-x0] = winding != 0
-		if fill == EvenOdd {
-			row[x-x0] = winding%2 != 0
 		}
 	}
 	return row

@@ -116,6 +116,16 @@ func (a *active) turn() {
 	}
 }
 
+// down goes to the next row.
+func (a *active) down() {
+	a.q += a.stepQ
+	if a.r += a.step; a.r >= a.den {
+		a.r -= a.den
+		a.q++
+	}
+	a.turn()
+}
+
 // sweep calls row for each of the rows [y0, y1) that has turns, from the top, with its turns in ascending order, until
 // it returns false; they are valid until row returns. Where edges keep their order from row to row, as in a polygon
 // that does not cross itself, it takes O(edges*log(edges) + crossings); never more than a factor of log(edges) beyond
@@ -203,12 +213,7 @@ func sweepUntil(edges []driver.Edge, y0, y1 int, ended func(steps, live int) boo
 			}
 			turns = append(turns, turn{int(a.p), a.sign})
 			if a.end > y+1 {
-				a.q += a.stepQ
-				if a.r += a.step; a.r >= a.den {
-					a.r -= a.den
-					a.q++
-				}
-				a.turn()
+				a.down()
 				keep = append(keep, a)
 			}
 		}

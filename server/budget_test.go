@@ -93,6 +93,12 @@ func TestHostMemoryTurns(t *testing.T) {
 			_, err := c.Rasterize(ctx, drawn)
 			return err
 		}},
+		"Rasterize distances": {9 << 20, 0, true, func(ctx context.Context, c *clients.Client) error {
+			req := proto.CloneOf(drawn)
+			req.Mode = pb.RasterMode_RASTER_MODE_DISTANCE
+			_, err := c.Rasterize(ctx, req)
+			return err
+		}},
 		"Rasterize PNG": {5 << 20, 0, false, func(ctx context.Context, c *clients.Client) error {
 			req := proto.CloneOf(drawn)
 			req.Encoding = pb.Encoding_ENCODING_PNG

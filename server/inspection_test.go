@@ -493,6 +493,67 @@ func TestRasterize(t *testing.T) {
 	}
 }
 
+// TestRasterizeFields: winding numbers and distances come as package polygon makes them, raw and as PNG, for rings,
+// masks and shapes.
+func TestRasterizeFields(t *testing.T) {
+	s := start(t, Config{}, frameCodec())
+	const w, h = 261, 137
+	regions := []*pb.Region{rect("a", 20, 20, 200, 90), rect("b", 30, 30, 120, 120), masked("m", 10, 3, 60, 11, 3, 40),
+		{Name: "c", Shape: `circle(150, 70, 40)`}}
+	regions[1].FillRule = pb.FillRule_FILL_RULE_EVEN_ODD
+	regions[1].Rings = append(regions[1].Rings, rect("", 100, 100, 40, 40).Rings...)
+	set, err := polygon.NewSet([]polygon.Region{
+		{Rings: []polygon.Ring{{{X: 20, Y: 20}, {X: 200, Y: 20}, {X: 200, Y: 90}, {X: 20, Y: 90}}}},
+		{Fill: polygon.EvenOdd, Rings: []polygon.Ring{{{X: 30, Y: 30}, {X: 120, Y: 30}, {X: 120, Y: 120}, {X: 30, Y: 120}},
+			{{X: 100, Y: 100}, {X: 40, Y: 100}, {X: 40, Y: 40}, {X: 100, Y: 40}}}},
+		{Mask: []polygon.Run{{Y: 10, X0: 3, X1: 60}, {Y: 11, X0: 3, X1: 40}}},
+		{Shape: `circle(150, 70, 40)`},
+	}, polygon.Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := s.dev.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.End()
+	for mode, draw := range map[pb.RasterMode]func(r *polygon.Raster) error{
+		pb.RasterMode_RASTER_MODE_WINDING:  func(r *polygon.Raster) error { return r.Windings(set, nil) },
+		pb.RasterMode_RASTER_MODE_DISTANCE: func(r *polygon.Raster) error { return r.Distances(nil) },
+	} {
+		want, err := polygon.Rasterize(t.Context(), dev.Device, set, w, h, polygon.RasterMask, polygon.MethodDefault)
+		if err == nil {
+			err = draw(want)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, encoding := range []pb.Encoding{pb.Encoding_ENCODING_RAW, pb.Encoding_ENCODING_PNG} {
+			res, err := s.inspection.Rasterize(t.Context(), &pb.RasterizeRequest{Width: w, Height: h, Mode: mode,
+				Encoding: encoding, Regions: &pb.RasterizeRequest_RegionSet{RegionSet: &pb.RegionSet{Regions: regions}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := res.GetImage().GetData()
+			if encoding == pb.Encoding_ENCODING_PNG {
+				img, err := png.Decode(bytes.NewReader(got))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = slices.Clone(img.(*image.Gray16).Pix)
+				for i := 0; i < len(got); i += 2 {
+					got[i], got[i+1] = got[i+1], got[i]
+				}
+			}
+			if l := res.GetImage().GetLayout(); l.GetPixelFormat() != gray16 || l.GetStride() != 2*w ||
+				!slices.Equal(res.GetCounts(), want.Counts) || !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("%v %v: layout %v, counts %v, want %v", mode, encoding, l, res.GetCounts(), want.Counts)
+			}
+		}
+	}
+	s.idleHost(t)
+}
+
 func TestRefusesRasterize(t *testing.T) {
 	s := start(t, Config{MaxFramePixels: 40_000, MaxMessageBytes: 64 << 10})
 	set := &pb.RasterizeRequest_RegionSet{RegionSet: inspecting(rect("r", 0, 0, 3, 3)).GetRegionSet()}
@@ -513,6 +574,8 @@ func TestRefusesRasterize(t *testing.T) {
 			[]string{"3 x 1048576", "40000"}},
 		{"bytes", &pb.RasterizeRequest{Regions: set, Width: 200, Height: 200, Mode: labels}, "height",
 			[]string{"80000 bytes", "65536"}},
+		{"bytes of distances", &pb.RasterizeRequest{Regions: set, Width: 200, Height: 200,
+			Mode: pb.RasterMode_RASTER_MODE_DISTANCE}, "height", []string{"80000 bytes", "65536"}},
 		{"mode", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 3, Mode: 7}, "mode", []string{"7"}},
 		{"encoding", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 3, Encoding: pb.Encoding_ENCODING_JPEG},
 			"encoding", []string{"JPEG"}},

@@ -177,7 +177,7 @@ func TestRasterizeCancelled(t *testing.T) {
 	ts := start(t, Config{Driver: trace})
 	req := &pb.RasterizeRequest{Width: 300, Height: 200,
 		Regions: &pb.RasterizeRequest_RegionSet{RegionSet: inspecting(rect("a", 2, 3, 290, 190)).GetRegionSet()}}
-	for _, mode := range []pb.RasterMode{pb.RasterMode_RASTER_MODE_MASK, pb.RasterMode_RASTER_MODE_LABELS} {
+	for mode := pb.RasterMode_RASTER_MODE_MASK; mode <= pb.RasterMode_RASTER_MODE_DISTANCE; mode++ {
 		for _, op := range []string{"MaskPrepare", "MaskRaster"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

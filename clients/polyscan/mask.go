@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -32,28 +33,38 @@ type maskCmd struct {
 	// Write 16-bit labels (1 + the region's index; the last region that holds a pixel) instead of 255 in any
 	// region.
 	Labels bool `group:"output"`
-	// With --labels, write 8-bit labels with a palette, so that a viewer shows them in colours. There may be at
-	// most 255 regions.
-	Palette bool `group:"output" needs:"labels"`
+	// Write winding numbers instead: 16-bit gray, 32768 + the sum of those of all regions.
+	Winding bool `group:"output"`
+	// Write signed distances from the outline instead: 16-bit gray, 32768 + 32 for each pixel of distance inside, and -
+	// 32 outside.
+	Distance bool `group:"output"`
+	// With --labels, --winding or --distance, write 8 bits with a palette, so that a viewer shows them in colours:
+	// labels of at most 255 regions, winding numbers of -127 to 127, bands of distances that are 8 px wide.
+	Palette bool `group:"output"`
 	deviceFlags
 	serverFlags
 }
 
 func (c *maskCmd) Help() string {
 	return `
-Writes the pixels of regions as an image: 8-bit gray with 255 inside any region, or 16-bit labels. It holds the very
-pixels that reduce looks at. A region that holds none is an error; one that lies partly outside, or whose label no pixel
-has as others cover it, gives a warning.
+Writes the pixels of regions as an image: 8-bit gray with 255 inside any region, or 16-bit labels, winding numbers or
+distances from the outline. It holds the very pixels that reduce looks at. A region that holds none is an error; one that
+lies partly outside, or whose label no pixel has as others cover it, gives a warning.
 
 Examples:
 
     polyscan mask testdata/board.png --regions testdata/board.regions.json -o mask.png
     polyscan mask --size 640x480 --regions zones.svg --labels --palette -o labels.png
+    polyscan mask testdata/board.png --regions testdata/board.regions.json --distance -o distance.png
 `
 }
 
 func (c *maskCmd) Run(e *env) (err error) {
 	w, h, err := c.size(e)
+	if err != nil {
+		return err
+	}
+	mode, err := c.mode()
 	if err != nil {
 		return err
 	}
@@ -66,10 +77,7 @@ func (c *maskCmd) Run(e *env) (err error) {
 	}
 	req := &polyscanv1.RasterizeRequest{
 		Width: uint32(w), Height: uint32(h), Method: t.method,
-		Mode: polyscanv1.RasterMode_RASTER_MODE_MASK, Encoding: polyscanv1.Encoding_ENCODING_PNG,
-	}
-	if c.Labels {
-		req.Mode = polyscanv1.RasterMode_RASTER_MODE_LABELS
+		Mode: mode, Encoding: polyscanv1.Encoding_ENCODING_PNG,
 	}
 	if t.recipe != nil {
 		req.Regions = &polyscanv1.RasterizeRequest_Recipe{Recipe: t.recipe}
@@ -94,7 +102,7 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if name, text := t.noPixels(res.GetCounts(), w, h); text != "" {
 		return bad(name, "%s", text)
 	}
-	if n := len(res.GetCounts()); c.Palette && n > maxPalette {
+	if n := len(res.GetCounts()); c.Labels && c.Palette && n > maxPalette {
 		return usage("--palette: it has colours for %d regions, and there are %d", maxPalette, n)
 	}
 	known, err := t.known(conn)
@@ -108,17 +116,18 @@ func (c *maskCmd) Run(e *env) (err error) {
 		return err
 	}
 	data := res.GetImage().GetData()
-	total, labels, err := countPixels(data)
+	img, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
-		return err
+		return fmt.Errorf("the server's mask: %w", err)
 	}
+	what, labels := c.describe(img, res.GetCounts())
 	if c.Labels {
 		if err := known.checkLabels(e, labels); err != nil {
 			return err
 		}
 	}
 	if c.Palette {
-		if data, err = withPalette(data); err != nil {
+		if data, err = c.withPalette(img); err != nil {
 			return err
 		}
 	}
@@ -133,17 +142,28 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	sum := uint64(0)
-	for _, n := range res.GetCounts() {
-		sum += n
-	}
-	overlaps := ""
-	if uint64(total) != sum {
-		overlaps = fmt.Sprintf(" (%d where each region counts its own)", sum)
-	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d, %s in %s%s, by %s\n", c.Output, w, h,
-		plural(total, "pixel", "pixels"), plural(len(res.GetCounts()), "region", "regions"), overlaps, res.GetBackend())
+	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d, %s, by %s\n", c.Output, w, h, what, res.GetBackend())
 	return err
+}
+
+// mode is what is to be drawn.
+func (c *maskCmd) mode() (mode polyscanv1.RasterMode, err error) {
+	given := "" // modes follow each other as the flags do
+	for i, f := range []struct {
+		is   bool
+		name string
+	}{{true, ""}, {c.Labels, "--labels"}, {c.Winding, "--winding"}, {c.Distance, "--distance"}} {
+		if f.is && given != "" {
+			return 0, usage("%s and %s: give one of them", given, f.name)
+		}
+		if f.is {
+			mode, given = polyscanv1.RasterMode_RASTER_MODE_MASK+polyscanv1.RasterMode(i), f.name
+		}
+	}
+	if c.Palette && given == "" {
+		return 0, usage("--palette has no effect without --labels, --winding or --distance")
+	}
+	return mode, nil
 }
 
 // noPixels says which regions hold no pixel, and where they come from; text is empty where all hold some.
@@ -190,54 +210,85 @@ func (r *regions) checkLabels(e *env, labels map[int]bool) error {
 	}
 }
 
-// countPixels counts the pixels of a mask, or of labels, that a region holds, and finds the labels.
-func countPixels(data []byte) (n int, labels map[int]bool, err error) {
-	img, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		return 0, nil, fmt.Errorf("the server's mask: %w", err)
-	}
+// describe says what an image holds, and finds the labels of one of labels.
+func (c *maskCmd) describe(img image.Image, counts []uint64) (what string, labels map[int]bool) {
+	total, sum, of := 0, uint64(0), plural(len(counts), "region", "regions")
+	least, greatest := float64(polygon.FieldZero), -float64(polygon.FieldZero)
 	labels = map[int]bool{}
-	switch img := img.(type) {
-	case *image.Gray:
-		for _, v := range img.Pix {
-			if v != 0 {
-				n++
-			}
-		}
-	case *image.Gray16:
-		for last, i := 0, 0; i < len(img.Pix); i += 2 {
-			if v := int(img.Pix[i])<<8 | int(img.Pix[i+1]); v != 0 {
-				if n++; v != last {
-					last, labels[v] = v, true
-				}
-			}
-		}
-	default:
-		return 0, nil, fmt.Errorf("the server's mask is %T", img)
+	for v, run := range polygon.LabelRuns(img, 0, 0) {
+		total += int(run.X1 - run.X0)
+		labels[int(v)] = true
+		least, greatest = min(least, float64(v)-polygon.FieldZero), max(greatest, float64(v)-polygon.FieldZero)
 	}
-	return n, labels, nil
+	if size := img.Bounds().Size(); total < size.X*size.Y {
+		least = -polygon.FieldZero
+	}
+	switch {
+	case c.Winding:
+		return fmt.Sprintf("winding numbers of %g to %g, of %s", least, greatest, of), nil
+	case c.Distance:
+		return fmt.Sprintf("distances of %.1f to %.1f px, of %s", least/polygon.DistanceUnit,
+			greatest/polygon.DistanceUnit, of), nil
+	}
+	for _, n := range counts {
+		sum += n
+	}
+	what = fmt.Sprintf("%s in %s", plural(total, "pixel", "pixels"), of)
+	if uint64(total) != sum {
+		what += fmt.Sprintf(" (%d where each region counts its own)", sum)
+	}
+	return what, labels
 }
 
-// maxPalette is how many regions a palette of 8 bits has colours for, beside the black of no region.
-const maxPalette = 255
+// maxPalette is how many regions a palette of 8 bits has colours for, beside the black of no region, and maxWinding the
+// greatest winding number that it has one for.
+const maxPalette, maxWinding = 255, 127
 
-// withPalette makes an image of 8-bit labels with a palette of one of 16-bit labels, all of which are small.
-func withPalette(data []byte) ([]byte, error) {
-	img, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("the server's labels: %w", err)
-	}
-	labels, ok := img.(*image.Gray16)
+// withPalette is the file of an image of 8 bits with a palette, of one of 16 bits.
+func (c *maskCmd) withPalette(drawn image.Image) ([]byte, error) {
+	img, ok := drawn.(*image.Gray16)
 	if !ok {
-		return nil, fmt.Errorf("the server's labels are %T", img)
+		return nil, fmt.Errorf("the server's image is %T", drawn)
 	}
-	out := image.NewPaletted(labels.Rect, labelPalette())
+	colors := labelPalette()
+	if c.Distance {
+		colors = bandPalette()
+	}
+	out := image.NewPaletted(img.Rect, colors)
 	for i := range out.Pix {
-		out.Pix[i] = labels.Pix[2*i+1]
+		v := int(img.Pix[2*i])<<8 | int(img.Pix[2*i+1])
+		switch field := v - polygon.FieldZero; {
+		case c.Distance: // inside from 128 on
+			v = v / (polygon.DistanceUnit * bandWidth)
+		case c.Winding && max(field, -field) > maxWinding:
+			return nil, usage("--palette: it has colours for winding numbers of -%d to %d, and there is %d", maxWinding,
+				maxWinding, field)
+		case c.Winding:
+			v = field // -1 is 255
+		}
+		out.Pix[i] = uint8(v)
 	}
 	var b bytes.Buffer
-	err = png.Encode(&b, out)
+	err := png.Encode(&b, out)
 	return b.Bytes(), err
+}
+
+// bandWidth is how wide the bands of distances are that have a colour each, in pixels: 256 of them are all distances.
+const bandWidth = 8
+
+// bandPalette is blue outside and orange inside, each other band darker, and all of them the paler the farther away.
+func bandPalette() (p color.Palette) {
+	for i := range 256 {
+		c, band := [3]float64{70, 130, 220}, max(127-i, i-128)
+		if i > 127 {
+			c = [3]float64{245, 150, 40}
+		}
+		for k, v := range c {
+			c[k] = (1 - 0.12*float64(band%2)) * (250 - (250-v)*math.Exp(-float64(band)/20))
+		}
+		p = append(p, color.NRGBA{uint8(c[0]), uint8(c[1]), uint8(c[2]), 255})
+	}
+	return p
 }
 
 // labelPalette is black, and then hues that are far apart for labels that are close.

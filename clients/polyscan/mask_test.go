@@ -75,6 +75,50 @@ func TestMaskPalette(t *testing.T) {
 	}
 }
 
+// TestMaskFields: winding numbers and distances are written as they come, and in colours with a palette.
+func TestMaskFields(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "f.png")
+	file := write(t, "f.json", `[{"name":"a","rings":[[[10,10],[40,10],[40,30],[10,30]],[[30,30],[30,20],[20,20],[20,30]]]},
+		{"name":"b","rings":[[[0,0],[0,5],[5,5],[5,0]]]}]`)
+	at := func(x, y int) int { return int(readPNG(t, out).(*image.Gray16).Gray16At(x, y).Y) - 32768 }
+	run := func(flags ...string) string {
+		return succeed(t, append([]string{"mask", "--size", "60x50", "-r", file, "-o", out}, flags...)...)
+	}
+	if got := run("--winding"); got != out+": 60x50, winding numbers of -1 to 1, of 2 regions, by cpu\n" {
+		t.Error(got)
+	}
+	if at(11, 11) != 1 || at(25, 25) != 0 || at(3, 3) != -1 || at(50, 40) != 0 {
+		t.Errorf("%d, %d, %d, %d", at(11, 11), at(25, 25), at(3, 3), at(50, 40))
+	}
+	run("--winding", "--palette")
+	if p := readPNG(t, out).(*image.Paletted); p.ColorIndexAt(11, 11) != 1 || p.ColorIndexAt(3, 3) != 255 ||
+		p.ColorIndexAt(50, 40) != 0 {
+		t.Errorf("%d, %d, %d", p.ColorIndexAt(11, 11), p.ColorIndexAt(3, 3), p.ColorIndexAt(50, 40))
+	}
+	if got := run("--distance"); got != out+": 60x50, distances of -28.3 to 6.0 px, of 2 regions, by cpu\n" {
+		t.Error(got)
+	}
+	if at(10, 10) != 32 || at(25, 22) != -3*32 || at(59, 29) != -20*32 {
+		t.Errorf("%d, %d, %d", at(10, 10), at(25, 22), at(59, 29))
+	}
+	run("--distance", "--palette")
+	if p := readPNG(t, out).(*image.Paletted); p.ColorIndexAt(11, 11) != 128 || p.ColorIndexAt(45, 15) != 127 ||
+		p.ColorIndexAt(59, 29) != 125 {
+		t.Errorf("%d, %d, %d", p.ColorIndexAt(11, 11), p.ColorIndexAt(45, 15), p.ColorIndexAt(59, 29))
+	}
+	around := strings.Repeat("[0,0],[9,0],[9,9],[0,9],", 128)
+	many := write(t, "many.json", `[{"rings":[[`+strings.TrimSuffix(around, ",")+`]]}]`)
+	if _, stderr, code := polyscan(t, "mask", "--size", "20x20", "-r", many, "--winding", "--palette", "-o", out); code !=
+		exitUsage || stderr != "polyscan: --palette: it has colours for winding numbers of -127 to 127, and there is 128\n" {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if _, stderr, code := polyscan(t, "mask", "--size", "20x20", "-r", many, "--winding", "--distance", "-o", out); code !=
+		exitUsage || !strings.Contains(stderr, "--winding and --distance: give one of them") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
 // TestExtractGray: a gray picture is compared with gray files, and its preview is one.
 func TestExtractGray(t *testing.T) {
 	dir := t.TempDir()

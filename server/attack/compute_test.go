@@ -51,6 +51,21 @@ var computeAttacks = []attack{
 			flood(ctx, a, 2, pb.InspectionService_Rasterize_FullMethodName, rasterize(5600, pb.Encoding_ENCODING_PNG),
 				deadline...)
 		}},
+	{row: 11, name: "distances and winding numbers with a deadline", cancelled: true,
+		run: func(ctx context.Context, a *attempt) {
+			var both sync.WaitGroup
+			for _, mode := range []pb.RasterMode{pb.RasterMode_RASTER_MODE_DISTANCE, pb.RasterMode_RASTER_MODE_WINDING} {
+				m := &pb.RasterizeRequest{}
+				if err := proto.Unmarshal(rasterize(5600, pb.Encoding_ENCODING_RAW), m); err != nil {
+					a.problem("%v", err)
+				}
+				m.Mode = mode
+				both.Go(func() {
+					flood(ctx, a, 1, pb.InspectionService_Rasterize_FullMethodName, marshal(m), deadline...)
+				})
+			}
+			both.Wait()
+		}},
 	{row: 16, name: "solves that are refused",
 		asks: true, run: refusedSolve},
 }

@@ -168,6 +168,14 @@ def test_masks(client, tmp_path):
     assert got.sum.tolist()[:3] == [int(v.sum()) for v in inside]
     PIL = pytest.importorskip("PIL.Image")
     PIL.fromarray(labels).save(tmp_path / "labels.png")
+    sent = [polyscan.Region.mask("m", m, at=(5, 2)) for m in (tmp_path / "labels.png", (tmp_path / "labels.png").read_bytes())]
+    with client.put_frame(labels) as kept:
+        sent.append(polyscan.Region.mask("m", kept, at=(5, 2)))
+        again = client.reduce(FRAME, sent)
+        assert again.sum.tolist() == [int(FRAME[2:22, 5:36][labels != 0].sum())] * 3
+    assert sent[0].runs is None and "a mask" in repr(sent[0])
+    with pytest.raises(polyscan.NotFound):
+        client.reduce(FRAME, sent[2])
     read = client.regions(tmp_path / "labels.png")
     assert [r.name for r in read] == ["label-1", "label-2", "label-7"]
     assert [r.runs.tolist() for r in read] == [polyscan.Region.mask("", labels == v).runs.tolist() for v in (1, 2, 7)]
@@ -210,6 +218,14 @@ def test_mask(client):
     assert m.image.shape == (40, 50) and m.image.dtype == np.uint16 and m.counts.tolist() == [1200, 25]
     assert [np.count_nonzero(m.image == i) for i in (1, 2)] == [1175, 25]
     assert client.mask({"a": SQUARE}, like=FRAME).image.min() == 255
+    turned = np.array(SQUARE)[::-1]
+    winding = client.mask({"a": SQUARE, "b": SQUARE, "c": turned * 0.5}, (50, 40), winding=True).image
+    assert winding.dtype == np.int16 and winding[29, 39] == 2 and winding[0, 0] == 1 and winding[0, 49] == 0
+    away = client.mask({"a": [(10, 10), (30, 10), (30, 20), (10, 20)]}, (50, 40), distance=True).image
+    assert away.dtype == np.float32 and away[10, 10] == 1 and away[14, 20] == 5 and away[9, 10] == -1
+    assert abs(away[6, 6] + np.hypot(4, 4)) <= 1 / 64
+    with pytest.raises(TypeError, match="labels and distance"):
+        client.mask({"a": SQUARE}, (50, 40), labels=True, distance=True)
     with pytest.raises(TypeError):
         client.mask({"a": SQUARE})
     for wrong in (True, False):  # no numbers of methods

@@ -89,6 +89,15 @@ const (
 	RasterMode_RASTER_MODE_MASK RasterMode = 1
 	// GRAY16LE: 1 + the index of the last region that holds the pixel, 0 elsewhere. At most 65,535 regions.
 	RasterMode_RASTER_MODE_LABELS RasterMode = 2
+	// GRAY16LE: 32768 + the winding number, the sum of those of all regions, whatever their fill rules: +1 inside a ring
+	// that turns clockwise on the screen and -1 inside one that turns the other way; a pixel of a mask or a shape counts
+	// +1. -32768 and 32767 stand for all that lies beyond.
+	RasterMode_RASTER_MODE_WINDING RasterMode = 3
+	// GRAY16LE: 32768 + the signed distance in 1/32 px, rounded to nearest: that between the centres of the pixel and of
+	// the nearest one on the other side, positive inside any region and negative outside. What lies beyond the image has
+	// no side. 1024 px and more, and pixels of an image that has but one side, are 0 and 65535. By this distance the
+	// shapes inset, outset and band go, too.
+	RasterMode_RASTER_MODE_DISTANCE RasterMode = 4
 )
 
 // Enum value maps for RasterMode.
@@ -97,11 +106,15 @@ var (
 		0: "RASTER_MODE_UNSPECIFIED",
 		1: "RASTER_MODE_MASK",
 		2: "RASTER_MODE_LABELS",
+		3: "RASTER_MODE_WINDING",
+		4: "RASTER_MODE_DISTANCE",
 	}
 	RasterMode_value = map[string]int32{
 		"RASTER_MODE_UNSPECIFIED": 0,
 		"RASTER_MODE_MASK":        1,
 		"RASTER_MODE_LABELS":      2,
+		"RASTER_MODE_WINDING":     3,
+		"RASTER_MODE_DISTANCE":    4,
 	}
 )
 
@@ -1028,12 +1041,14 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\tWorkClass\x12\x1a\n" +
 	"\x16WORK_CLASS_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16WORK_CLASS_INTERACTIVE\x10\x01\x12\x14\n" +
-	"\x10WORK_CLASS_BATCH\x10\x02*W\n" +
+	"\x10WORK_CLASS_BATCH\x10\x02*\x8a\x01\n" +
 	"\n" +
 	"RasterMode\x12\x1b\n" +
 	"\x17RASTER_MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10RASTER_MODE_MASK\x10\x01\x12\x16\n" +
-	"\x12RASTER_MODE_LABELS\x10\x022\xfb\x01\n" +
+	"\x12RASTER_MODE_LABELS\x10\x02\x12\x17\n" +
+	"\x13RASTER_MODE_WINDING\x10\x03\x12\x18\n" +
+	"\x14RASTER_MODE_DISTANCE\x10\x042\xfb\x01\n" +
 	"\x11InspectionService\x12A\n" +
 	"\x06Reduce\x12\x1a.polyscan.v1.ReduceRequest\x1a\x1b.polyscan.v1.ReduceResponse\x12J\n" +
 	"\tRasterize\x12\x1d.polyscan.v1.RasterizeRequest\x1a\x1e.polyscan.v1.RasterizeResponse\x12W\n" +

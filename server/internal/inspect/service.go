@@ -247,27 +247,38 @@ func (s *Service) HandleRasterize(ctx context.Context, req *pb.RasterizeRequest)
 	if err != nil {
 		return nil, err
 	}
-	mode, bytes := polygon.RasterMask, int64(1)
-	if req.GetMode() == pb.RasterMode_RASTER_MODE_LABELS {
-		mode, bytes = polygon.RasterLabels, 2
-	}
 	if err := s.Frames.CheckPixels(req.GetWidth(), req.GetHeight(), "height"); err != nil {
 		return nil, err
 	}
-	bytes *= wire.Pixels(req.GetWidth(), req.GetHeight())
+	pixels := wire.Pixels(req.GetWidth(), req.GetHeight())
+	mode, bytes := polygon.RasterMask, 2*pixels
+	made := int64(0) // beside a mask, while an image is made of that
+	switch req.GetMode() {
+	case pb.RasterMode_RASTER_MODE_UNSPECIFIED, pb.RasterMode_RASTER_MODE_MASK:
+		bytes = pixels
+	case pb.RasterMode_RASTER_MODE_LABELS:
+		mode = polygon.RasterLabels
+	case pb.RasterMode_RASTER_MODE_WINDING:
+		made = bytes + 4*pixels
+	case pb.RasterMode_RASTER_MODE_DISTANCE:
+		made = bytes + 12*int64(req.GetWidth())
+	}
 	if limit := s.MaxMessageBytes; bytes > limit {
 		return nil, apierr.Refuse("height", req.GetHeight(),
 			"makes an image of %d bytes with a width of %d: the limit is %d", bytes, req.GetWidth(), limit)
 	}
 	share := bytes
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
-		share *= 2
+		if share *= 2; bytes > pixels {
+			share += bytes // samples of 16 bits the other way round
+		}
 	}
+	share = max(share, pixels+made)
 	taken, err := s.Memory.Take(ctx, budget.Results, share)
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.rasterizeSet(ctx, req, set, mode, p, taken)
+	res, err := s.rasterizeSet(ctx, req, set, mode, made, p, taken)
 	if err != nil {
 		taken.Release()
 		return nil, err
@@ -276,7 +287,7 @@ func (s *Service) HandleRasterize(ctx context.Context, req *pb.RasterizeRequest)
 }
 
 func (s *Service) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set,
-	mode polygon.RasterMode, p wire.Paths, share *budget.Share) (*wire.Response, error) {
+	mode polygon.RasterMode, made int64, p wire.Paths, share *budget.Share) (*wire.Response, error) {
 	dev, err := s.Host.Acquire()
 	if err != nil {
 		return nil, err
@@ -289,6 +300,18 @@ func (s *Service) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, se
 	}
 	s.Metrics.Stage("queue", r.Queue)
 	s.Metrics.Stage("compute", r.Compute)
+	if made > 0 {
+		share.Add(made)
+		if err := s.Frames.Work.Do(ctx, 1, 0, func(pause func() error) error {
+			if req.GetMode() == pb.RasterMode_RASTER_MODE_WINDING {
+				return r.Windings(set, pause)
+			}
+			return r.Distances(pause)
+		}); err != nil {
+			return nil, err
+		}
+		share.Fill(int64(len(r.Bytes())))
+	}
 	res := &wire.Response{Start: time.Now(), Share: share, Release: share.Release}
 	m := &pb.RasterizeResponse{Counts: r.Counts, Backend: r.Backend}
 	m.Image = &pb.Frame{

@@ -44,19 +44,30 @@ def reduce(frame: _frames.Encoded, what: _regions.What) -> Call[_results.Result]
 
 
 class Mask(NamedTuple):
-    """The pixels of regions. image is height x width: uint8, 255 in any region and else 0; or, of labels, uint16, 1 +
-    the index of the last region that holds the pixel. counts are the pixels of each region."""
+    """The pixels of regions. image is height x width: uint8, 255 in any region and else 0; of labels, uint16, 1 + the
+    index of the last region that holds the pixel; of winding numbers, int16; of distances, float32, in pixels from the
+    outline, negative outside. counts are the pixels of each region."""
 
     image: Array
     counts: Array
 
 
-def mask(what: _regions.What, size: tuple[int, int], labels: bool) -> Call[Mask]:
+_DRAWN: dict[str, Any] = {
+    "mask": inspection_pb2.RASTER_MODE_MASK, "labels": inspection_pb2.RASTER_MODE_LABELS,
+    "winding": inspection_pb2.RASTER_MODE_WINDING, "distance": inspection_pb2.RASTER_MODE_DISTANCE,
+}  # fmt: skip
+
+
+def mask(what: _regions.What, size: tuple[int, int], labels: bool, winding: bool, distance: bool) -> Call[Mask]:
+    asked = [name for name, yes in (("labels", labels), ("winding", winding), ("distance", distance)) if yes]
+    if len(asked) > 1:
+        raise TypeError(f"{' and '.join(asked)}: want one of them")
+    drawn = asked[0] if asked else "mask"
     m = what.message()
     request = inspection_pb2.RasterizeRequest(
         width=size[0],
         height=size[1],
-        mode=inspection_pb2.RASTER_MODE_LABELS if labels else inspection_pb2.RASTER_MODE_MASK,
+        mode=_DRAWN[drawn],
         method=m.method,
     )
     if m.HasField("recipe"):
@@ -67,8 +78,17 @@ def mask(what: _regions.What, size: tuple[int, int], labels: bool) -> Call[Mask]
         INSPECTION + "Rasterize",
         request,
         inspection_pb2.RasterizeResponse,
-        lambda r: Mask(_frames.picture(r.image), np.fromiter(r.counts, np.uint64, len(r.counts))),
+        lambda r: Mask(_field(_frames.picture(r.image), drawn), np.fromiter(r.counts, np.uint64, len(r.counts))),
     )
+
+
+def _field(image: Array, drawn: str) -> Array:
+    """What the samples of an image stand for."""
+    if drawn == "winding":
+        return (image.astype(np.int32) - 32768).astype(np.int16)
+    if drawn == "distance":
+        return (image.astype(np.float32) - 32768) / np.float32(32)
+    return image
 
 
 def device() -> Call[device_pb2.GetDeviceResponse]:

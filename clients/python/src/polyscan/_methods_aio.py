@@ -164,12 +164,15 @@ class Methods(Base):
         recipe: str | None = None,
         like: Array | None = None,
         labels: bool = False,
+        winding: bool = False,
+        distance: bool = False,
         method: str | None = None,
         timeout: float | None = None,
     ) -> _calls.Mask:
-        """The pixels of regions as an image of size (width, height), or of that of the array like."""
+        """The pixels of regions as an image of size (width, height), or of that of the array like: where they are, or
+        their labels, the winding numbers of their rings, or how far pixels are from their outline."""
         what = _regions.inspection(self._given(regions), recipe, method=method)
-        return await self._call(_calls.mask(what, _streams.size_of(size, like), labels), timeout)
+        return await self._call(_calls.mask(what, _streams.size_of(size, like), labels, winding, distance), timeout)
 
     def stream(
         self,

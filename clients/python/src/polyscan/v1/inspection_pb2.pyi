@@ -12,9 +12,11 @@ from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+RASTER_MODE_DISTANCE: RasterMode
 RASTER_MODE_LABELS: RasterMode
 RASTER_MODE_MASK: RasterMode
 RASTER_MODE_UNSPECIFIED: RasterMode
+RASTER_MODE_WINDING: RasterMode
 WORK_CLASS_BATCH: WorkClass
 WORK_CLASS_INTERACTIVE: WorkClass
 WORK_CLASS_UNSPECIFIED: WorkClass
