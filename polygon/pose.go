@@ -109,7 +109,7 @@ func (s *Set) Moved(regions []Region, p Pose, found bool, b Bounds, pause func()
 		limits: s.limits, limitFrom: s.limitFrom, distinct: s.distinct, needs: s.needs, offsets: s.offsets,
 		covered: s.covered, correlations: s.correlations, channels: s.channels, references: s.references,
 		linked: s.linked, between: s.between, wanted: s.wanted, scale: s.scale, slots: s.slots, lookBack: s.lookBack,
-		drawn: s.asDrawn(), pose: &p, found: found, tiltable: mostTilts / 16,
+		drawn: s.asDrawn(), pose: &p, found: found, tiltable: 1 << 18, // some 3 ms
 	}
 	bad := newInvalid()
 	m.moveScale(bad)

@@ -122,10 +122,6 @@ const (
 	regionPiece = 8
 )
 
-// mostTilts is how many steps finding slopes of planes may take: some 50 ms. Sets are moved for each frame, and have a
-// sixteenth of it.
-const mostTilts = 1 << 22
-
 // NewSetInPieces is [NewSet] for regions with a scale, unless that is nil, and for callers that must let others go
 // first: it calls pause, unless that is nil, between pieces of work that take some 0.1 ms. An error of pause ends it,
 // and is returned as it is.
@@ -162,7 +158,7 @@ func NewSetInPieces(regions []Region, scale *Scale, b Bounds, pause func() error
 		rows:     emptyBox,
 		areas:    make([]float64, len(regions)),
 		vertices: total + runs,
-		tiltable: mostTilts,
+		tiltable: 1 << 22, // some 50 ms
 	}
 	if limits > 0 {
 		s.limits = make([]*Limit, 0, min(limits, len(regions)*MaxLimits))

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -209,7 +210,7 @@ func TestUnknownMethod(t *testing.T) {
 		{"/polyscan.v1.DeviceServise/GetDevice", "no service is called so: did you mean polyscan.v1.DeviceService?"},
 		{"/DeviceService/GetDevice", "no service is called so: did you mean polyscan.v1.DeviceService?"},
 		{"/nothing", "no service is called so: there is "},
-		{"/" + strings.Repeat("x", 300), strings.Repeat("x", 199) + `...": no service is called so`},
+		{"/" + strings.Repeat("x", 300), strings.Repeat("x", 199) + `": no service is called so`},
 	} {
 		for kind, wantCode := range map[string]int{"application/json": 501, "application/proto": 501,
 			"application/connect+json": 200, "application/connect+proto": 200, "application/grpc-web": 200,
@@ -247,11 +248,49 @@ func TestUnknownMethod(t *testing.T) {
 			}
 		}
 	}
-	// What looks like no call is none.
-	r := httptest.NewRequest("POST", "http://localhost/nothing", strings.NewReader("x"))
+}
+
+// TestBadEnvelopes: bodies that hold no whole messages are the client's mistake, in words that say what is expected, and
+// not one of the server, or a server that takes no calls.
+func TestBadEnvelopes(t *testing.T) {
+	s := start(t, Config{Console: true})
+	for _, c := range []struct{ body, status, want string }{
+		{"garbage", "3", "request: a message begins with the byte 103: must be 0, as no message is compressed"},
+		{"\x01\x00\x00\x00\x00", "3", "request: a message begins with the byte 1: must be 0"},
+		{"\x00\x00\x00\x00\x02\x08", "3", "request: the body ends within a message"},
+		{"\x00\x00\x00", "3", "request: the body ends within a message"},
+		{"\x00\xff\xff\xff\xff\x08", "8", "request: a message of 4294967295 bytes: the limit is "},
+		{"\x00\x00\x00\x00\x03abc", "3", "request: the message can't be read: cannot parse invalid wire-format data"},
+		{"", "3", "the body is empty: must be a JSON object, such as {}, or a message"},
+	} {
+		for _, method := range []string{"DeviceService/GetDevice", "MonitorService/Watch", "InspectionService/Reduce"} {
+			kinds := []string{"application/grpc-web", "application/grpc-web+proto"}
+			if method == "MonitorService/Watch" {
+				kinds = append(kinds, "application/connect+proto")
+			}
+			for _, kind := range kinds {
+				r := httptest.NewRequest("POST", "http://localhost/polyscan.v1."+method, strings.NewReader(c.body))
+				r.Header.Set("Content-Type", kind)
+				w := httptest.NewRecorder()
+				s.Handler().ServeHTTP(w, r)
+				text, err := url.PathUnescape(w.Header().Get("Grpc-Message"))
+				code := w.Header().Get("Grpc-Status")
+				if kind == "application/connect+proto" {
+					text, code = w.Body.String(), map[bool]string{true: "8", false: "3"}[strings.Contains(w.Body.String(), "exhausted")]
+				}
+				if err != nil || code != c.status || !strings.Contains(text, c.want) {
+					t.Errorf("%s, %s, %q: %s %q, %v; want %q", method, kind, c.body, code, text, err, c.want)
+				}
+			}
+		}
+	}
+	// Messages that come byte by byte are what they are.
+	r := httptest.NewRequest("POST", "http://localhost/polyscan.v1.DeviceService/GetDevice",
+		iotest.OneByteReader(strings.NewReader("\x00\x00\x00\x00\x02\x08\x01")))
+	r.Header.Set("Content-Type", "application/grpc-web")
 	w := httptest.NewRecorder()
-	if s.Handler().ServeHTTP(w, r); w.Code != 404 {
-		t.Errorf("%d %s", w.Code, w.Body)
+	if s.Handler().ServeHTTP(w, r); w.Header().Get("Grpc-Status") > "0" || w.Body.Len() == 0 {
+		t.Errorf("%v %q", w.Header(), w.Body)
 	}
 }
 

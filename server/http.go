@@ -5,10 +5,8 @@ package server
 import (
 	"html/template"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -49,7 +47,7 @@ func HTTPListener(l net.Listener, h *http.Server) net.Listener {
 func (s *Server) newWeb() (err error) {
 	s.inside = web.NewInside()
 	s.web, err = web.New(web.Config{
-		Inside: s.inside, Draining: s.draining, Services: slices.Sorted(maps.Keys(s.grpc.GetServiceInfo())), Tenants: s.tenants,
+		Inside: s.inside, Draining: s.draining, Services: s.grpc.GetServiceInfo(), Tenants: s.tenants,
 		TLS: s.certs != nil, Memory: s.host, Work: s.work, MaxMessage: s.cfg.MaxMessageBytes, Metrics: s.webMetrics,
 		Files: console.Files(), Version: s.cfg.Version, Log: s.log,
 	})

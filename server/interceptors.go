@@ -177,6 +177,14 @@ type admitted struct {
 
 func (a admitted) Context() context.Context { return a.ctx }
 
+// RecvMsg refuses a message that can't be read, which the library would take for a mistake of the server.
+func (a admitted) RecvMsg(m any) error {
+	if in, ok := m.(proto.Message); ok {
+		return wire.ReceiveMessage(a, in)
+	}
+	return a.ServerStream.RecvMsg(m)
+}
+
 // untilRevoked runs the handler of a stream. It returns before that does when ctx says that the token was taken back:
 // the stream ends then, and with it whatever the handler waits for.
 func (s *Server) untilRevoked(ctx context.Context, handle func() error) error {

@@ -3,7 +3,6 @@ package main
 // Batch load: large reductions that run beside the cameras.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (_ *batchRepor
 	// The frame stays on the device: what is to be measured is who may compute, and not who may copy.
 	kept, err := c.PutFrame(ctx, clients.Raw{Width: batchSide, Height: batchSide, Format: clients.Gray8}.Frame(pix), 0)
 	if err != nil {
-		return nil, t.batchError("the server takes no frame for them", err)
+		return nil, fmt.Errorf("--batch-load: the server takes no frame for the jobs: %w", err)
 	}
 	frame := clients.Resident(kept.GetName())
 	in := clients.UseRegions(append(s.inspection(),
@@ -82,20 +81,8 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (_ *batchRepor
 	r.Rate = float64(r.Done) / time.Since(start).Seconds()
 	err = c.ReleaseFrame(context.WithoutCancel(ctx), kept.GetName())
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if len(errs) > 0 { // most have one reason, and the frame would go with it, too
-		return r, t.batchError(fmt.Sprintf("%d of %d jobs ended early", len(errs), n), errs[0])
+	if len(errs) > 0 { // most have one reason, and it may keep the frame, too
+		err = fmt.Errorf("--batch-load: %d of %d jobs ended early: %w", len(errs), n, errs[0])
 	}
-	if err != nil {
-		return r, t.batchError("their frame stays on the server until its time is over", err)
-	}
-	return r, nil
-}
-
-// batchError says what became of the batch jobs, and why, in the words of the command line.
-func (t *target) batchError(what string, err error) error {
-	text := err.Error()
-	if e := clients.AsError(err); e != nil {
-		text = cmp.Or(t.to.Explain(e), text)
-	}
-	return &cameraError{fmt.Sprintf("--batch-load: %s: %s", what, text), err}
+	return r, err
 }

@@ -32,7 +32,7 @@ func (fakeFrames) Reduce(context.Context, *polyscanv1.ReduceRequest) (*polyscanv
 // asked for them.
 func TestBatchErrors(t *testing.T) {
 	_, err := runBatch(t.Context(), &target{addr: serveFake(t, nil)}, 4, 1)
-	if err == nil || !strings.HasPrefix(err.Error(), "--batch-load: the server takes no frame for them: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "--batch-load: the server takes no frame for the jobs: ") {
 		t.Errorf("%v", err)
 	}
 	path := filepath.Join(t.TempDir(), "s")

@@ -169,8 +169,11 @@ func (c *recipePutCmd) Run(e *env) error {
 	if err := rs.checkLimits(e); err != nil {
 		return err
 	}
-	noVerdict := rs.noVerdict()
-	if c.Strict && noVerdict != "" {
+	noVerdict := "no region has limits: the recipe gives no verdict"
+	if rs.file.Locate != nil {
+		noVerdict = "no region has limits: a part that is not found is FAIL, and one that is found has no verdict"
+	}
+	if c.Strict && !rs.hasLimits() {
 		return rs.warn(e, "%s", noVerdict)
 	}
 	if c.Addr == "" && c.Recipes != "" {
@@ -186,7 +189,7 @@ func (c *recipePutCmd) Run(e *env) error {
 		if err != nil {
 			return conn.fail(err, "", rs)
 		}
-		if noVerdict != "" {
+		if !rs.hasLimits() {
 			_ = rs.warn(e, "%s", noVerdict) // which is an error above
 		}
 		_, err = fmt.Fprintf(e.stdout, "%s@%d: %s\n", stored.GetName(), stored.GetVersion(),

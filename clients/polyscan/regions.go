@@ -655,17 +655,6 @@ func (r *regions) hasLimits() bool {
 	return slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool { return len(g.Limits) > 0 })
 }
 
-// noVerdict says which parts have no verdict by the regions; empty where there are limits.
-func (r *regions) noVerdict() string {
-	switch {
-	case r.hasLimits():
-		return ""
-	case r.file.Locate != nil:
-		return "no region has limits: a part that is not found is FAIL, and one that is found has no verdict"
-	}
-	return "no region has limits: the recipe gives no verdict"
-}
-
 // evenOdd reports whether a region's fill rule is even-odd.
 func (r *regions) evenOdd(g regionfile.Region) bool {
 	fill := g.Fill

@@ -24,6 +24,7 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/vanguard"
 	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -40,10 +41,10 @@ import (
 // Config is what a handler works with.
 type Config struct {
 	Inside   *Inside
-	Draining <-chan struct{} // closed when the server shuts down
-	Services []string        // full names of those that are called
-	Tenants  *auth.Tenants   // nil: nobody is asked who they are
-	TLS      bool            // the server has certificates: calls and logins in the clear are refused
+	Draining <-chan struct{}             // closed when the server shuts down
+	Services map[string]grpc.ServiceInfo // that are called, by their full names
+	Tenants  *auth.Tenants               // nil: nobody is asked who they are
+	TLS      bool                        // the server has certificates: calls and logins in the clear are refused
 	Memory   *budget.Budget
 	Work     *hostwork.Pool // where large texts are read and written
 	// MaxMessage is the longest message that any method takes.
@@ -83,7 +84,6 @@ type Handler struct {
 	sockets   chan struct{}
 	messages  *rate.Limiter // of sockets
 	files     *files
-	methods   map[string][]string // by service
 }
 
 // New makes a handler.
@@ -102,22 +102,23 @@ func New(cfg Config) (*Handler, error) {
 	if h.files, err = newFiles(cfg.Files); err != nil {
 		return nil, err
 	}
-	if h.methods, err = methodsOf(cfg.Services); err != nil {
-		return nil, err
-	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "inside" },
 		Transport:     h.transport,
 		FlushInterval: -1,
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			st, ok := status.FromError(err)
+			if !ok { // no error of the body
+				st = status.New(codes.Unavailable, noCalls)
+			}
 			w.Header().Set("Content-Type", "application/grpc")
-			w.Header().Set("Grpc-Status", fmt.Sprint(uint32(codes.Unavailable)))
-			w.Header().Set("Grpc-Message", noCalls)
+			w.Header().Set("Grpc-Status", fmt.Sprint(uint32(st.Code())))
+			w.Header().Set("Grpc-Message", st.Message())
 		},
 	}
 	var services []*vanguard.Service
-	for _, name := range cfg.Services {
+	for name := range cfg.Services {
 		services = append(services, vanguard.NewService(name, through(proxy)))
 	}
 	if h.calls, err = vanguard.NewTranscoder(services, vanguard.WithDefaultServiceOptions(
@@ -127,14 +128,13 @@ func New(cfg Config) (*Handler, error) {
 		return nil, fmt.Errorf("web: %w", err)
 	}
 	h.mux = http.NewServeMux()
-	for _, name := range cfg.Services {
-		h.mux.HandleFunc("POST /"+name+"/", h.call)
+	for name := range cfg.Services {
 		h.mux.HandleFunc("GET /socket/"+name+"/{method}", h.socket)
 	}
 	h.mux.HandleFunc("GET /console/session", h.session)
 	h.mux.HandleFunc("POST /console/login", h.login)
 	h.mux.HandleFunc("POST /console/logout", h.logout)
-	h.mux.HandleFunc("POST /", h.other)
+	h.mux.HandleFunc("POST /", h.call)
 	h.mux.Handle("/", h.files)
 	return h, nil
 }
@@ -346,7 +346,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if text := h.noMethod(r.URL.Path); text != "" {
-		h.unknown(w, kind, text)
+		h.answer(w, "method", kind, codes.Unimplemented, text)
 		return
 	}
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {
@@ -361,8 +361,9 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if kind == "application/json" && r.ContentLength == 0 {
-		h.refuse(w, "body", codes.InvalidArgument, "the body is empty: must be a JSON object, such as {}")
+	if r.ContentLength == 0 && kind != "application/proto" { // which an empty message is
+		h.answer(w, "body", kind, codes.InvalidArgument, "the body is empty: must be a JSON object, such as {}, or a message "+
+			"of Connect or gRPC-Web")
 		return
 	}
 	select {
@@ -404,7 +405,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Metrics.Calls.WithLabelValues(protocolOf(kind)).Inc()
 	r = r.WithContext(ctx)
-	if kind == "application/json" || kind == "application/proto" {
+	if isUnary(kind) {
 		r.Header.Set("Connect-Protocol-Version", "1") // which curl need not know of
 	}
 	r.Header.Set("Content-Type", kind) // the transcoder tells capitals apart
@@ -420,11 +421,17 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		timed.control.SetReadDeadline(time.Time{})
 	}
+	if !isUnary(kind) {
+		r.Body = &envelopes{ReadCloser: r.Body, limit: h.MaxMessage}
+	}
 	if kind == "application/json" && come.room == 0 {
 		r.ContentLength = -1 // the transcoder makes room for all of a text at once, which nobody has counted
 	}
 	h.calls.ServeHTTP(timed, r)
 }
+
+// isUnary says that a body is one message, without anything around it: that of a unary call of Connect.
+func isUnary(kind string) bool { return kind == "application/json" || kind == "application/proto" }
 
 func protocolOf(kind string) string {
 	switch {

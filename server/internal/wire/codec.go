@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -219,7 +220,8 @@ func (c Codec) unmarshal(data mem.BufferSlice, rest int, g *Guarded) error {
 		}
 	}
 	if err := c.CodecV2.Unmarshal(data, g.V); err != nil {
-		g.Err = apierr.Refuse("request", nil, "the message can't be read: %v", err)
+		why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:")) // it has a space of some kind there
+		g.Err = apierr.Refuse("request", nil, "the message can't be read: %s", why)
 	}
 	return nil
 }
