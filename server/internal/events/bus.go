@@ -86,8 +86,9 @@ const (
 
 // Each batch wakes every watcher, and waking twenty of them for each part of a fast line would take the processor from
 // the line. So batches begin so much for each watcher apart, and what comes later than that is handed on at once. In
-// that time a batch lets strips go first. So an event waits for the batch before it and for its own: twice as long at
-// most, which is 1 ms for a gateway that is alone.
+// that time a batch lets strips go first, and goes to one watcher after the other: spread over it, unless the watchers
+// have had nothing for as long. So an event waits for the batch before it and for its own: twice as long at most, which
+// is 1 ms for a gateway that is alone.
 const (
 	pauseEach = 500 * time.Microsecond
 	mostPause = 10 * time.Millisecond
@@ -119,6 +120,7 @@ type Bus struct {
 	stop   chan struct{}
 	ended  sync.WaitGroup
 	drawer chan *drawn
+	turn   chan struct{} // has a value while somebody hands something on or draws a piece of a picture, behind strips
 
 	mu      sync.Mutex
 	ring    []*Event // of consecutive sequence numbers, but for times when nobody looked on; the oldest first
@@ -140,6 +142,7 @@ func New(id string, m *observe.Watch, work *hostwork.Pool, keeper Keeper) *Bus {
 	b := &Bus{
 		id: id, keeper: keeper, metrics: m, work: work, next: 1, fanned: 1, handed: 1, streams: map[uint64]*Stream{},
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), drawer: make(chan *drawn, drawings),
+		turn: make(chan struct{}, 1),
 	}
 	b.ended.Go(b.fan)
 	b.ended.Go(b.draw)
@@ -242,10 +245,13 @@ func (b *Bus) fan() {
 		case <-b.stop:
 			return
 		}
-		for end := time.Now(); ; time.Sleep(time.Until(end)) {
+		var end time.Time
+		for spread := false; ; spread = true {
+			time.Sleep(time.Until(end))
 			runtime.Gosched() // the verdict goes to its own client first
 			pause := pauseFor(int(b.watching.Load()))
-			end = time.Now().Add(pause)
+			begun := time.Now()
+			end = begun.Add(pause)
 			b.work.Quiet(pause)
 			var overrun [Kinds]uint64
 			b.mu.Lock()
@@ -258,13 +264,19 @@ func (b *Bus) fan() {
 			overrun, b.overrun = b.overrun, overrun
 			subs := b.subs // a slice that doesn't change
 			b.mu.Unlock()
-			for _, s := range subs {
-				if len(batch) > 0 {
-					b.work.Quiet(time.Until(end))
-					if s.take(batch, overrun) {
-						s.await(time.Until(end))
-					}
+			for i, s := range subs {
+				if len(batch) == 0 {
+					break
 				}
+				if spread {
+					time.Sleep(time.Until(begun.Add(pause * time.Duration(i) / time.Duration(len(subs)))))
+				}
+				b.work.Quiet(time.Until(end))
+				b.turn <- struct{}{}
+				if s.take(batch, overrun) {
+					s.await(time.Until(end))
+				}
+				<-b.turn
 			}
 			b.mu.Lock()
 			b.handed = fanned

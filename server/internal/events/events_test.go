@@ -210,13 +210,14 @@ func TestNothingPassesInSilence(t *testing.T) {
 	}
 }
 
-// Watchers send one after the other, each all that there is and in order: together they would keep small machines from
-// what comes meanwhile.
+// Watchers send one after the other, each all that there is and in order, and spread over the time between batches:
+// together they would keep small machines from what comes meanwhile. What comes after a pause goes out at once.
 func TestOneWatcherAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus(t)
 		const watchers, events = 20, 100
 		sending, most := 0, 0
+		var begun []time.Time
 		var mu sync.Mutex
 		var over sync.WaitGroup
 		for range watchers {
@@ -228,6 +229,7 @@ func TestOneWatcherAfterTheOther(t *testing.T) {
 					items, lost, any := sub.Take(nil)
 					mu.Lock()
 					sending++
+					begun = append(begun, time.Now())
 					most = max(most, sending)
 					mu.Unlock()
 					for _, i := range items {
@@ -253,6 +255,12 @@ func TestOneWatcherAfterTheOther(t *testing.T) {
 		over.Wait()
 		if most != 1 {
 			t.Errorf("%d watchers send at once", most)
+		}
+		for i, at := range begun[1:] {
+			first := i+1 < watchers
+			if d := at.Sub(begun[i]); first && d > 20*time.Microsecond || !first && d < pauseEach {
+				t.Errorf("sending %d begins %v after the one before", i+1, d)
+			}
 		}
 	})
 }

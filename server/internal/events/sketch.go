@@ -213,8 +213,11 @@ func (b *Bus) draw() {
 			if err != nil {
 				return
 			}
-			d.deliver(b.behind(turn))
+			b.turn <- struct{}{}
+			encoded := d.encode(b.behind(turn))
+			<-b.turn
 			turn.Leave()
+			d.deliver(encoded)
 		}
 	}
 }
@@ -230,8 +233,10 @@ const (
 func (b *Bus) behind(turn *hostwork.Turn) func() {
 	end := time.Now().Add(allStrips)
 	return func() {
+		<-b.turn
 		_ = turn.Yield() // where the bus ends, this picture is the last one
 		b.work.Quiet(min(oneStrip, time.Until(end)))
+		b.turn <- struct{}{}
 	}
 }
 
@@ -265,8 +270,8 @@ func (b *pacedBuffer) pace(n int) {
 	}
 }
 
-// deliver encodes a sketch as each of its subscriptions wants it, those that want the same alike.
-func (d *drawn) deliver(pause func()) {
+// encode makes what each of a sketch's subscriptions wants, those that want the same alike; nil where it can't.
+func (d *drawn) encode(pause func()) (encoded []*Event) {
 	made := map[Preview]*Event{}
 	for _, s := range d.subs {
 		want := *s.filter.Preview
@@ -275,7 +280,7 @@ func (d *drawn) deliver(pause func()) {
 		if e == nil {
 			p, size, err := d.as(want, pause)
 			if err != nil {
-				s.missPicture()
+				encoded = append(encoded, nil)
 				continue
 			}
 			// It takes no place among the others, nor in the ring: a picture is for those who look on now.
@@ -283,10 +288,28 @@ func (d *drawn) deliver(pause func()) {
 			d.stream.bus.metrics.Published(int(PreviewKind))
 			made[want] = e
 		}
-		pause()
-		if s.picture(e) {
+		encoded = append(encoded, e)
+	}
+	return encoded
+}
+
+// deliver hands each subscription its picture, one after the other as events are.
+func (d *drawn) deliver(encoded []*Event) {
+	b := d.stream.bus
+	rest := pauseFor(len(d.subs)) / time.Duration(len(d.subs))
+	end := time.Now().Add(allStrips)
+	for i, s := range d.subs {
+		if encoded[i] == nil {
+			s.missPicture()
+			continue
+		}
+		time.Sleep(rest)
+		b.work.Quiet(min(oneStrip, time.Until(end)))
+		b.turn <- struct{}{}
+		if s.picture(encoded[i]) {
 			s.await(mostSending)
 		}
+		<-b.turn
 	}
 }
 

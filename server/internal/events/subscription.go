@@ -3,7 +3,6 @@
 package events
 
 import (
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -157,7 +156,6 @@ func (s *Subscription) await(longest time.Duration) {
 	defer over.Stop()
 	select {
 	case <-s.sent:
-		runtime.Gosched() // the transport writes to the connection
 	case <-over.C:
 	}
 }

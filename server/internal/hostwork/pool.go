@@ -86,7 +86,10 @@ func (p *Pool) LineScan() (done func()) {
 }
 
 // StripDue says that a line-scan session has a strip in work, or a result to be sent, until StripDone.
-func (p *Pool) StripDue() { p.strips.Add(1) }
+func (p *Pool) StripDue() {
+	p.strips.Add(1)
+	p.coming.Store(0)
+}
 
 // StripDone ends what StripDue began.
 func (p *Pool) StripDone() {
@@ -125,13 +128,21 @@ func (p *Pool) Calm(longest time.Duration) {
 	}
 }
 
-// onItsWay is how long a strip is expected for that begins to come, or has come to the library. From one of these to
-// the next, and on to its session, it takes a fraction of that, unless the network is slow: then the strip takes little
-// of the processors.
-const onItsWay = 500 * time.Microsecond
+// A strip that begins to come is expected for stripComing, and one that has come to be in work within stripCame. Half a
+// megabyte takes some 0.4 ms, unless the network is slow: then the strip takes little of the processors.
+const (
+	stripComing = time.Millisecond
+	stripCame   = 500 * time.Microsecond
+)
 
-// StripComes says that a strip begins to come, or has come and is on its way to its session.
-func (p *Pool) StripComes() { p.coming.Store(int64(time.Since(p.born) + onItsWay)) }
+// StripComes says that a strip begins to come, or that it is whole and on its way to its session.
+func (p *Pool) StripComes(whole bool) {
+	soon := stripComing
+	if whole {
+		soon = stripCame
+	}
+	p.coming.Store(int64(time.Since(p.born) + soon))
+}
 
 // Quiet is Calm that waits for strips on their way, too. Reading half a megabyte takes a third of the time that such a
 // strip takes in all, which what is done for watchers would share with it.

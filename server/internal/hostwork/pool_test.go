@@ -293,23 +293,23 @@ func TestQuiet(t *testing.T) {
 			longest, want time.Duration
 		}{
 			{name: "no strip", comes: -1, longest: time.Hour},
-			{name: "a strip", comes: onItsWay / 2, work: time.Millisecond, longest: time.Hour,
-				want: onItsWay/2 + 50*time.Microsecond + time.Millisecond},
-			{name: "one that is done with at once", comes: onItsWay / 2, work: time.Nanosecond, longest: time.Hour,
-				want: onItsWay/2 + onItsWay},
-			{name: "one that is not used", comes: onItsWay / 2, longest: time.Hour, want: onItsWay/2 + onItsWay},
-			{name: "one that doesn't come", comes: time.Hour, longest: time.Hour, want: onItsWay},
-			{name: "no patience", comes: 0, work: time.Hour, longest: onItsWay / 3, want: onItsWay / 3},
+			{name: "a strip", comes: stripComing / 2, work: time.Millisecond, longest: time.Hour,
+				want: stripComing/2 + 50*time.Microsecond + time.Millisecond},
+			{name: "one that is done with at once", comes: stripComing / 2, work: time.Nanosecond, longest: time.Hour,
+				want: stripComing},
+			{name: "one that is not used", comes: stripComing / 2, longest: time.Hour, want: stripComing/2 + stripCame},
+			{name: "one that doesn't come", comes: time.Hour, longest: time.Hour, want: stripComing},
+			{name: "no patience", comes: 0, work: time.Hour, longest: stripComing / 3, want: stripComing / 3},
 			{name: "patience for less than it takes", comes: 0, work: time.Hour, longest: time.Minute, want: time.Minute},
 		} {
 			time.Sleep(time.Hour)
 			over := make(chan struct{})
 			if c.comes >= 0 {
-				p.StripComes()
+				p.StripComes(false)
 				go func() {
 					defer close(over)
 					time.Sleep(c.comes)
-					p.StripComes()
+					p.StripComes(true)
 					if c.work > 0 {
 						time.Sleep(50 * time.Microsecond) // to its session
 						p.StripDue()

@@ -426,7 +426,7 @@ func (c *Conn) data(m *message, b []byte) (reason, text string) {
 // comes tells of a message that begins or ends.
 func (c *Conn) comes(m *message) {
 	if m.urgent && m.size >= bulkBytes && c.g.cfg.Comes != nil {
-		c.g.cfg.Comes()
+		c.g.cfg.Comes(m.left == 0)
 	}
 }
 

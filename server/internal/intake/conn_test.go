@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,22 +136,22 @@ func TestPromised(t *testing.T) {
 // Urgent messages of much data are told of when they begin to come and when they have come, and no others.
 func TestUrgentMessagesComeAndHaveCome(t *testing.T) {
 	r := newRig(t, 64*mebibyte)
-	told := 0
-	r.g.cfg.Comes = func() { told++ }
+	var told []bool
+	r.g.cfg.Comes = func(whole bool) { told = append(told, whole) }
 	r.call(1, "/scan/x")
 	r.call(3, "/a/b")
 	for _, c := range []struct {
 		stream, n uint32
 		sent      int
-		want      int
+		want      []bool
 	}{
-		{1, bulkBytes - 1, bulkBytes - 1, 0}, {3, mebibyte, mebibyte, 0}, {1, bulkBytes, bulkBytes, 2},
-		{1, mebibyte, 100, 1}, {3, mebibyte, 100, 0},
+		{1, bulkBytes - 1, bulkBytes - 1, nil}, {3, mebibyte, mebibyte, nil}, {1, bulkBytes, bulkBytes, []bool{false, true}},
+		{1, mebibyte, 100, []bool{false}}, {3, mebibyte, 100, nil},
 	} {
-		told = 0
+		told = nil
 		r.message(c.stream, c.n, c.sent)
-		if _, reason := r.look(); reason != "" || told != c.want {
-			t.Errorf("%d of %d bytes on stream %d: told %d times, want %d (%s)", c.sent, c.n, c.stream, told, c.want, reason)
+		if _, reason := r.look(); reason != "" || !slices.Equal(told, c.want) {
+			t.Errorf("%d of %d bytes on stream %d: told %v, want %v (%s)", c.sent, c.n, c.stream, told, c.want, reason)
 		}
 	}
 }

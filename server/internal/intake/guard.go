@@ -43,8 +43,8 @@ type Config struct {
 	Urgent string
 	// Calm waits until no urgent work is to be done, for a time at most; nil: there is none.
 	Calm func(time.Duration)
-	// Comes is called when an urgent message of much data begins to come, and when it has come; nil: for nobody.
-	Comes func()
+	// Comes is called when an urgent message of much data begins to come, and when it is whole; nil: for nobody.
+	Comes func(whole bool)
 	// StreamWindow and ConnectionWindow are those that the server gives.
 	StreamWindow, ConnectionWindow int64
 	Log                            *slog.Logger
