@@ -979,3 +979,32 @@ func TestSharedStrips(t *testing.T) {
 		t.Errorf("%v bytes were read in shared memory", n)
 	}
 }
+
+// A mask may be pixels in shared memory: those that are there when the call comes.
+func TestSharedMaskImage(t *testing.T) {
+	s, c := startShared(t, Config{})
+	m, runs := blot(5, -3)
+	slot := takeSlot(t, leaseMemory(t, c, 1, len(m.Pix)))
+	defer slot.Release()
+	f, err := slot.Frame(clients.Raw{Width: 23, Height: 17, Format: clients.Gray8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := noisyFrame(40, 30, 1)
+	for _, pix := range [][]byte{m.Pix, make([]byte, len(m.Pix)), m.Pix} {
+		copy(slot.Bytes(), pix)
+		want := masked("m")
+		if pix[0] != 0 {
+			want.Mask.Runs = runs
+		}
+		got, err := c.Reduce(t.Context(), inspecting(imaged("m", f, 5, -3)), frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := c.Reduce(t.Context(), inspecting(want), frame)
+		if err != nil || !sameNumbers(got, same) {
+			t.Errorf("%v, want %v, %v", got, same, err)
+		}
+	}
+	s.idleHost(t)
+}
