@@ -26,6 +26,7 @@ func init() {
 	handle((*device).maskWeigh, nil)
 	handle((*device).maskBlobs, sized(blobScratch))
 	handle((*device).maskCorrelate, nil)
+	handle((*device).maskProfile, nil)
 	handle((*device).triangulate, sized(triangulateScratch))
 	handle((*device).voronoi, sized(voronoiScratch))
 	handle((*device).islands, sized(islandsScratch))

@@ -433,3 +433,57 @@ def test_correlations(client):
         client.reduce(a, regions, format=named(format), bits=bits).coefficient
     with pytest.raises(ValueError, match="want autocorrelation"):
         client.reduce(a, regions, format=named(format), bits=bits, correlate="mean")
+
+
+def test_profiles(client):
+    """Profiles are those of NumPy: bins along rows, columns, a radius and a line, and what is derived from their means."""
+    rng = np.random.default_rng(23)
+    wanted = ["rows", "Columns by 3", "radius about (10.5, -3)", "line (3,2)-(30,20.5) width 7 by 2"]
+    for n in range(amount(4, 30)):
+        format = FORMATS[n % len(FORMATS)]
+        a, bits, samples = random_frame(rng, format)
+        regions = random_regions(rng, a.shape)
+        result = client.reduce(a, regions, format=named(format), bits=bits, profiles=wanted)
+        assert result.profiles == ["rows", "columns by 3", "radius about (10.5,-3)", "line (3,2)-(30,20.5) width 7 by 2"]
+        d = np.array([27, 18.5])
+        length = np.hypot(*d)
+        bins = int(length / 2 + 0.5)
+        for i, (name, xy) in enumerate(regions.items()):
+            (inside,) = masks_of(client, {name: xy}, a.shape)
+            y, x = np.nonzero(inside)
+            along = ((x + 0.5 - 3) * d[0] + (y + 0.5 - 2) * d[1]) / length
+            aside = np.abs((x + 0.5 - 3) * d[1] - (y + 0.5 - 2) * d[0]) / length
+            at = [y, x, np.hypot(x - 10, y + 3.5), np.where(aside < 3.5, along, -1)]
+            for c in range(samples.shape[2]):
+                v = samples[y, x, c]
+                for k, size in enumerate([1, 3, 1, length / bins]):
+                    own = result.profile(name, k, c)
+                    if len(own.at) == 0:
+                        assert not inside.any()
+                        continue
+                    assert own.of == result.profiles[k]
+                    here = (np.abs(at[k] - own.at[:, None] + 1e-9) < size / 2) if k >= 2 else (
+                        (at[k] + 0.5 > own.at[:, None] - size / 2) & (at[k] + 0.5 < own.at[:, None] + size / 2))
+                    assert (own.counts == here.sum(axis=1)).all() or k >= 2  # rounding decides at bounds
+                    if k < 2:
+                        assert (own.sums == (here * v.astype(np.int64)).sum(axis=1)).all()
+                    if k < 3:
+                        assert own.counts.sum() == len(v) and own.sums.sum() == v.astype(np.int64).sum()
+                    else:
+                        assert abs(int(own.counts.sum()) - ((at[k] >= 0) & (at[k] < length)).sum()) <= 1
+                    where = (i, c, k) if samples.shape[2] > 1 else (i, k)
+                    means = own.means[own.counts > 0]
+                    if len(means) == 0:
+                        assert np.isnan(result.profile_max[where]) and np.isnan(result.profile_edge[where])
+                        continue
+                    assert result.profile_max[where] == means.max() and result.profile_min[where] == means.min()
+                    assert result.profile_range[where] == means.max() - means.min()
+                    steps = np.diff(own.means)
+                    if np.isfinite(steps).any():
+                        assert result.profile_step[where] == steps[np.nanargmax(np.abs(steps))]
+        assert result[0].profile_max.shape == result.profile_max.shape[1:]
+    with pytest.raises(AttributeError, match="profiles="):
+        client.reduce(a, regions, format=named(format), bits=bits).profile_max
+    for wrong in ("diagonal", "rows by", "radius (1,2)", "line (1,2)", "line (1,2)-(3)"):
+        with pytest.raises(ValueError, match="want rows, columns"):
+            client.reduce(a, regions, format=named(format), bits=bits, profiles=wrong)

@@ -76,6 +76,16 @@
 #define STILL_THREADS 128
 #define STILL_GROUP 8 // lanes of an item
 
+// ---- mask_profile
+
+#define PROFILE_THREADS 512
+#define PROFILE_ROW_THREADS 256 // a warp an item
+#define PROFILE_PIXELS 4        // of a lane, which are loaded before the first is added
+#define PROFILE_BLOCKS 2        // of a multiprocessor, which share what it has on chip
+// Shared memory for counters of a block; all of a machine with less.
+#define PROFILE_SHARED (96 * 1024)
+#define PROFILE_ITEMS 16 // a block with fewer items of a region adds to the results: to go through all counters takes longer
+
 // ---- mask_color
 
 #define COLOR_THREADS 1024   // of sums alone, which take 64 registers
