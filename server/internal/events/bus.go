@@ -252,7 +252,11 @@ func (b *Bus) fan() {
 			pause := pauseFor(int(b.watching.Load()))
 			begun := time.Now()
 			end = begun.Add(pause)
-			b.work.Quiet(pause)
+			behind := b.work.Calm
+			if spread { // strips come one after the other
+				behind = b.work.Quiet
+			}
+			behind(pause)
 			var overrun [Kinds]uint64
 			b.mu.Lock()
 			batch = batch[:0]
@@ -271,7 +275,7 @@ func (b *Bus) fan() {
 				if spread {
 					time.Sleep(time.Until(begun.Add(pause * time.Duration(i) / time.Duration(len(subs)))))
 				}
-				b.work.Quiet(time.Until(end))
+				behind(time.Until(end))
 				b.turn <- struct{}{}
 				if s.take(batch, overrun) {
 					s.await(time.Until(end))

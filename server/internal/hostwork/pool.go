@@ -86,10 +86,7 @@ func (p *Pool) LineScan() (done func()) {
 }
 
 // StripDue says that a line-scan session has a strip in work, or a result to be sent, until StripDone.
-func (p *Pool) StripDue() {
-	p.strips.Add(1)
-	p.coming.Store(0)
-}
+func (p *Pool) StripDue() { p.strips.Add(1) }
 
 // StripDone ends what StripDue began.
 func (p *Pool) StripDone() {
@@ -129,7 +126,8 @@ func (p *Pool) Calm(longest time.Duration) {
 }
 
 // A strip that begins to come is expected for stripComing, and one that has come to be in work within stripCame. Half a
-// megabyte takes some 0.4 ms, unless the network is slow: then the strip takes little of the processors.
+// megabyte takes some 0.4 ms, unless the network is slow: then the strip takes little of the processors. Where its work
+// takes less, the rest of stripCame is its result's way to the client.
 const (
 	stripComing = time.Millisecond
 	stripCame   = 500 * time.Microsecond

@@ -296,7 +296,7 @@ func TestQuiet(t *testing.T) {
 			{name: "a strip", comes: stripComing / 2, work: time.Millisecond, longest: time.Hour,
 				want: stripComing/2 + 50*time.Microsecond + time.Millisecond},
 			{name: "one that is done with at once", comes: stripComing / 2, work: time.Nanosecond, longest: time.Hour,
-				want: stripComing},
+				want: stripComing/2 + stripCame},
 			{name: "one that is not used", comes: stripComing / 2, longest: time.Hour, want: stripComing/2 + stripCame},
 			{name: "one that doesn't come", comes: time.Hour, longest: time.Hour, want: stripComing},
 			{name: "no patience", comes: 0, work: time.Hour, longest: stripComing / 3, want: stripComing / 3},
