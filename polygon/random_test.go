@@ -6,12 +6,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -278,6 +281,16 @@ func randomRequest(c choices, f driver.PixelFormat) (r Reductions) {
 		)
 	}
 	return r
+}
+
+// TestMain has tests collect garbage a quarter as often: small regions and oracles leave much of it beside little that
+// stays, and a fifth of the tests' time went there. Benchmarks have what users have.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(400)
+	}
+	os.Exit(m.Run())
 }
 
 // openCPU opens the CPU backend, and closes it with the test, which fails if memory was left in use.

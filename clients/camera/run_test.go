@@ -117,6 +117,7 @@ func TestRunLooksFirst(t *testing.T) {
 
 // A list without a camera has the same exit code in both forms.
 func TestListNothing(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"list"}, {"list", "--json"}} {
 		r := start(t, args...)
 		code := r.wait()

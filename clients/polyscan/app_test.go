@@ -127,6 +127,7 @@ var shellWords = regexp.MustCompile(`'[^']*'|\S+`)
 // TestHelpExamples parses every example of every help text, so that none names a flag that is gone.
 func TestHelpExamples(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	n := 0
 	for _, c := range []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list",
 		"frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",

@@ -117,6 +117,7 @@ var word = regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`)
 // well.
 func TestDocsParse(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	n := 0
 	for name, text := range pages(t) {
 		found, err := blocks(text)

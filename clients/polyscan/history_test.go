@@ -17,6 +17,7 @@ import (
 )
 
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	addr := startServer(t, server.Config{HistoryDir: t.TempDir()})
 	dir := t.TempDir()
 	succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--addr", addr, "--name", "camera-3",

@@ -120,6 +120,7 @@ func (d *daemonProcess) kill() {
 // breaks; and where the server is killed, but for those of the second before.
 func TestHistoryHasWhatTheCameraSaw(t *testing.T) {
 	race.Skip(t) // the server would be too slow for the camera
+	t.Parallel()
 	parts, breaks, kills, pace := 600, 6, 1, 12*time.Millisecond
 	if !testing.Short() {
 		parts, breaks, kills, pace = 10_000, 100, 2, 4*time.Millisecond

@@ -18,6 +18,7 @@ import (
 // lies, and has the verdicts of the straight one: from a file, by a recipe, in a stream, and by a recipe that went
 // through a file.
 func TestLocateBoard(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	const data = "../../testdata/"

@@ -154,6 +154,7 @@ func TestExtractGray(t *testing.T) {
 // TestMaskRegions: labels that mask draws are regions again, with the pixels that they were drawn of, also once they
 // are polyscan's own file.
 func TestMaskRegions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	labels, own, overlay := filepath.Join(dir, "labels.png"), filepath.Join(dir, "own.json"),
 		filepath.Join(dir, "o.png")
@@ -210,6 +211,7 @@ func TestMaskRegions(t *testing.T) {
 
 // TestShapes: --shape adds regions that are made of others, which are the same pixels as what --pixels writes of them.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	kept, flat := filepath.Join(dir, "kept.json"), filepath.Join(dir, "flat.json")
 	shapes := []string{"--shape", `rim: band of "U1" inwards 4 px`, "--shape", `rest: "U1" - "rim"`, "--shape",

@@ -11,6 +11,7 @@ import (
 
 // TestPose: --pose moves regions, shapes among them, and the overlay shows them where they were moved to.
 func TestPose(t *testing.T) {
+	t.Parallel()
 	drawn := write(t, "drawn.json", `[{"name":"a","rings":[[[40,50],[90,50],[90,80],[40,80]]]},
 		{"name":"b","shape":"circle(200.5, 100.5, 20) - \"a\""}]`)
 	moved := write(t, "moved.json", `[{"name":"a","rings":[[[47.25,46],[97.25,46],[97.25,76],[47.25,76]]]},

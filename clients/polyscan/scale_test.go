@@ -87,6 +87,7 @@ func TestScale(t *testing.T) {
 
 // TestShapesInMillimetres: a shape in mm has the pixels of the same one in pixels, wherever it comes from.
 func TestShapesInMillimetres(t *testing.T) {
+	t.Parallel()
 	board := frames + "board.png"
 	regions := []string{"-r", frames + "board.regions.json", "--scale", "0.05@20,10"}
 	px, mm := `spot: "U1" and circle(420, 292, 10)`, `spot: "U1" and circle(20 mm, 14.1 mm, 0.5 mm)`

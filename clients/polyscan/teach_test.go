@@ -185,6 +185,7 @@ func TestCountedOnce(t *testing.T) {
 
 // Frames that a server keeps in its history are taken where they are: those that passed to teach, all to try.
 func TestTeachKept(t *testing.T) {
+	t.Parallel()
 	addr := startServer(t, server.Config{HistoryDir: t.TempDir(), HistoryGood: 1})
 	regions := frames + "conveyor/regions.json"
 	// One frame at a time: the history has parts in the order of their verdicts, which is that of frames then.

@@ -172,6 +172,7 @@ func TestWatchUsage(t *testing.T) {
 
 // TestWatchTimeout: a server that answers is not one that can't be reached, however few verdicts come within --timeout.
 func TestWatchTimeout(t *testing.T) {
+	t.Parallel()
 	addr := startServer(t, server.Config{})
 	_, stderr, wait := watching(t, "--addr", addr, "--count", "3", "--timeout", "3s", "--name", "camera *")
 	succeed(t, "reduce", frames+"metal.png", "-r", frames+"metal.regions.json", "--addr", addr, "--name", "camera 1")

@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"fmt"
+	"runtime/debug"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/race"
@@ -9,6 +10,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
+
+// Oracles leave much garbage beside little that stays, so it is collected a quarter as often.
+func init() { debug.SetGCPercent(400) }
 
 // The suite over the CPU backend, over numbers of threads. The first runs all of it, the others what is not about
 // large data; those are few cases, and small ones, when short.
