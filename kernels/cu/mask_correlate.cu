@@ -4,7 +4,13 @@
 // Which pixels are inside is in bitmaps, as mask_cooccurrence_mark draws them; where all lags are (0,0) they aren't
 // needed. Blocks share the items of all regions evenly, in runs, so that neighbours in rows meet in the caches.
 //
-// mask_correlate_gray8: a block has CORRELATE_LAGS lags, a warp takes an item, a lane four pixels at a time. Each lane
+// mask_correlate_tiles8, for one channel of one byte and lags of up to CORRELATE_REACH: a block has CORRELATE_TILE_LAGS lags
+// and tiles of 128 by CORRELATE_TILE pixels. Of a tile and what its lags reach it takes the pixels into shared memory, with
+// zeros outside of the region. So products are dot products of four bytes, without a test: a warp has four rows, a lane
+// four pixels in each. All other sums of a lag are those of all pixels less those of pixels without a partner, which are
+// runs of ones in words of bits: a warp has a lag, a lane a row, and sums of words up to each four pixels give the sums of
+// a run by its two ends, however long it is. For the second pixel of pairs the partner is that at the lag subtracted.
+// mask_correlate_gray8, for longer lags: a block has CORRELATE_LAGS lags, a warp takes an item, a lane four pixels at a time. Each lane
 // makes 32 bits of each lag's partners, so that votes say for 256 pixels at a time whether all partners of all lags are
 // inside: then sums of the first pixels are the same for all lags, and only those that the partner is in are added up, by
 // three dot products of four bytes. Elsewhere first pixels without a partner are added up to be subtracted. Sums of a
@@ -189,6 +195,275 @@ extern "C" __global__ void __launch_bounds__(CORRELATE_THREADS, CORRELATE_BLOCKS
         }
         __syncthreads();
     });
+}
+
+// What a warp and a lane of mask_correlate_tiles8 know of the pixels without a partner.
+struct Missing {
+    u32 pairs, a, aa, b, bb;
+};
+
+extern "C" __global__ void __launch_bounds__(CORRELATE_TILE_THREADS, CORRELATE_TILE_BLOCKS)
+    mask_correlate_tiles8(CorrelateArgs g) {
+    const int N = CORRELATE_TILE_LAGS, H = CORRELATE_TILE, R = CORRELATE_REACH, WARPS = CORRELATE_TILE_THREADS / 32;
+    const int LINE = 32 + 2 * R / 4 + 1; // words of a row of pixels, an odd number, so that lanes have rows without conflicts
+    const int BITS = 7;                  // words of a row of bits, from the one before the tile on
+    const int ENDS = 37;                 // sums of a row: nine for each 32 pixels, and one to make it odd
+    const int EACH = N / WARPS;          // lags of a warp
+    static_assert(WARPS == 8 && H == 4 * WARPS && N % WARPS == 0, "roles of warps");
+    static_assert(R <= 32, "a row has one word of bits before the tile, and two behind it");
+    __shared__ u32 second[(H + R) * LINE], first[H * LINE], both[2][(H + 2 * R) * BITS];
+    __shared__ uint2 ends[2][H * ENDS];
+    __shared__ u64 products[WARPS][N], whole[WARPS][3], missing[N][5];
+    __shared__ int lag_dx[N], lag_dy[N];
+    __shared__ struct {
+        const u32 *words;
+        int x0, row_words, y0, y1, across, top, bottom; // across: tiles in a row of them; of tiles rows [top, bottom)
+        bool same;                                      // the first pixels are the second ones
+    } box;                                              // of the region: see Bitmap
+    __shared__ __attribute__((aligned(8))) unsigned char filled[2][WARPS]; // columns of bits that have no zero, by warp
+    __shared__ int2 lag_at[N]; // by how many words a lag's pixels lie behind, and at which bit
+    after_prior();
+    const int lag0 = (int)blockIdx.y * N, lags = min((int)g.lags - lag0, N), t = threadIdx.x;
+    const int lane = (int)lane_id(), warp = t / 32;
+    // Lags that aren't there are at the tile itself.
+    const int lag_x = lane < lags ? g.dx[lag0 + lane] : 0, lag_y = lane < lags ? g.dy[lag0 + lane] : 0;
+    if (t < N) {
+        lag_dx[t] = lag_x;
+        lag_dy[t] = lag_y;
+        lag_at[t] = make_int2(lag_y * LINE + (lag_x >> 2), 8 * (lag_x & 3));
+    }
+    // How far lags reach, up and left negative.
+    const int left = warp_min(lag_x), right = warp_max(lag_x), up = warp_min(lag_y), down = warp_max(lag_y);
+    const int reach = max(-up, down);
+
+    u32 ab[N];
+    Missing no[EACH];
+    u32 pairs = 0, sum = 0, squares = 0; // of all pixels: of the first ones in half of the warps, of the second ones in others
+#pragma unroll
+    for (int l = 0; l < N; l++) ab[l] = 0;
+#pragma unroll
+    for (int k = 0; k < EACH; k++) no[k] = {0, 0, 0, 0, 0};
+    u32 region = 0, taken = 0;
+    bool same = false;
+    const auto flush = [&] {
+#pragma unroll
+        for (int l = 0; l < N; l++) {
+            const u64 v = total(ab[l]);
+            if (lane == 0) products[warp][l] = v;
+            ab[l] = 0;
+        }
+        const u64 p = total(pairs), s = total(sum), q = total(squares);
+        if (lane == 0) whole[warp][0] = p, whole[warp][1] = s, whole[warp][2] = q;
+        pairs = sum = squares = 0;
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const u64 v[5] = {total(no[k].pairs), total(no[k].a), total(no[k].b), total(no[k].aa), total(no[k].bb)};
+#pragma unroll
+            for (int i = 0; i < 5; i++)
+                if (lane == 0) missing[warp + k * WARPS][i] = v[i];
+            no[k] = {0, 0, 0, 0, 0};
+        }
+        __syncthreads();
+        if (t < lags * 6) {
+            const int l = t / 6, k = t % 6;
+            u64 v = 0;
+            if (k == 5) {
+                for (int w = 0; w < WARPS; w++) v += products[w][l];
+            } else {
+                const int from = (k == 2 || k == 4) && !same ? WARPS / 2 : 0, what = (k + 1) / 2;
+                for (int w = from; w < from + WARPS / 2; w++) v += whole[w][what];
+                v -= missing[l][k];
+            }
+            if (v)
+                for (u32 c = 0; c < g.series; c++) atomicAdd((u64 *)result(g, region, c, lag0 + l) + k, v);
+        }
+        __syncthreads();
+        taken = 0;
+    };
+
+    u32 at_region = ~0u, turn = 0;
+    for (u32 i = blockIdx.x; i < g.count * g.tiles; i += gridDim.x) {
+        const u32 r = g.count == 1 ? 0 : i / g.tiles, tile = i - r * g.tiles;
+        if (taken && (r != region || taken == 1024)) flush(); // sums of a thread have 32 bits
+        if (r != at_region) {
+            at_region = r;
+            __syncthreads();
+            if (t == 0) {
+                const Bitmap map(g, g.first + r);
+                const int across = max((map.row_words + 3) / 4, 1), top = max(map.y0, g.from_row + up);
+                box.words = map.words, box.x0 = map.x0, box.row_words = map.row_words, box.y0 = map.y0, box.y1 = map.y1;
+                box.across = across, box.top = top;
+                box.bottom = map.row_words ? min(map.y1, g.to_row + down) : top;
+                box.same = g.frame == g.other && g.stride == g.other_stride && g.from_row <= map.y0 && g.to_row >= map.y1;
+            }
+            __syncthreads();
+        }
+        const u32 ty = tile / (u32)box.across;
+        const int tx = (int)(tile - ty * box.across), y = box.top + (int)ty * H, x = box.x0 + tx * 128;
+        if (y >= box.bottom) continue;
+        region = r;
+        same = box.same;
+        // Bits of two tiles in turn: some warps may be at the last one yet.
+        turn ^= 1;
+        u32 *const bits = both[turn];
+        bool any = false, full = true;
+        {
+            const int col = lane % 8, w = 4 * tx + col - 1;
+            const bool there = col < BITS && (u32)w < (u32)box.row_words, mine = col >= 1 && col <= 4;
+            int at = y + t / 8 - reach;
+            const u32 *p = box.words + (i64)(at - box.y0) * box.row_words + w;
+            u32 *to = bits + t / 8 * BITS + col;
+#pragma unroll 1
+            for (int row = t / 8 - reach; row < H + reach; row += CORRELATE_TILE_THREADS / 8) {
+                const u32 v = there && at >= box.y0 && at < box.y1 ? *p : 0;
+                if (col < BITS) *to = v;
+                any |= v && mine && (u32)row < (u32)H;
+                full &= v == ~0u;
+                at += CORRELATE_TILE_THREADS / 8;
+                p += CORRELATE_TILE_THREADS / 8 * box.row_words;
+                to += CORRELATE_TILE_THREADS / 8 * BITS;
+            }
+            u32 f = __ballot_sync(~0u, full); // by column
+            f &= f >> 16;
+            f &= f >> 8;
+            if (lane == 0) filled[turn][warp] = (unsigned char)f;
+        }
+        if (!__syncthreads_or(any)) continue;
+        taken++;
+        // Takes rows from top on, so many, and their groups of four words from group0 to group1 into shared memory, where to
+        // is that of row 0 and word 0 of the tile: zeros for pixels that aren't inside.
+        const auto take = [&](u32 *to, const unsigned char *from, const unsigned char *end, u64 stride, int top, int rows,
+                              int group0, int group1, bool firsts) {
+            const int groups = group1 - group0;
+            const u32 magic = 0xffffffffu / (u32)groups + 1; // the high half of its product with n < 2^16 is n / groups
+            const bool straight = (((u64)from | stride) & 15) == 0;
+            from += (u64)(y + top - g.row0) * stride + x;
+#pragma unroll 2
+            for (int k = t; k < rows * groups; k += CORRELATE_TILE_THREADS) {
+                const int row = (int)__umulhi((u32)k, magic), group = k - row * groups + group0;
+                u32 some = bits[(row + top + reach) * BITS + 1 + (group >> 1)] >> 16 * (group & 1) & 0xffff;
+                if (firsts && !counts(g, y + top + row)) some = 0;
+                uint4 v = make_uint4(0, 0, 0, 0);
+                const unsigned char *const p = from + (u64)row * stride + 16 * group;
+                if (some && straight && p + 16 <= end) {
+                    v = __ldg((const uint4 *)p);
+                } else if (some) {
+                    u32 shift;
+                    const u32 *const at = aligned(p, shift);
+                    v.x = four_pixels(at, shift, some & 15), v.y = four_pixels(at + 1, shift, some >> 4 & 15);
+                    v.z = four_pixels(at + 2, shift, some >> 8 & 15), v.w = four_pixels(at + 3, shift, some >> 12);
+                }
+                if (some != 0xffff) {
+                    v.x &= ((some & 15) * 0x00204081u & ONES) * 255, v.y &= ((some >> 4 & 15) * 0x00204081u & ONES) * 255;
+                    v.z &= ((some >> 8 & 15) * 0x00204081u & ONES) * 255, v.w &= ((some >> 12) * 0x00204081u & ONES) * 255;
+                }
+                u32 *const at = to + (row + top) * LINE + 4 * group;
+                at[0] = v.x, at[1] = v.y, at[2] = v.z, at[3] = v.w;
+            }
+        };
+        u32 *const own = second - up * LINE + R / 4; // the tile itself
+        take(own, g.other, g.other_end, g.other_stride, up, H + down - up, left >> 4, 8 + ((right + 15) >> 4), false);
+        const u32 *const mine = same ? own : first;
+        if (!same) take(first, g.frame, g.frame_end, g.stride, 0, H, 0, 8, true);
+        __syncthreads();
+
+        // Sums of 32 pixels up to each four of them. Warps of the second half have those of the second pixels.
+        const bool counted = same || counts(g, y + lane);
+        if (warp < WARPS / 2 || !same) {
+            const int of = warp / (WARPS / 2), w = warp % (WARPS / 2);
+            const u32 *const at = (of ? own : mine) + lane * LINE + 8 * w;
+            uint2 *const to = ends[of] + lane * ENDS + 9 * w, v = make_uint2(0, 0);
+#pragma unroll
+            for (int k = 0; k < 8; k++) {
+                to[k] = v;
+                v.x = __dp4a(at[k], ONES, v.x);
+                v.y = __dp4a(at[k], at[k], v.y);
+            }
+            to[8] = v;
+            sum += v.x;
+            squares += v.y;
+            if (counted && !of) pairs += __popc(bits[(lane + reach) * BITS + 1 + w]);
+        }
+
+        {
+            u32 a[4];
+#pragma unroll
+            for (int k = 0; k < 4; k++) a[k] = mine[(4 * warp + k) * LINE + lane];
+            if (__any_sync(~0u, (a[0] | a[1] | a[2] | a[3]) != 0)) {
+                const u32 *const at = own + 4 * warp * LINE + lane;
+#pragma unroll
+                for (int l = 0; l < N; l++) {
+                    const int2 lag = lag_at[l];
+                    const u32 *const p = at + lag.x, shift = lag.y;
+                    if (shift == 0) {
+#pragma unroll
+                        for (int k = 0; k < 4; k++) ab[l] = __dp4a(a[k], p[k * LINE], ab[l]);
+                    } else {
+#pragma unroll
+                        for (int k = 0; k < 4; k++)
+                            ab[l] = __dp4a(a[k], __funnelshift_r(p[k * LINE], p[k * LINE + 1], shift), ab[l]);
+                    }
+                }
+            }
+        }
+        __syncthreads(); // sums up to each four pixels are there
+
+        u32 inside[4];
+        bool none[4]; // all pixels have partners, or there is no pixel
+        u32 fill = same ? ((const u32 *)filled[turn])[0] & ((const u32 *)filled[turn])[1] : 0;
+        fill &= fill >> 16;
+        fill &= fill >> 8;
+        fill &= fill >> 1 & fill >> 2; // with the words to both sides
+#pragma unroll
+        for (int w = 0; w < 4; w++) {
+            inside[w] = bits[(lane + reach) * BITS + 1 + w];
+            none[w] = fill >> w & 1 || !__any_sync(~0u, inside[w]);
+        }
+        if (none[0] && none[1] && none[2] && none[3]) continue;
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const int dx = lag_dx[warp + k * WARPS], dy = lag_dy[warp + k * WARPS];
+            const u32 *after = bits + (lane + reach + dy) * BITS + 1 + (dx >> 5);
+            const u32 *before = bits + (lane + reach - dy) * BITS + 1 + (-dx >> 5);
+            const bool from = same || counts(g, y + lane - dy);
+            u32 after_lo = *after, before_lo = *before;
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                const u32 after_hi = after[w + 1], before_hi = before[w + 1];
+                if (none[w]) {
+                    after_lo = after_hi, before_lo = before_hi;
+                    continue;
+                }
+                u32 a = inside[w] & ~__funnelshift_r(after_lo, after_hi, dx & 31);
+                u32 b = inside[w] & ~(from ? __funnelshift_r(before_lo, before_hi, -dx & 31) : 0);
+                if (!counted) a = 0;
+                after_lo = after_hi, before_lo = before_hi;
+                no[k].pairs += __popc(a);
+                while (a | b) {
+                    const bool firsts = a != 0;
+                    const u32 m = firsts ? a : b;
+                    const int begin = __ffs(m) - 1, end = begin + (~(m >> begin) ? __ffs(~(m >> begin)) - 1 : 32);
+                    const u32 rest = m & ~bits_below(end);
+                    if (firsts)
+                        a = rest;
+                    else
+                        b = rest;
+                    const uint2 *const sums = ends[firsts || same ? 0 : 1] + lane * ENDS + 9 * w;
+                    const u32 *const px = (firsts ? mine : own) + lane * LINE + 8 * w;
+                    const uint2 hi = sums[end / 4], lo = sums[begin / 4];
+                    const u32 some_hi = px[end / 4] & ((1u << 8 * (end & 3)) - 1);
+                    const u32 some_lo = px[begin / 4] & ((1u << 8 * (begin & 3)) - 1);
+                    const u32 s = __dp4a(some_hi, ONES, hi.x) - __dp4a(some_lo, ONES, lo.x);
+                    const u32 q = __dp4a(some_hi, some_hi, hi.y) - __dp4a(some_lo, some_lo, lo.y);
+                    if (firsts)
+                        no[k].a += s, no[k].aa += q;
+                    else
+                        no[k].b += s, no[k].bb += q;
+                }
+            }
+        }
+    }
+    if (taken) flush();
 }
 
 extern "C" __global__ void __launch_bounds__(STILL_THREADS) mask_correlate_still8(CorrelateArgs g) {

@@ -73,6 +73,13 @@
 #define CORRELATE_LAUNCH 64 // lags of a launch
 // Items that a warp sums up in 32 bits: 8 times 4 products of each lane, 2048 * 32 * 255^2 < 2^32.
 #define CORRELATE_ITEMS 2048
+#define CORRELATE_REACH 32 // pixels that lags of mask_correlate_tiles8 reach in rows together, and in columns to each side
+#define CORRELATE_TILE 32  // rows of its tiles
+#define CORRELATE_TILE_LAGS 16
+#define CORRELATE_TILE_THREADS 256
+// Of a multiprocessor, where it has the shared memory. 16 lags of 10240x4096 take 99 us with the 80 registers that this
+// leaves a thread, 114 with four blocks and 64, and 107 where there are twice as many blocks as have room.
+#define CORRELATE_TILE_BLOCKS 3
 #define STILL_THREADS 128
 #define STILL_GROUP 8 // lanes of an item
 
