@@ -20,6 +20,7 @@ func oracleProfile(mask []bool, f kernels.Picture, c int, what Profile, start fl
 	counts, sums = map[int]uint64{}, map[int]uint64{}
 	width := big.NewRat(int64(max(what.Bin, 1)), 1)
 	floor := func(v *big.Rat) int { return int(new(big.Int).Div(v.Num(), v.Denom()).Int64()) } // Div is Euclid's
+	bins := oracleBins(what, width)
 	for y := range f.Height {
 		for x := range f.Width {
 			if !mask[y*f.Width+x] {
@@ -34,7 +35,7 @@ func oracleProfile(mask []bool, f kernels.Picture, c int, what Profile, start fl
 			case RadialProfile:
 				b = oracleRing(what.Points[0], x, y, width) - int(start)/max(what.Bin, 1)
 			case LineProfile:
-				b, ok = oracleAlong(what, x, y, width)
+				b, ok = oracleAlong(what, x, y, bins)
 			}
 			if ok {
 				counts[b]++
@@ -58,25 +59,35 @@ func oracleRing(centre Point, x, y int, width *big.Rat) int {
 	}
 }
 
+// oracleBins is how many bins each segment of a line has: the least n for which the length is less than (n + 1/2) of them,
+// and 1 at least.
+func oracleBins(what Profile, width *big.Rat) (out []int64) {
+	for i := 0; what.Kind == LineProfile && i < len(what.Points)-1; i++ {
+		dx := new(big.Rat).Sub(oracleQuantise(what.Points[i+1].X), oracleQuantise(what.Points[i].X))
+		dy := new(big.Rat).Sub(oracleQuantise(what.Points[i+1].Y), oracleQuantise(what.Points[i].Y))
+		square, n := dx.Mul(dx, dx).Add(dx, dy.Mul(dy, dy)), int64(1)
+		for {
+			end := new(big.Rat).Mul(ratio(2*n+1, 2), width)
+			if square.Cmp(end.Mul(end, end)) < 0 {
+				break
+			}
+			n++
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
 // oracleAlong is the bin of a line that a pixel is in, if it is in one.
-func oracleAlong(what Profile, x, y int, width *big.Rat) (int, bool) {
+func oracleAlong(what Profile, x, y int, bins []int64) (int, bool) {
 	first := 0
-	for i := range len(what.Points) - 1 {
+	for i, n := range bins {
 		from, to := what.Points[i], what.Points[i+1]
 		px, py := oracleQuantise(from.X), oracleQuantise(from.Y)
 		dx, dy := new(big.Rat).Sub(oracleQuantise(to.X), px), new(big.Rat).Sub(oracleQuantise(to.Y), py)
 		cx, cy := new(big.Rat).Sub(ratio(int64(2*x+1), 2), px), new(big.Rat).Sub(ratio(int64(2*y+1), 2), py)
 		mul := func(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
 		square := new(big.Rat).Add(mul(dx, dx), mul(dy, dy))
-		// So many bins: the least n for which the length is less than (n + 1/2) of them, and 1 at least.
-		n := int64(1)
-		for {
-			end := mul(ratio(2*n+1, 2), width)
-			if square.Cmp(end.Mul(end, end)) < 0 {
-				break
-			}
-			n++
-		}
 		t := new(big.Rat).Add(mul(cx, dx), mul(cy, dy))
 		t.Quo(t, square)
 		aside := new(big.Rat).Sub(mul(cx, dy), mul(cy, dx)) // above 0 on the left
