@@ -392,7 +392,13 @@ func (f *profiling) binsBefore(i int) uint64 {
 func (s *Set) ProfileBins(profiles []Profile) (n int64) {
 	for k := range profiles {
 		f := &profiles[k]
-		bin := int64(max(f.Bin, 1))
+		bin, line := int64(max(f.Bin, 1)), int64(0)
+		if f.Kind == LineProfile {
+			if segments, _, _ := f.segments(identity); segments != nil {
+				last := segments[len(segments)-1]
+				line = 4 * int64(last.First+last.Bins) // a pose makes lengths up to 4 times as long
+			}
+		}
 		for i := range s.boxes {
 			x0, y0, x1, y1 := s.boxes[i].pixels()
 			w, h := int64(max(x1-x0, 0)), int64(max(y1-y0, 0))
@@ -405,10 +411,7 @@ func (s *Set) ProfileBins(profiles []Profile) (n int64) {
 			case RadialProfile:
 				own = (w+h)/bin + 2
 			case LineProfile:
-				if segments, _, _ := f.segments(identity); segments != nil {
-					last := segments[len(segments)-1]
-					own = 4 * int64(last.First+last.Bins) // a pose makes lengths up to 4 times as long
-				}
+				own = line
 			}
 			n += min(own, driver.MaxProfileBins)
 		}

@@ -585,3 +585,42 @@ func TestProfileTextReadsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestProfileBins: a result is never larger than what is said before its frame is there, and a line is measured once,
+// however many regions there are.
+func TestProfileBins(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	for seed := range uint64(100) {
+		rng := testseed.New(t, seed, 35)
+		tc := randomCase(rng)
+		for i := range tc.regions {
+			tc.regions[i].Limits, tc.regions[i].Reference = nil, nil
+		}
+		set, wanted := mustSet(t, tc.regions...), randomProfiles(rng, tc.frame.Width, tc.frame.Height)
+		res, err := Reduce(context.Background(), dev, set, tc.frame, Reductions{Profiles: wanted}, driver.MethodDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bins := 0
+		for _, r := range res.Regions {
+			for _, v := range r.Channels[0].Profiles {
+				bins += len(v.Counts)
+			}
+		}
+		if most := set.ProfileBins(wanted); int64(bins) > most {
+			t.Errorf("seed %d: %v have %d bins, more than %d", seed, wanted, bins, most)
+		}
+	}
+	long := Profile{Kind: LineProfile, Width: 5}
+	for i := range MaxProfilePoints {
+		long.Points = append(long.Points, Point{float64(i%2) * 2000, float64(i)})
+	}
+	regions := make([]Region, 20000)
+	for i := range regions {
+		regions[i] = Region{Rings: []Ring{{{0, 0}, {1, 0}, {1, 1}}}}
+	}
+	set := mustSet(t, regions...)
+	if n := testing.AllocsPerRun(1, func() { set.ProfileBins([]Profile{long}) }); n > 2000 {
+		t.Errorf("%v allocations for one line of %d regions", n, len(regions))
+	}
+}
