@@ -97,21 +97,6 @@ func TestSchemaBounds(t *testing.T) {
 		"CorrelationTerm.radius": {try: func(n int) error {
 			return polygon.Reductions{Correlations: []polygon.Correlation{{Kind: polygon.Radial, Radius: n}}}.Validate()
 		}},
-		"Reductions.profiles": {try: func(n int) error {
-			f := make([]polygon.Profile, n)
-			for i := range f {
-				f[i].Kind = polygon.RowProfile
-			}
-			return polygon.Reductions{Profiles: f}.Validate()
-		}},
-		"ProfileTerm.points": {constant: polygon.MaxProfilePoints},
-		"ProfileTerm.width": {try: func(n int) error {
-			return polygon.Reductions{Profiles: []polygon.Profile{{Kind: polygon.LineProfile, Width: float64(n),
-				Points: []polygon.Point{{}, {X: 1}}}}}.Validate()
-		}},
-		"ProfileTerm.bin": {try: func(n int) error {
-			return polygon.Reductions{Profiles: []polygon.Profile{{Kind: polygon.RowProfile, Bin: n}}}.Validate()
-		}},
 		"CorrelationTerm.frame":         wire(128),
 		"Inspection.frames":             wire(128), // names on both sides
 		"Recipe.frames":                 wire(128),

@@ -3,7 +3,6 @@ package clients
 // Columns: results of many regions, read where they lie.
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -47,7 +46,6 @@ type Columns struct {
 	rows, channels int
 	percents       []exact.Fraction // of m.Percentiles
 	scale          *exact.Scale     // nil where the regions have none
-	profileBins    []int            // in profiles, before each row and at the end; nil where there are none
 }
 
 // ColumnsOf reads the numbers of a result. The inspection is the one that was sent: a server that doesn't know columns
@@ -241,19 +239,6 @@ func (c *Columns) check() error {
 		column("correlations.covariance", t.GetCovariance(), true, rows, each, terms, 8)
 		column("correlations.correlation", t.GetCorrelation(), true, rows, each, terms, 8)
 	}
-	if t := m.GetProfiles(); t != nil {
-		terms := uint64(len(t.GetTerms()))
-		column("profiles.max", t.GetMax(), true, rows, each, terms, 8)
-		column("profiles.min", t.GetMin(), true, rows, each, terms, 8)
-		column("profiles.range", t.GetRange(), true, rows, each, terms, 8)
-		column("profiles.step", t.GetStep(), true, rows, each, terms, 8)
-		column("profiles.edge", t.GetEdge(), true, rows, each, terms, 8)
-		column("profiles.bins", t.GetBins(), true, rows, terms, 4)
-		column("profiles.start", t.GetStart(), true, rows, terms, 8)
-		if err == nil {
-			err = c.checkBins(t)
-		}
-	}
 	if l := m.GetLimits(); l != nil {
 		n := uint64(len(l.GetVerdict()))
 		column("limits.ends", l.GetEnds(), true, rows, 4)
@@ -268,30 +253,6 @@ func (c *Columns) check() error {
 		column("limits.parts", l.GetParts(), false, n, 4)
 	}
 	return err
-}
-
-// checkBins is check for the bins of profiles.
-func (c *Columns) checkBins(t *polyscanv1.ProfileColumns) error {
-	if n := int(t.GetChannels()); n < 1 || n > c.channels {
-		return fmt.Errorf("profiles.channels: %d of %d", n, c.channels)
-	}
-	if len(t.GetPieces()) != len(t.GetTerms()) {
-		return fmt.Errorf("profiles.pieces: %d, want %d", len(t.GetPieces()), len(t.GetTerms()))
-	}
-	for k, p := range t.GetPieces() {
-		if len(p.GetPieces()) == 0 {
-			return fmt.Errorf("profiles.pieces[%d]: none", k)
-		}
-	}
-	c.profileBins = make([]int, 1, c.rows+1)
-	bins, each := uint64(0), len(t.GetTerms())
-	for i := range c.rows {
-		for k := range each {
-			bins += uint64(word32(t.GetBins(), i*each+k)) * uint64(t.GetChannels())
-		}
-		c.profileBins = append(c.profileBins, int(bins))
-	}
-	return cmp.Or(checkColumn("profiles.counts", t.GetCounts(), bins, 8), checkColumn("profiles.sums", t.GetSums(), bins, 8))
 }
 
 // checkColumn compares the length of a column with its shape, of which the last is the width of a value.
@@ -1041,40 +1002,6 @@ func (c *Columns) Correlations(i, ch int) []*polyscanv1.Correlation {
 	return out
 }
 
-// Profiles are those of a channel of row i, one for each that was asked for, in order; none where none was.
-func (c *Columns) Profiles(i, ch int) []*polyscanv1.Profile {
-	if c.list != nil {
-		return c.of(i, ch).GetProfiles()
-	}
-	t := c.m.GetProfiles()
-	if t == nil {
-		return nil
-	}
-	out := make([]*polyscanv1.Profile, len(t.GetTerms()))
-	for k, of := range t.GetTerms() {
-		at := c.place(i, ch)*len(out) + k
-		out[k] = &polyscanv1.Profile{Of: of, Max: pointer(atFloat(t.GetMax(), at)), Min: pointer(atFloat(t.GetMin(), at)),
-			Range: pointer(atFloat(t.GetRange(), at)), Step: pointer(atFloat(t.GetStep(), at)),
-			Edge: pointer(atFloat(t.GetEdge(), at))}
-	}
-	if ch >= int(t.GetChannels()) {
-		return out
-	}
-	at := c.profileBins[i] + ch*(c.profileBins[i+1]-c.profileBins[i])/int(t.GetChannels())
-	for k, f := range out {
-		n := int(word32(t.GetBins(), i*len(out)+k))
-		if f.Pieces = t.GetPieces()[k].GetPieces(); f.GetOf().GetKind() != polyscanv1.ProfileKind_PROFILE_KIND_LINE {
-			f.Pieces = []*polyscanv1.ProfilePiece{{Bins: uint32(n), Start: wordFloat(t.GetStart(), i*len(out)+k),
-				Size: t.GetPieces()[k].GetPieces()[0].GetSize()}}
-		}
-		for b := at; b < at+n; b++ {
-			f.Counts, f.Sums = append(f.Counts, word64(t.GetCounts(), b)), append(f.Sums, word64(t.GetSums(), b))
-		}
-		at += n
-	}
-	return out
-}
-
 // Row is row i as a message, with what was asked for and has a value.
 func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 	if c.list != nil {
@@ -1107,7 +1034,7 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 	}
 	centroid := polyscanv1.Statistic_STATISTIC_CENTROID // which has a part that is of no channel
 	if len(c.m.GetWeightedCentroid()) == 0 && c.m.GetTextures() == nil && c.m.GetCovered() == nil &&
-		c.m.GetCorrelations() == nil && c.m.GetProfiles() == nil && !slices.ContainsFunc(c.m.GetStatistics(),
+		c.m.GetCorrelations() == nil && !slices.ContainsFunc(c.m.GetStatistics(),
 		func(s polyscanv1.Statistic) bool { return s != centroid }) {
 		return r // no channels were asked for
 	}
@@ -1120,7 +1047,7 @@ func (c *Columns) Row(i int) *polyscanv1.RegionResult {
 // row is a channel of row i as a message.
 func (c *Columns) row(i, ch int) *polyscanv1.ChannelStatistics {
 	to := &polyscanv1.ChannelStatistics{Channel: c.Channel(ch), Textures: c.Textures(i, ch), Covered: c.Covered(i, ch),
-		Correlations: c.Correlations(i, ch), Profiles: c.Profiles(i, ch)}
+		Correlations: c.Correlations(i, ch)}
 	if c.derived() {
 		to.Step, to.Zero = c.m.GetSteps()[ch], c.m.GetZeros()[ch]
 	}

@@ -93,17 +93,6 @@ func twoRows(full bool) *polyscanv1.RegionColumns {
 			Pairs: column([]uint64{1 << 33, 2, 0, 0}), Product: column([]float64{6.5, 1, math.NaN(), math.NaN()}),
 			Covariance:  column([]float64{-1.5, 0, math.NaN(), math.NaN()}),
 			Correlation: column([]float64{-0.25, math.NaN(), math.NaN(), math.NaN()})},
-		Profiles: &polyscanv1.ProfileColumns{
-			Terms: []*polyscanv1.ProfileTerm{{Kind: polyscanv1.ProfileKind_PROFILE_KIND_ROWS},
-				{Kind: polyscanv1.ProfileKind_PROFILE_KIND_LINE, Points: []*polyscanv1.Point{{}, {X: 3}}}},
-			Max: column(profileNumbers(9)), Min: column(profileNumbers(8)), Range: column(profileNumbers(7)),
-			Step: column(profileNumbers(6)), Edge: column(profileNumbers(5)),
-			Bins: column([]uint32{2, 3, 0, 3}), Start: column([]float64{2, 0, 0, 0}),
-			Pieces: []*polyscanv1.ProfilePieces{{Pieces: []*polyscanv1.ProfilePiece{{Size: 1}}},
-				{Pieces: []*polyscanv1.ProfilePiece{{Bins: 3, Size: 1}}}},
-			Counts:   column([]uint64{3, 1, 1, 2, 0, 0, 0, 0}),
-			Sums:     column([]uint64{5, 1, 1, 4, 0, 0, 0, 0}),
-			Channels: 1},
 		PercentileMethod: polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR,
 		Statistics:       AllStatistics().GetStatistics(),
 	}
@@ -130,9 +119,6 @@ func TestColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		ring := &polyscanv1.CorrelationTerm{Kind: polyscanv1.CorrelationKind_CORRELATION_KIND_RADIAL, Radius: 1}
-		rows := &polyscanv1.ProfileTerm{Kind: polyscanv1.ProfileKind_PROFILE_KIND_ROWS}
-		line := &polyscanv1.ProfileTerm{Kind: polyscanv1.ProfileKind_PROFILE_KIND_LINE,
-			Points: []*polyscanv1.Point{{}, {X: 3}}}
 		want := &polyscanv1.RegionResult{
 			Index: 1, Name: "one", Count: 4, Area: 4.5, Coverage: proto.Float64(0.5), Verdict: 1,
 			Blobs:        &polyscanv1.RegionBlobs{Found: 9, Kept: 7, Area: 44, TooMany: true},
@@ -163,12 +149,6 @@ func TestColumns(t *testing.T) {
 						Counts: []float64{1.5, 1}, Below: 0.25, Above: 0.75}},
 				Correlations: []*polyscanv1.Correlation{{Of: ring, Pairs: 1 << 33, Product: proto.Float64(6.5),
 					Covariance: proto.Float64(-1.5), Correlation: proto.Float64(-0.25)}},
-				Profiles: []*polyscanv1.Profile{
-					{Of: rows, Pieces: []*polyscanv1.ProfilePiece{{Bins: 2, Start: 2, Size: 1}}, Counts: []uint64{3, 1},
-						Sums: []uint64{5, 1}, Max: proto.Float64(9), Min: proto.Float64(8), Range: proto.Float64(7),
-						Step: proto.Float64(6), Edge: proto.Float64(5)},
-					{Of: line, Pieces: []*polyscanv1.ProfilePiece{{Bins: 3, Size: 1}}, Counts: []uint64{1, 2, 0},
-						Sums: []uint64{1, 4, 0}}},
 			}, {
 				Channel: polyscanv1.Channel_CHANNEL_ALPHA, Count: proto.Uint64(4), Sum: proto.Uint64(4),
 				SumOfSquares: proto.Uint64(4), Mean: proto.Float64(1), Variance: proto.Float64(0),
@@ -186,7 +166,6 @@ func TestColumns(t *testing.T) {
 					Entropy: proto.Float64(0), Counts: []uint32{0, 0, 0, 2}}},
 				Correlations: []*polyscanv1.Correlation{{Of: ring, Pairs: 2, Product: proto.Float64(1),
 					Covariance: proto.Float64(0)}},
-				Profiles: []*polyscanv1.Profile{{Of: rows}, {Of: line}},
 			}},
 		}
 		if !full {
@@ -488,10 +467,4 @@ func TestColumnsOnOlderWire(t *testing.T) {
 			t.Errorf("%s: the older program reads %v, want %v", m.ProtoReflect().Descriptor().Name(), known, bare)
 		}
 	}
-}
-
-// profileNumbers is v for the first profile of the first channel of the first row, and nothing for others.
-func profileNumbers(v float64) []float64 {
-	nan := math.NaN()
-	return []float64{v, nan, nan, nan, nan, nan, nan, nan}
 }

@@ -15,7 +15,7 @@ type Elem interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int8 | ~int16 | ~int32 | ~int64 | ~float32 | ~float64 |
 		driver.MaskStats | driver.PairSums | driver.Edge | driver.Point | driver.Triangle | driver.MeshCounts |
 		driver.FlipStatus | driver.DiffusionCounts | driver.DiffusionStatus | driver.WeightSums | driver.BlobCount |
-		driver.Blob | driver.BlobRun | driver.ProfileBin | driver.ProfilePlace
+		driver.Blob | driver.BlobRun
 }
 
 // Buffer is n elements in device memory. It is a value that can be copied; it owns nothing.

@@ -104,23 +104,6 @@ type Columns struct {
 	Covered      *CoveredColumns     // likewise
 	Blobs        *BlobColumns        // likewise
 	Correlations *CorrelationColumns // likewise
-	Profiles     *ProfileColumns     // likewise
-}
-
-// ProfileColumns holds what [ProfileValue] holds, of F profiles.
-type ProfileColumns struct {
-	Profiles []Profile // F of them
-	// Pieces of each profile: of a line its own, and else one with the size of bins, of which Bins and Start say the rest.
-	Pieces [][]ProfilePiece
-	// Max, Min, Range, Step and Edge: [R][C][F] each, NaN where there is none.
-	Numbers [5][]float64
-	Bins    []uint32  // [R][F]: how many a region has
-	Start   []float64 // [R][F]: where the first of them begins
-	// Of each row, of each of the first Channels channels, of each profile: a number for each bin. Other channels are
-	// derived, and have none.
-	Channels     int
-	Counts, Sums []uint64
-	ends         []int // of each row in them
 }
 
 // BlobColumns holds how many blobs there are, as [RegionBlobs] has it: [R] each. Blobs themselves are in rows only.
@@ -278,9 +261,6 @@ func newColumns(p *plan) *Columns {
 		c.Correlations = &CorrelationColumns{Correlations: p.correlations[:nk], Pairs: make([]uint64, n*nk),
 			Product: make([]float64, n*nk), Covariance: make([]float64, n*nk), Coefficient: make([]float64, n*nk)}
 	}
-	if p.listedProfiles > 0 {
-		c.Profiles = p.newProfileColumns()
-	}
 	if has(Histogram) {
 		c.Histogram = &HistogramColumns{Bins: p.bins.bins, Lower: p.bins.lower, Upper: p.bins.upper, Full: p.bins.full}
 		if !p.bins.full {
@@ -298,10 +278,6 @@ func (c *Columns) makeCounts(p *plan) {
 	}
 	if t := c.Textures; t != nil && p.matrices {
 		t.Counts = make([]uint32, n*len(t.Offsets)*t.Levels*t.Levels)
-	}
-	if t := c.Profiles; t != nil && len(t.ends) > 0 {
-		bins := t.ends[len(t.ends)-1]
-		t.Counts, t.Sums = make([]uint64, bins), make([]uint64, bins)
 	}
 	if x := c.Covered; x != nil && x.Histogram != nil {
 		x.Histogram.Counts = make([]float64, n*x.Histogram.Bins)
@@ -462,9 +438,6 @@ func (c *Columns) putChannel(p *plan, s *scratch, k int, from *ChannelStatistics
 				v.Coefficient
 		}
 	}
-	if t := c.Profiles; t != nil {
-		t.put(k/len(c.Channels), k%len(c.Channels), len(c.Channels), s)
-	}
 	if h := c.Histogram; h != nil && !h.Full {
 		h.Below[k], h.Above[k] = fillBins(p.binner(k%len(c.Channels)), h.Counts[k*h.Bins:(k+1)*h.Bins], &s.dist)
 	}
@@ -587,9 +560,6 @@ func (c *Columns) chooseFailed() {
 		t.Pairs, t.Product = choose(t.Pairs, rows, nk), choose(t.Product, rows, nk)
 		t.Covariance, t.Coefficient = choose(t.Covariance, rows, nk), choose(t.Coefficient, rows, nk)
 	}
-	if c.Profiles != nil {
-		c.Profiles.choose(rows, nc)
-	}
 	if h := c.Histogram; h != nil {
 		h.Counts = choose(h.Counts, rows, nc*h.Bins)
 		h.Below, h.Above = choose(h.Below, rows, nc), choose(h.Above, rows, nc)
@@ -664,7 +634,7 @@ func (r *Result) AsRows() *Result {
 				All: b.Seen[i] == b.Kept[i]}
 		}
 		if c.Statistics&^Centroid == 0 && c.WeightedCentroid == nil && c.Textures == nil && c.Covered == nil &&
-			c.Correlations == nil && c.Profiles == nil {
+			c.Correlations == nil {
 			continue // no channels were asked for
 		}
 		to.Channels = channels[i*nc : (i+1)*nc : (i+1)*nc]
@@ -696,9 +666,6 @@ func (c *Columns) channel(s *scratch, fractions []exact.Fraction, k int, count u
 	}
 	if c.Correlations != nil {
 		to.Correlations = c.Correlations.values(k)
-	}
-	if c.Profiles != nil {
-		to.Profiles = c.Profiles.values(k/len(c.Channels), k%len(c.Channels), len(c.Channels))
 	}
 	if asked.Has(Sum) {
 		to.Sum = c.Sum[k]

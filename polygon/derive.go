@@ -91,11 +91,6 @@ func newDeriver(p *plan, cached known) *deriver {
 	if nk > 0 {
 		correlations = make([]CorrelationValue, n*nc*nk)
 	}
-	nf := p.listedProfiles
-	var profiles []ProfileValue
-	if nf > 0 {
-		profiles = make([]ProfileValue, n*nc*nf)
-	}
 	var limits []LimitResult
 	if p.set.limitFrom != nil {
 		limits = make([]LimitResult, len(p.set.limits))
@@ -116,9 +111,6 @@ func newDeriver(p *plan, cached known) *deriver {
 			}
 			if nk > 0 {
 				ch.Correlations = correlations[k*nk : (k+1)*nk : (k+1)*nk]
-			}
-			if nf > 0 {
-				ch.Profiles = profiles[k*nf : (k+1)*nf : (k+1)*nf]
 			}
 			if cumulative != nil {
 				ch.Cumulative = cumulative[k*p.bins.bins : (k+1)*p.bins.bins : (k+1)*p.bins.bins]
@@ -205,7 +197,7 @@ func (d *deriver) inPieces(first int, stats []driver.MaskStats, hist histogramSo
 	if d.want&needHistogram != 0 {
 		each += nc * (d.frame.Format.Levels() / 256)
 	}
-	each += (d.pairCounts() + 4*nc*len(d.correlations) + 4*d.profileBins/max(1, d.set.Len())) / 256
+	each += (d.pairCounts() + 4*nc*len(d.correlations)) / 256
 	const piece = 1 << 11 // in the unit of parallelWork
 	step := max(piece/each, 1)
 	n := len(stats) / nc
@@ -236,7 +228,7 @@ func (d *deriver) batch(first int, stats []driver.MaskStats, hist histogramSourc
 	if d.want&needHistogram != 0 {
 		work += n * nc * (d.frame.Format.Levels() / 256)
 	}
-	work += n * ((d.pairCounts() + 4*d.profileBins/max(1, d.set.Len())) / 256)
+	work += n * (d.pairCounts() / 256)
 	workers := min(runtime.GOMAXPROCS(0), n, work/parallelWork)
 	if workers <= 1 {
 		return d.regions(first, n, stats, hist)
@@ -277,13 +269,10 @@ type scratch struct {
 	turns        []turn
 	outcomes     []outcome
 	pairs        pairWork
-	textures     []TextureValue        // of the channel at hand, those of limits included
-	covered      CoveredValue          // likewise
-	moments      *moments              // of the region at hand; nil where it has no plane
-	correlations []CorrelationValue    // likewise
-	profiles     []ProfileValue        // likewise
-	bins         [][]driver.ProfileBin // of these
-	means        []float64             // of the bins of a profile
+	textures     []TextureValue     // of the channel at hand, those of limits included
+	covered      CoveredValue       // likewise
+	moments      *moments           // of the region at hand; nil where it has no plane
+	correlations []CorrelationValue // likewise
 
 	// The region at hand, where its numbers end up in columns.
 	row         RegionResult
@@ -298,7 +287,6 @@ func (d *deriver) regions(first, n int, stats []driver.MaskStats, hist histogram
 	s := scratchPool.Get().(*scratch)
 	defer func() {
 		clear(s.textures[:cap(s.textures)]) // whose counts lie in memory of the call
-		clear(s.bins[:cap(s.bins)])         // likewise
 		scratchPool.Put(s)
 	}()
 	nc := len(d.channels)
@@ -399,11 +387,6 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		}
 		if len(d.correlations) > 0 {
 			if err := d.correlatedOf(s, i, c, &r.Channels[c], &stats[c], hist.correlated); err != nil {
-				return err
-			}
-		}
-		if len(d.profiles) > 0 {
-			if err := d.profilesOf(s, i, c, &r.Channels[c], &stats[c], &hist.profiles); err != nil {
 				return err
 			}
 		}
@@ -781,8 +764,6 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch, k coding) (v float64, o
 		return l.texture(s.textures)
 	case quantityCoefficient, quantityCovariance:
 		return l.correlationOf(s.correlations)
-	case quantityProfileMax, quantityProfileMin, quantityProfileRange, quantityProfileStep, quantityProfileEdge:
-		return l.profileOf(s.profiles)
 	default:
 		shape := &shapes[l.quantity-quantitySkewness]
 		return *shape.field(c), c.Has.Has(shape.is)
@@ -930,7 +911,6 @@ type histogramSource struct {
 	weights    []driver.WeightSums // of the first own of channels; nil where none are weighted
 	weightHist []int64             // levels of each; nil without histograms
 	correlated pairSource
-	profiles   profileSource
 
 	pairs    []uint32 // counts of pairs, each so many for a channel of a region, of the first own of channels
 	each     int
@@ -954,9 +934,6 @@ func (h histogramSource) from(n int) histogramSource {
 	}
 	if h.correlated.sums != nil {
 		h.correlated.skip += n / h.channels
-	}
-	if h.profiles.starts != nil {
-		h.profiles.skip += n / h.channels
 	}
 	return h
 }

@@ -69,7 +69,6 @@ type Limit struct {
 	want        interval
 	op          operator
 	correlation Correlation // of a coefficient or a covariance
-	profile     *Profile    // of a number of a profile
 
 	millimetres bool   // there is a unit somewhere: lengths and areas are in mm and mm²
 	unit        int    // of the condition: 1 of mm, 2 of mm²
@@ -83,9 +82,6 @@ func (l *Limit) bytes() int64 {
 	if x := l.expression; x != nil {
 		n += int64(unsafe.Sizeof(*x)) + int64(cap(x.steps))*int64(unsafe.Sizeof(step{})) +
 			int64(cap(x.operands))*int64(unsafe.Sizeof(operand{}))
-	}
-	if l.profile != nil {
-		n += l.profile.bytes()
 	}
 	if q := l.blobs; q != nil {
 		n += int64(unsafe.Sizeof(*q)) + int64(cap(q.on))*int64(unsafe.Sizeof(l))
@@ -149,11 +145,6 @@ const (
 	quantityBlobs       // of the blobs of the region
 	quantityCoefficient // and that behind it: of a correlation
 	quantityCovariance
-	quantityProfileMax // and those behind it: of a profile, in the order of profileNumbers
-	quantityProfileMin
-	quantityProfileRange
-	quantityProfileStep
-	quantityProfileEdge
 	quantityExpression // of quantities of several regions
 )
 
@@ -311,7 +302,7 @@ func (l *Limit) needs() Statistics {
 		}
 		return needs
 	}
-	if l.quantity.ofPairs() || l.quantity.covered() || l.quantity.profiles() {
+	if l.quantity.ofPairs() || l.quantity.covered() {
 		return Count // what else they take is found apart
 	}
 	if l.quantity == quantityBlobs {
@@ -498,12 +489,6 @@ func (l *Limit) novalue() string {
 		return "no two pixels of the region lie so"
 	case l.quantity == quantityCoefficient:
 		return "no two pixels of the region lie so, or all samples of one side are equal"
-	case l.quantity == quantityProfileStep:
-		return "no two bins beside each other have pixels"
-	case l.quantity == quantityProfileEdge:
-		return "there is no step"
-	case l.quantity.profiles():
-		return "no pixel of the region has a bin"
 	}
 	if l.quantity == quantityWeightedX || l.quantity == quantityWeightedY {
 		return "all samples are 0"

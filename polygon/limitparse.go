@@ -53,9 +53,6 @@ const MaxLimit = 256
 //	         | "covered" "." ( "count" | "sum" | "mean" | "variance" | "stddev" )
 //	         | "count" "of" "pixels" ( "below" number | "above" number | "in" interval )
 //	         | "blobs" [ "(" feature { "and" feature } ")" ] | ( "max" | "sum" ) "blob" "." number-of-a-blob
-//	         | "profile" "(" profile ")" "." ( "max" | "min" | "range" | "step" | "edge" )
-//	profile  = ( "rows" | "columns" | "radius" "about" place | "line" place { "-" place } [ "width" number ] ) [ "by" n ]
-//	place    = "(" x "," y ")"
 //	feature  = number-of-a-blob ( op number | "in" interval ) [ unit ]
 //	number-of-a-blob = "area" | "length" | "breadth" | "perimeter" | "x" | "y" | "angle" | "roundness" | "holes"
 //	         | "mean" | "stddev" | "min" | "max" | "sum"
@@ -87,9 +84,6 @@ const MaxLimit = 256
 //
 // Quantities of covered are of pixels weighted by the share of them that the region covers, see [CoveredValue];
 // covered.count is the region's area in the frame.
-//
-// Quantities of profile are of a [Profile], see [ProfileValue]; they have no value, and limits on them fail, where no
-// pixel of the region has a bin, and an edge where there is no step.
 //
 // width and height are of the region's bounds, centroid of its pixels, weighted is the centroid weighted by the
 // samples, min and max are the centres of the first pixels with these values. Lengths, positions and areas (area,
@@ -279,9 +273,7 @@ const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, mi
 	"centroid, weighted, min, max or plane, plane.residual, a percentile such as p99, contrast, homogeneity, " +
 	"energy, correlation or entropy of pairs such as (1,0), autocorrelation or autocovariance at a lag such " +
 	"as (8,0), radial(r), covariance(channel), ncc or covariance of a frame, count, sum, mean, variance or " +
-	"stddev of covered, blobs, max blob or sum blob, max, min, range, step or edge of profile(rows), " +
-	"profile(columns), profile(radius about a centre) or profile(line from a place to another), or count of pixels " +
-	"below, above or in"
+	"stddev of covered, blobs, max blob or sum blob, or count of pixels below, above or in"
 
 const expectedChannel = "r, g, b, a, gray, gray709, hue, saturation, value, lab.l, lab.a, lab.b, matrix.x, matrix.y, " +
 	"matrix.z, gradient, laplacian"
@@ -371,8 +363,6 @@ func (p *limitParser) measured(l *Limit) error {
 		return p.failAt(start, "hue is an angle: it has mean, variance, stddev, mode, distinct, entropy and count of pixels")
 	case l.channel.isDerived() && l.quantity.ofPairs():
 		return p.failAt(start, "pairs are of the frame's own channels")
-	case l.channel.isDerived() && l.quantity.profiles():
-		return p.failAt(start, "profiles are of the frame's own channels")
 	case l.channel.isDerived() && l.quantity.covered():
 		return p.failAt(start, "covered pixels are of the frame's own channels")
 	case weighted && l.channel.signed():
@@ -405,9 +395,6 @@ func (p *limitParser) quantity(l *Limit) error {
 		return nil
 	}
 	if ok, err := p.correlation(l); ok {
-		return err
-	}
-	if ok, err := p.profileQuantity(l); ok {
 		return err
 	}
 	pair, isPair := pairQuantities[p.text]

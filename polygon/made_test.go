@@ -69,10 +69,6 @@ func TestJobsTellWhatTheyMake(t *testing.T) {
 			_, err := Reduce(ctx, dev, set, frame, Reductions{Statistics: Histogram}, MethodDefault)
 			return err
 		}, func() int64 { return 4 * 256 }, func() int64 { return 4 * 4 * 256 }},
-		"a profile": {func(ctx context.Context) error {
-			_, err := Reduce(ctx, dev, set, frame, Reductions{Profiles: []Profile{{Kind: RowProfile}}}, MethodDefault)
-			return err
-		}, func() int64 { return 16 * (side - 1) }, func() int64 { return 4 * 16 * side }},
 		"pixels outside": {func(ctx context.Context) error {
 			_, err := Reduce(ctx, dev, comb, frame, Reductions{}, MethodDefault)
 			return err

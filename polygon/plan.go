@@ -46,10 +46,6 @@ type plan struct {
 	places             []sumPlace    // of each correlation
 	others             map[string]kernels.Picture
 
-	profiles       []profiling // those asked for, and those of limits
-	listedProfiles int         // how many were asked for
-	profileBins    int         // of all of them
-
 	colors  driver.Colors
 	own     int      // channels of the frame: those behind are derived
 	slopes  int      // the last channels, which are derivatives
@@ -130,7 +126,6 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	}
 	p.planPairs(bad, r.Cooccurrence)
 	p.planCorrelations(bad, &r)
-	p.planProfiles(bad, &r)
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}
@@ -181,8 +176,7 @@ func (p *plan) checkLimits(r *Reductions) error {
 		missing = missing || used && !have[c]
 	}
 	kept := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
-		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered() || l.quantity.profiles()) &&
-			p.derives(l.channel)
+		return (l.quantity.distance() || l.quantity.ofPairs() || l.quantity.covered()) && p.derives(l.channel)
 	})
 	bad := newInvalid()
 	for i := 0; (missing || kept) && i < len(p.set.names); i++ {
@@ -193,9 +187,6 @@ func (p *plan) checkLimits(r *Reductions) error {
 					named[at], p.frame.Format)
 			} else if l.quantity.ofPairs() && p.derives(l.channel) {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "pairs are of the frame's own channels (%s)",
-					p.frame.Format)
-			} else if l.quantity.profiles() && p.derives(l.channel) {
-				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "profiles are of the frame's own channels (%s)",
 					p.frame.Format)
 			} else if l.quantity.covered() && p.derives(l.channel) {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr),

@@ -107,9 +107,9 @@ func (s *Set) Moved(regions []Region, p Pose, found bool, b Bounds, pause func()
 		names: s.names, edges: make([]driver.Edge, 0, len(s.edges)), runs: make([]Run, 0, len(s.runs)),
 		regions: make([]driver.Region, n), boxes: make([]box, n), rows: emptyBox, areas: make([]float64, n),
 		limits: s.limits, limitFrom: s.limitFrom, distinct: s.distinct, needs: s.needs, offsets: s.offsets,
-		covered: s.covered, correlations: s.correlations, profiles: s.profiles, channels: s.channels,
-		references: s.references, linked: s.linked, between: s.between, wanted: s.wanted, scale: s.scale, slots: s.slots,
-		lookBack: s.lookBack, drawn: s.asDrawn(), pose: &p, found: found, tiltable: 1 << 18, // some 3 ms
+		covered: s.covered, correlations: s.correlations, channels: s.channels, references: s.references,
+		linked: s.linked, between: s.between, wanted: s.wanted, scale: s.scale, slots: s.slots, lookBack: s.lookBack,
+		drawn: s.asDrawn(), pose: &p, found: found, tiltable: 1 << 18, // some 3 ms
 	}
 	bad := newInvalid()
 	m.moveScale(bad)

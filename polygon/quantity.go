@@ -81,8 +81,7 @@ func (q Quantity) Covers(other Quantity) bool {
 // measuresAs says that both limits measure the same.
 func (l *Limit) measuresAs(o *Limit) bool {
 	return l.quantity == o.quantity && l.percent == o.percent && l.pixels == o.pixels && l.offset == o.offset &&
-		(l.blobs == nil || l.spelled == o.spelled) && l.correlation == o.correlation && l.channel == o.channel &&
-		(l.profile == nil || o.profile != nil && l.profile.same(o.profile))
+		(l.blobs == nil || l.spelled == o.spelled) && l.correlation == o.correlation && l.channel == o.channel
 }
 
 // Range holds all values that a quantity can have of region i with so many pixels, where samples are 0 to most.

@@ -131,17 +131,6 @@ func (l *Limit) values(of *scope) (lo, hi float64) {
 			return 0, hi
 		}
 		return -hi, hi
-	case quantityProfileMax, quantityProfileMin, quantityProfileRange: // as they stand
-	case quantityProfileStep:
-		return -hi, hi
-	case quantityProfileEdge:
-		switch l.profile.Kind {
-		case RowProfile:
-			return float64(of.y0), float64(of.y1)
-		case ColumnProfile:
-			return float64(of.x0), float64(of.x1)
-		}
-		hi = math.MaxFloat64
 	case quantityPairEntropy:
 		hi = bitsOf(min(float64(of.levels*of.levels), 2*of.pairs(l.offset)))
 	case quantityVariance, quantityCoveredVariance:
@@ -203,10 +192,8 @@ func (l *Limit) known(of *scope, convert func(*Scale, quantity, float64) float64
 func (l *Limit) lacks() bool {
 	switch l.quantity {
 	case quantitySkewness, quantityKurtosis, quantityWeightedX, quantityWeightedY, quantityCorrelation,
-		quantityCoefficient, quantityProfileStep, quantityProfileEdge:
+		quantityCoefficient:
 		return true
-	case quantityProfileMax, quantityProfileMin, quantityProfileRange:
-		return l.profile.Kind == LineProfile // which may lie beside the region
 	case quantityCovariance:
 		return l.correlation.Kind == Framed && l.correlation.Frame == ""
 	case quantityDistinct, quantityPixels:

@@ -517,8 +517,6 @@ func TestRefusedLimitsHold(t *testing.T) {
 				"min", "max", "median", "mode", "distinct", "p10", "skewness", "kurtosis", "entropy", "mad", "iqr",
 				"plane.x", "plane.y", "plane.residual", "contrast(1,0)", "homogeneity(1,0)", "energy(0,1)", "correlation(1,1)", "entropy(1,0)",
 				"autocorrelation(0,0)", "autocorrelation(1,0)", "radial(0)", "radial(1)", "autocovariance(0,0)",
-				"profile(rows).max", "profile(columns by 3).min", "profile(radius about (5,5)).range",
-				"profile(line (0,0)-(12,9) width 4).step", "profile(rows).edge", "profile(columns by 2).edge",
 				"correlation(gray)", "weighted.x", "min.x", "max.y", "covered.mean", "covered.stddev",
 				"count of pixels above 200", "count of pixels in [3, 500]")
 		}

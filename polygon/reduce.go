@@ -149,13 +149,12 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		kernels.Bytes[uint32](hlen) + kernels.Bytes[uint32](plen) + kernels.Bytes[byte](int(pairScratch)) +
 		kernels.Bytes[byte](int(coverBytes)) + kernels.Bytes[driver.WeightSums](wlen) +
 		kernels.Bytes[int64](wlen*weightLevels) + kernels.Bytes[driver.PairSums](clen) +
-		kernels.Bytes[byte](int(correlateScratch)) + more + blobBytes + slopes.bytes() + d.profileBytes()
-	columns, starts := d.histogram(), d.profileStarts()
+		kernels.Bytes[byte](int(correlateScratch)) + more + blobBytes + slopes.bytes()
+	columns := d.histogram()
 
 	work := intake.Work()
 	work += d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes()) * (int64(1+len(d.offsets)) +
 		d.correlationWork())
-	work += d.set.work(0, n, d.frame.Width, y0, y1, 1) * d.profileWork()
 	if found != nil {
 		work += int64(1+len(d.blobSteps)) * d.set.work(0, n, d.frame.Width, y0, y1, 1)
 	}
@@ -298,13 +297,6 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 				if err := makeRoom(); err != nil {
 					return err
 				}
-				if d.profileBins > 0 {
-					kernels.Made(ctx, 2*16*d.profileBins) // with results of as much
-					host.profiles = grow(host.profiles, d.profileBins)
-					if err := d.profile(q, prepared, op.Frame, y0, host.profiles); err != nil {
-						return err
-					}
-				}
 			}
 			if err := errors.Join(downloadTo(q, host.pairs, counts, count*d.pairCounts()),
 				downloadTo(q, host.weights, weightSums, count*d.own),
@@ -348,9 +340,6 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			if clen > 0 {
 				src.correlated = pairSource{sums: host.sums, count: count}
 			}
-			if starts != nil {
-				src.profiles = profileSource{bins: host.profiles, starts: starts, each: len(d.profiles), skip: first}
-			}
 			if err := d.inPieces(first, regions[:count*nc], src, q.OnHost); err != nil {
 				return err
 			}
@@ -374,8 +363,6 @@ type hostMemory struct {
 	pairs  []uint32
 	sums   []driver.PairSums
 
-	profiles []driver.ProfileBin
-
 	slopes     []driver.MaskStats // of one derivative
 	slopeHist  []uint32
 	joined     []driver.MaskStats // those of stats, and of derivatives behind them
@@ -386,8 +373,8 @@ type hostMemory struct {
 }
 
 func (m *hostMemory) shrink() {
-	if 4*cap(m.pairs)+8*cap(m.weightHist)+16*cap(m.profiles) >= waitedFor {
-		m.pairs, m.weightHist, m.profiles = nil, nil, nil
+	if 4*cap(m.pairs)+8*cap(m.weightHist) >= waitedFor {
+		m.pairs, m.weightHist = nil, nil
 	}
 }
 

@@ -72,16 +72,14 @@ type Scanner struct {
 	known known
 	// What ops take: the set's regions in that order.
 	regions  driver.MaskRegions
-	prepared *kernels.Persistent[byte]                // nil after a failed Reset
-	cover    coverage                                 // of the regions in that order; nothing where none is wanted
-	boundary *kernels.Persistent[byte]                // it on the device, or nil
-	strip    *kernels.Persistent[byte]                // nil where stripBytes is 0, and after a failed Reset
-	made     *kernels.Persistent[byte]                // likewise, for what ops don't take as it is
-	flat     *kernels.Persistent[byte]                // likewise, for lines that are corrected
-	field    *kernels.Persistent[byte]                // the flat field
-	profiled []profiling                              // the plan's profiles of the regions in that order
-	places   *kernels.Persistent[driver.ProfilePlace] // theirs on the device, one behind another, or nil
-	align    int                                      // ops begin at a multiple of so many regions
+	prepared *kernels.Persistent[byte] // nil after a failed Reset
+	cover    coverage                  // of the regions in that order; nothing where none is wanted
+	boundary *kernels.Persistent[byte] // it on the device, or nil
+	strip    *kernels.Persistent[byte] // nil where stripBytes is 0, and after a failed Reset
+	made     *kernels.Persistent[byte] // likewise, for what ops don't take as it is
+	flat     *kernels.Persistent[byte] // likewise, for lines that are corrected
+	field    *kernels.Persistent[byte] // the flat field
+	align    int                       // ops begin at a multiple of so many regions
 
 	parts      []*scanPart // open, as they were started
 	free       []*sums
@@ -113,7 +111,6 @@ type sums struct {
 	// Of weighted pixels; nil without them, and without their histograms.
 	weights    *kernels.Persistent[driver.WeightSums]
 	weightHist *kernels.Persistent[int64]
-	profiles   *kernels.Persistent[driver.ProfileBin] // of all profiles; nil without them
 }
 
 func (s *sums) release() {
@@ -126,9 +123,6 @@ func (s *sums) release() {
 	}
 	if s.weightHist != nil {
 		s.weightHist.Free()
-	}
-	if s.profiles != nil {
-		s.profiles.Free()
 	}
 }
 
@@ -285,11 +279,6 @@ func (c *Scanner) measure(ctx context.Context, dev *kernels.Device) error {
 	if c.covered {
 		c.cover = c.cover.inOrder(c.order)
 	}
-	if c.profileBins > 0 {
-		for k := range c.profiles {
-			c.profiled = append(c.profiled, c.profiles[k].inOrder(c.order))
-		}
-	}
 	slices.SortStableFunc(c.ends, func(a, b int32) int { return cmp.Compare(c.order[a].y1, c.order[b].y1) })
 	return nil
 }
@@ -366,12 +355,6 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 			return err
 		}
 	}
-	if c.profiled != nil {
-		if err := c.uploadPlaces(ctx); err != nil {
-			c.releaseMemory()
-			return err
-		}
-	}
 	if c.stripBytes > 0 {
 		if c.strip, err = kernels.AllocPersistent[byte](dev, c.stripBytes, "line-scan strips"); err != nil {
 			c.releaseMemory()
@@ -436,12 +419,6 @@ func (c *Scanner) newSums() (*sums, error) {
 			return nil, err
 		}
 	}
-	if c.profiled != nil {
-		if a.profiles, err = kernels.AllocPersistent[driver.ProfileBin](c.dev, c.profileBins, "line-scan sums"); err != nil {
-			a.release()
-			return nil, err
-		}
-	}
 	return a, nil
 }
 
@@ -473,10 +450,6 @@ func (c *Scanner) releaseMemory() {
 			(*kept).Free()
 			*kept = nil
 		}
-	}
-	if c.places != nil {
-		c.places.Free()
-		c.places = nil
 	}
 }
 
@@ -895,9 +868,6 @@ func (c *Scanner) reduce(q *kernels.Queue, pixels kernels.Buffer[byte], line uin
 				return err
 			}
 		}
-		if err := c.profile(q, &op, p); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -910,11 +880,6 @@ func (c *Scanner) begin(q *kernels.Queue, p *scanPart) error {
 		c.empty = append(c.empty, driver.EmptyMaskStats)
 	}
 	first, end := p.begun*c.own, p.begin*c.own
-	if p.begun == 0 && p.sums.profiles != nil {
-		if err := kernels.Fill(q, p.sums.profiles.Range(0, c.profileBins), 0); err != nil {
-			return err
-		}
-	}
 	p.begun = p.begin
 	if c.covered {
 		if err := kernels.Fill(q, p.sums.weights.Range(first, end), 0); err != nil {
@@ -940,7 +905,6 @@ func (c *Scanner) finish(q *kernels.Queue) error {
 	if c.coveredHistogram {
 		n += 8 * int64(c.own*c.frame.Format.Levels())
 	}
-	n += 16 * int64(c.profileBins/max(1, len(c.order)))
 	if n > 0 {
 		batch = int(max(1, min(int64(batch), histogramArena/n)))
 	}
@@ -968,9 +932,6 @@ func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource
 		c.host.weightHist = grow(c.host.weightHist, len(ready)*c.own*levels)
 		src.weightHist = c.host.weightHist
 	}
-	if c.profiles != nil {
-		src.profiles = c.roomForProfiles(ready)
-	}
 	if c.what&driver.MaskHistogram != 0 {
 		c.host.hist = grow(c.host.hist, len(ready)*nc*levels)
 		src.counts = c.host.hist
@@ -987,9 +948,6 @@ func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource
 			}
 			if src.weightHist != nil {
 				clear(src.weightHist[i*c.own*levels : (i+1)*c.own*levels])
-			}
-			for n := range c.profiled {
-				clear(c.profiled[n].hostBins(&src.profiles, i, n, k, k+1))
 			}
 			i++
 			continue
@@ -1012,9 +970,6 @@ func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource
 			if err := c.downloadWeights(q, src, p, i, k, n); err != nil {
 				return src, err
 			}
-		}
-		if err := c.downloadProfiles(q, &src.profiles, p, i, k, n); err != nil {
-			return src, err
 		}
 		i += n
 	}
@@ -1259,78 +1214,4 @@ func (r *scanRegion) widen(pixels []driver.WeightedPixel) {
 		y0, y1 = min(y0, r.y0), max(y1, r.y1)
 	}
 	r.y0, r.y1 = y0, y1
-}
-
-// uploadPlaces brings to the device where the bins of regions are.
-func (c *Scanner) uploadPlaces(ctx context.Context) (err error) {
-	var all []driver.ProfilePlace
-	for k := range c.profiled {
-		all = append(all, c.profiled[k].places...)
-		all = append(all, make([]driver.ProfilePlace, c.placesEach()-len(c.order))...)
-	}
-	if c.places, err = kernels.AllocPersistent[driver.ProfilePlace](c.dev, len(all), "line-scan regions"); err != nil {
-		return err
-	}
-	return c.dev.Do(ctx, kernels.Job{Label: "prepare profiles"}, func(q *kernels.Queue) error {
-		return kernels.Upload(q, c.places.Range(0, len(all)), all)
-	})
-}
-
-// placesEach is how many places take up the memory of those of a profile, so that those behind them are aligned.
-func (c *Scanner) placesEach() int {
-	return (len(c.order) + profileAlign - 1) / profileAlign * profileAlign
-}
-
-// profile enqueues the profiles of what op reduces.
-func (c *Scanner) profile(q *kernels.Queue, op *driver.MaskReduce, p *scanPart) error {
-	for k := range c.profiled {
-		f := &c.profiled[k]
-		one, at := f.op, k*c.placesEach()
-		one.Prepared, one.First, one.Count, one.Frame, one.Row0 = op.Prepared, op.First, op.Count, op.Frame, op.Row0
-		one.ToRow = c.height
-		one.Places = c.places.Range(at, at+len(c.order)).Slice()
-		one.Bins = p.sums.profiles.Range(f.base, f.base+f.bins).Slice()
-		if err := q.Run(&one); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// roomForProfiles makes room on the host for the bins of regions: for each profile those of all, so that those of
-// neighbours lie together.
-func (c *Scanner) roomForProfiles(ready []scanReady) profileSource {
-	src := profileSource{starts: make([]int, len(ready)*len(c.profiles)), each: len(c.profiles)}
-	n := 0
-	for k := range c.profiled {
-		for i, r := range ready {
-			src.starts[i*src.each+k] = n
-			n += int(c.profiled[k].placeBins(int(r.place)))
-		}
-	}
-	c.host.profiles = grow(c.host.profiles, n)
-	src.bins = c.host.profiles
-	return src
-}
-
-// hostBins are those of places [k, end) of the profile's order, profile n, of which the first is the i-th that is ready.
-func (f *profiling) hostBins(src *profileSource, i, n, k, end int) []driver.ProfileBin {
-	at := src.starts[i*src.each+n]
-	return src.bins[at : at+int(f.binsBefore(end)-f.binsBefore(k))]
-}
-
-// downloadProfiles enqueues the copies of the bins of places [k, k+n) of a part, which are ready from the i-th on.
-func (c *Scanner) downloadProfiles(q *kernels.Queue, src *profileSource, p *scanPart, i, k, n int) error {
-	for m := range c.profiled {
-		f := &c.profiled[m]
-		to := f.hostBins(src, i, m, k, k+n)
-		if len(to) == 0 {
-			continue
-		}
-		at := f.base + int(f.binsBefore(k))
-		if err := kernels.Download(q, to, p.sums.profiles.Range(at, at+len(to))); err != nil {
-			return err
-		}
-	}
-	return nil
 }

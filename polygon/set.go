@@ -34,7 +34,6 @@ type Set struct {
 	offsets      []Offset            // of pairs that limits speak of
 	covered      bool                // limits look at weighted pixels
 	correlations []Correlation       // that limits speak of
-	profiles     []*Profile          // likewise
 	channels     [Laplacian + 1]bool // that limits name
 
 	references []reference // by region; nil where no region has one
@@ -461,8 +460,8 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, r *Region, known map[s
 	return memory(took)
 }
 
-// addOffsets notes the offsets of pairs, the correlations and the profiles that a limit speaks of, and says where they
-// become too many.
+// addOffsets notes the offsets of pairs and the correlations that a limit speaks of, and says where they become too
+// many.
 func (s *Set) addOffsets(l *Limit) string {
 	see := func(l *Limit) {
 		if l.quantity.pairs() && !slices.Contains(s.offsets, l.offset) && len(s.offsets) <= MaxOffsets {
@@ -472,11 +471,8 @@ func (s *Set) addOffsets(l *Limit) string {
 			len(s.correlations) <= MaxCorrelations {
 			s.correlations = append(s.correlations, l.correlation)
 		}
-		if l.quantity.profiles() && !slices.ContainsFunc(s.profiles, l.profile.same) && len(s.profiles) <= MaxProfiles {
-			s.profiles = append(s.profiles, l.profile)
-		}
 	}
-	before, had, profiles := len(s.offsets), len(s.correlations), len(s.profiles)
+	before, had := len(s.offsets), len(s.correlations)
 	see(l)
 	if l.expression != nil {
 		for n := range l.expression.operands {
@@ -488,9 +484,6 @@ func (s *Set) addOffsets(l *Limit) string {
 	}
 	if n := len(s.correlations); n > MaxCorrelations && n > had {
 		return fmt.Sprintf("limits have more than %d correlations", MaxCorrelations)
-	}
-	if n := len(s.profiles); n > MaxProfiles && n > profiles {
-		return fmt.Sprintf("limits have more than %d profiles", MaxProfiles)
 	}
 	return ""
 }

@@ -88,8 +88,6 @@ type Reductions struct {
 	Blobs *BlobSpec
 	// Correlations asks for [ChannelStatistics.Correlations], at most [MaxCorrelations]. Limits name their own.
 	Correlations []Correlation
-	// Profiles asks for [ChannelStatistics.Profiles], at most [MaxProfiles]. Limits name their own.
-	Profiles []Profile
 	// Frames are those that correlations name, of the frame's size and format. That before in a stream is "".
 	Frames map[string]kernels.Picture
 	// Colors says what is derived from colours.
@@ -218,9 +216,6 @@ type ChannelStatistics struct {
 	// Correlations has a value for each one that was asked for, in order, all distances of a radius and all channels
 	// one by one; nil where none was.
 	Correlations []CorrelationValue
-	// Profiles has a value for each one that was asked for, in order, different ones once each; nil where none was. In
-	// columns it has the numbers alone.
-	Profiles []ProfileValue
 	// Of a channel that is derived from colours in steps, samples are integers that stand for (sample - Zero) * Step,
 	// see [ChannelStatistics.Value]; else Step is 0. Sum, SumOfSquares, Min, Max and Mode are of samples, all else of
 	// what they stand for. Bins of one value, and what follows from them (median, mode, percentiles and those from
@@ -281,15 +276,6 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 			if why := c.wrong(); why != "" {
 				bad.Add(path{"reductions", "correlations", i}, c.String(), "%s", why)
 			}
-		}
-	}
-	if n := len(r.Profiles); n > MaxProfiles {
-		bad.Add(path{"reductions", "profiles"}, n, "are too many: the limit is %d", MaxProfiles)
-	} else {
-		for i := range r.Profiles {
-			r.Profiles[i].wrong(func(field string, value any, format string, args ...any) {
-				bad.Add(path{"reductions", "profiles", i, field}, value, format, args...)
-			})
 		}
 	}
 	h := r.Histogram

@@ -281,8 +281,6 @@ func TestColumnsDiffer(t *testing.T) {
 	in.Reductions = clients.AllStatistics()
 	in.Reductions.Cooccurrence = &pb.CooccurrenceSpec{Levels: 8, Counts: true}
 	in.Reductions.Covered = &pb.CoveredSpec{Histogram: true}
-	in.Reductions.Profiles = []*pb.ProfileTerm{{Kind: pb.ProfileKind_PROFILE_KIND_ROWS},
-		{Kind: pb.ProfileKind_PROFILE_KIND_LINE, Points: []*pb.Point{{X: 2, Y: 3}, {X: 20, Y: 9}, {X: 3, Y: 20}}, Bin: 2}}
 	for _, histogram := range []*pb.HistogramSpec{nil, {Bins: 7, Lower: 10, Upper: 90}} {
 		in.Reductions.Histogram = histogram
 		all, err := c.Reduce(t.Context(), in, f)
@@ -305,10 +303,7 @@ func TestColumnsDiffer(t *testing.T) {
 			"energy": &m.Textures.Energy, "correlation": &m.Textures.Correlation, "pair entropy": &m.Textures.Entropy,
 			"pair counts": &m.Textures.Counts, "covered count": &m.Covered.Count, "covered sum": &m.Covered.Sum,
 			"covered mean": &m.Covered.Mean, "covered variance": &m.Covered.Variance,
-			"covered counts": &m.Covered.Histogram.Counts, "profile max": &m.Profiles.Max, "profile min": &m.Profiles.Min,
-			"profile range": &m.Profiles.Range, "profile step": &m.Profiles.Step, "profile edge": &m.Profiles.Edge,
-			"profile bins": &m.Profiles.Bins, "profile start": &m.Profiles.Start, "profile counts": &m.Profiles.Counts,
-			"profile sums": &m.Profiles.Sums}
+			"covered counts": &m.Covered.Histogram.Counts}
 		if histogram != nil {
 			columns["below"], columns["above"] = &m.Histogram.Below, &m.Histogram.Above
 			columns["covered below"], columns["covered above"] = &m.Covered.Histogram.Below, &m.Covered.Histogram.Above

@@ -122,7 +122,7 @@ func (d *decisions) next() byte {
 // a request that has all of them hardly ever comes to a result.
 var rare = map[protoreflect.Name]bool{
 	"frames": true, "correlations": true, "blobs": true, "cooccurrence": true, "covered": true,
-	"profiles": true, "mask": true, "image": true, "reference": true, "demosaic": true, "pose": true, "locate": true,
+	"mask": true, "image": true, "reference": true, "demosaic": true, "pose": true, "locate": true,
 }
 
 // fill sets fields of a message.

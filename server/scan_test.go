@@ -241,8 +241,7 @@ func scanRegions() *pb.Inspection {
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
 		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX,
 		pb.Statistic_STATISTIC_MEDIAN, pb.Statistic_STATISTIC_CENTROID,
-	}, Profiles: []*pb.ProfileTerm{{Kind: pb.ProfileKind_PROFILE_KIND_ROWS, Bin: 3},
-		{Kind: pb.ProfileKind_PROFILE_KIND_LINE, Points: []*pb.Point{{X: 1, Y: 2}, {X: 28, Y: 30}}, Width: 9}}}
+	}}
 	return in
 }
 

@@ -47,7 +47,7 @@ type reduceCmd struct {
 	// Longest side of the frame in the overlay, in pixels; small frames are enlarged by default.
 	OverlaySize int `placeholder:"PX" group:"output" needs:"overlay"`
 	// Draw the histograms into this PNG or JPEG, or with --texture how many pairs there are of each two levels, or with
-	// --correlate how far pixels vary together by their distance, or with --profile the means along it.
+	// --correlate how far pixels vary together by their distance.
 	Plot string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Exit with 1 if the verdict is FAIL; a region must have limits, or the part be searched for.
 	FailOnReject bool `group:"output"`
@@ -67,7 +67,6 @@ Examples:
     polyscan reduce board.png -r board.svg --overlay board-overlay.png --plot board-plot.png
     polyscan reduce plank.png -r plank.regions.json --texture 1,0 --texture 0,1 --plot pairs.png
     polyscan reduce metal.png -r metal.regions.json --correlate 'radial(32)' --plot correlogram.png
-    polyscan reduce board.png -r board.regions.json --profile rows --profile columns --plot profiles.png
     polyscan reduce board.png -r board.regions.json --golden good.png --limit 'U1: ncc of "golden" >= 0.95'
     polyscan reduce board.png -r board.regions.json --pose 7.3,-4,1.2@480,320 --overlay moved.png
     polyscan reduce line.raw --raw 4096x1024:gray16le --bits 12 -r zones.json --percentiles 1,50,99.9
@@ -152,7 +151,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		err = writeJSON(e.stdout, reportOf(f.name, res, askedPercentiles(r)))
 	} else {
 		if err = errors.Join(writeTable(e, e.stdout, res), writeTextures(e, e.stdout, res),
-			writeCorrelations(e, e.stdout, res), writeProfiles(e, e.stdout, res), writeBlobs(e, e.stdout, res, "\n")); err == nil {
+			writeCorrelations(e, e.stdout, res), writeBlobs(e, e.stdout, res, "\n")); err == nil {
 			err = errors.Join(writeSummary(e, e.stdout, f.name, res, total), c.writeUnsearched(e.stdout, drawn))
 		}
 	}
@@ -202,7 +201,7 @@ func (c *reduceCmd) reductions(t *target) (*polyscanv1.Reductions, error) {
 	switch {
 	case c.Plot != "" && len(c.Texture) > 0:
 		r.Cooccurrence.Counts = true
-	case c.Plot != "" && len(c.Correlate)+len(c.Profile) > 0:
+	case c.Plot != "" && len(c.Correlate) > 0:
 	case c.Plot != "":
 		reductions.Add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
 	}
@@ -240,8 +239,6 @@ func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameRe
 			draw = plotTextures
 		} else if len(c.Correlate) > 0 {
 			draw = plotCorrelations
-		} else if len(c.Profile) > 0 {
-			draw = plotProfiles
 		}
 		out, err := draw(filepath.Base(f.name), res)
 		if err != nil {

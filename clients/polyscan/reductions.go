@@ -42,9 +42,6 @@ type reductionFlags struct {
 	// Pairs of pixels and how much they vary together: autocorrelation(DX,DY), radial(R) for distances up to R,
 	// 'ncc of "golden" at (DX,DY)' for the frame of --golden, channels for the frame's own. May be repeated.
 	Correlate []string `placeholder:"WHAT" sep:"none" group:"numbers"`
-	// Means along rows, columns, 'line (X,Y)-(X,Y) width W' and 'radius about (X,Y)', each with 'by N' for bins of N pixels
-	// instead of one: greatest, least, range, steepest step and its place, and for --json all bins. May be repeated.
-	Profile []string `placeholder:"WHAT" sep:"none" group:"numbers"`
 	// Channels to derive from colours, separated by commas: gray (BT.601), gray709 (BT.709), hsv, lab. What limits name
 	// is derived anyway.
 	Color []string `placeholder:"SPACE" predictor:"colors" group:"numbers"`
@@ -61,8 +58,8 @@ const jsonStatistics = 14
 // set reports whether any flag asks for particular numbers.
 func (o *reductionFlags) set() bool {
 	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != "" || len(o.Texture) > 0 ||
-		o.TextureLevels != 0 || o.TextureCounts || o.Blobs != "" || len(o.Correlate) > 0 || len(o.Profile) > 0 ||
-		len(o.Color) > 0 || o.ColorMatrix != "" || len(o.Derivative) > 0 || o.PercentileMethod == "linear"
+		o.TextureLevels != 0 || o.TextureCounts || o.Blobs != "" || len(o.Correlate) > 0 || len(o.Color) > 0 ||
+		o.ColorMatrix != "" || len(o.Derivative) > 0 || o.PercentileMethod == "linear"
 }
 
 // message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and
@@ -82,13 +79,6 @@ func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.R
 			return nil, usage("--correlate: %v", err)
 		}
 		r.Correlations = append(r.Correlations, t)
-	}
-	for _, text := range o.Profile {
-		f, err := reductions.ParseProfile(text)
-		if err != nil {
-			return nil, usage("--profile: %v", err)
-		}
-		r.Profiles = append(r.Profiles, f)
 	}
 	if err := o.derived(r); err != nil {
 		return nil, err

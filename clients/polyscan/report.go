@@ -106,7 +106,6 @@ type channelReport struct {
 	Textures     []textureReport     `json:"textures,omitempty"`
 	Covered      *coveredReport      `json:"covered,omitempty"`
 	Correlations []correlationReport `json:"correlations,omitempty"`
-	Profiles     []profileReport     `json:"profiles,omitempty"`
 
 	MinAtMM    *[2]float64 `json:"min_at_mm,omitempty"` // centres of the pixels
 	MaxAtMM    *[2]float64 `json:"max_at_mm,omitempty"`
@@ -169,35 +168,6 @@ type correlationReport struct {
 	Product     *float64 `json:"product"`
 	Covariance  *float64 `json:"covariance"`
 	Correlation *float64 `json:"correlation"`
-}
-
-// profileReport is what a profile comes to. Of is as limits spell it. Bins of a piece lie behind each other from a
-// place on, and counts and sums are of all bins.
-type profileReport struct {
-	Of     string         `json:"of"`
-	Max    *float64       `json:"max"`
-	Min    *float64       `json:"min"`
-	Range  *float64       `json:"range"`
-	Step   *float64       `json:"step"`
-	Edge   *float64       `json:"edge"`
-	Pieces []profilePiece `json:"pieces,omitempty"`
-	Counts []uint64       `json:"counts,omitempty"`
-	Sums   []uint64       `json:"sums,omitempty"`
-}
-
-type profilePiece struct {
-	Bins  uint32  `json:"bins"`
-	Start float64 `json:"start"`
-	Size  float64 `json:"size"`
-}
-
-func profileOf(f *polyscanv1.Profile) profileReport {
-	out := profileReport{reductions.FormatProfile(f.GetOf()), f.Max, f.Min, f.Range, f.Step, f.Edge, nil, f.GetCounts(),
-		f.GetSums()}
-	for _, p := range f.GetPieces() {
-		out.Pieces = append(out.Pieces, profilePiece{p.GetBins(), p.GetStart(), p.GetSize()})
-	}
-	return out
 }
 
 func textureOf(t *polyscanv1.Texture) textureReport {
@@ -350,9 +320,6 @@ func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
 	for _, v := range c.GetCorrelations() {
 		out.Correlations = append(out.Correlations, correlationReport{reductions.FormatTerm(v.GetOf()), v.GetPairs(),
 			v.Product, v.Covariance, v.Correlation})
-	}
-	for _, f := range c.GetProfiles() {
-		out.Profiles = append(out.Profiles, profileOf(f))
 	}
 	if c.GetStep() != 0 {
 		out.Step, out.Zero = &c.Step, &c.Zero

@@ -204,23 +204,22 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 	return writeReasons(e, w, res)
 }
 
-// pairRow is a row of a table of textures, correlations or profiles: what was looked at, how many pairs or bins there are,
-// and numbers, of which nil has no value, with so many digits.
+// pairRow is a row of a table of textures or correlations: what was looked at, how many pairs there are, and numbers,
+// of which nil has no value.
 type pairRow struct {
 	of      string
 	pairs   uint64
 	numbers []*float64
-	digits  int
 }
 
 // writeTextures prints the textures of a frame, a row for each region, channel and offset; nothing where there are
 // none.
 func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
-	titles := []string{"TEXTURE", "PAIR", "PAIRS", "CONTRAST", "HOMOGEN.", "ENERGY", "CORREL.", "ENTROPY"}
+	titles := []string{"TEXTURE", "PAIR", "CONTRAST", "HOMOGEN.", "ENERGY", "CORREL.", "ENTROPY"}
 	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {
 		for _, v := range c.GetTextures() {
 			rows = append(rows, pairRow{fmt.Sprintf("%d,%d", v.GetOffset().GetDx(), v.GetOffset().GetDy()),
-				v.GetPairs(), []*float64{v.Contrast, v.Homogeneity, v.Energy, v.Correlation, v.Entropy}, 4})
+				v.GetPairs(), []*float64{v.Contrast, v.Homogeneity, v.Energy, v.Correlation, v.Entropy}})
 		}
 		return rows
 	})
@@ -229,34 +228,22 @@ func writeTextures(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 // writeCorrelations prints the correlations of a frame, a row for each region, channel and pair; nothing where there
 // are none.
 func writeCorrelations(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
-	titles := []string{"CORRELATION", "OF", "PAIRS", "PRODUCT", "COVARIANCE", "CORREL."}
+	titles := []string{"CORRELATION", "OF", "PRODUCT", "COVARIANCE", "CORREL."}
 	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {
 		for _, v := range c.GetCorrelations() {
 			rows = append(rows, pairRow{cli.Printable(reductions.FormatTerm(v.GetOf())), v.GetPairs(),
-				[]*float64{v.Product, v.Covariance, v.Correlation}, 4})
-		}
-		return rows
-	})
-}
-
-// writeProfiles prints the profiles of a frame, a row for each region, channel and profile; nothing where there are none.
-func writeProfiles(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
-	titles := []string{"PROFILE", "OF", "BINS", "MAX", "MIN", "RANGE", "STEP", "EDGE"}
-	return writePairs(e, w, res, titles, func(c *polyscanv1.ChannelStatistics) (rows []pairRow) {
-		for _, f := range c.GetProfiles() {
-			rows = append(rows, pairRow{reductions.FormatProfile(f.GetOf()), uint64(len(f.GetCounts())),
-				[]*float64{f.Max, f.Min, f.Range, f.Step, f.Edge}, 6})
+				[]*float64{v.Product, v.Covariance, v.Correlation}})
 		}
 		return rows
 	})
 }
 
 // writePairs prints a table of what rows gives for the channels of each region; nothing where that is nothing. titles
-// are of the region, of what was looked at, of how many there are, and of the numbers.
+// are of the region, of what was looked at, and of the numbers.
 func writePairs(e *env, w io.Writer, res *polyscanv1.FrameResult, titles []string,
 	rows func(*polyscanv1.ChannelStatistics) []pairRow) error {
-	t := &table{columns: []column{{title: titles[0]}, {title: "CH"}, {title: titles[1]}, {titles[2], true}}}
-	for _, title := range titles[3:] {
+	t := &table{columns: []column{{title: titles[0]}, {title: "CH"}, {title: titles[1]}, {"PAIRS", true}}}
+	for _, title := range titles[2:] {
 		t.columns = append(t.columns, column{title, true})
 	}
 	for _, g := range res.GetRegions() {
@@ -272,7 +259,7 @@ func writePairs(e *env, w io.Writer, res *polyscanv1.FrameResult, titles []strin
 				for _, number := range r.numbers {
 					text := "-"
 					if number != nil {
-						text = strconv.FormatFloat(*number, 'g', r.digits, 64)
+						text = strconv.FormatFloat(*number, 'g', 4, 64)
 					}
 					row = append(row, cell{text: text})
 				}

@@ -68,7 +68,6 @@ var otherNames = map[string]string{
 	"fill_rule": "fill", "fillrule": "fill", "fill-rule": "fill", "holes": "rings", "statistics": "reductions",
 	"stats": "reductions", "blobs": "reductions", "texture": "reductions", "textures": "reductions", "percentiles": "reductions",
 	"histogram": "reductions", "color": "reductions", "colors": "reductions", "correlations": "reductions",
-	"profile": "reductions", "profiles": "reductions",
 	"units": "scale", "unit": "scale", "mm_per_pixel": "scale", "origin": "scale", "flat": "flat_field",
 	"size": "drawn_on", "image": "drawn_on", "image_size": "drawn_on", "imagesize": "drawn_on", "frame_size": "drawn_on",
 	"framesize": "drawn_on", "width": "drawn_on", "height": "drawn_on", "imagewidth": "drawn_on", "imageheight": "drawn_on",

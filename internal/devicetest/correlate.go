@@ -95,7 +95,7 @@ func Correlations(g *rand.Rand, channels int) []Correlation {
 		own = append(own, driver.ChannelPair{A: uint8(c), B: uint8(c)})
 	}
 	all := append(own, driver.ChannelPair{A: 0, B: uint8(channels - 1)})
-	var ring, apart, many, near []driver.Lag
+	var ring, apart, many []driver.Lag
 	for dy := int32(-2); dy <= 2; dy++ {
 		for dx := int32(-2); dx <= 2; dx++ {
 			ring = append(ring, driver.Lag{DX: dx, DY: dy, Slot: max(dx, -dx, dy, -dy)})
@@ -109,14 +109,8 @@ func Correlations(g *rand.Rand, channels int) []Correlation {
 	for i := range 60 + g.IntN(20) { // more than a launch takes
 		many = append(many, driver.Lag{DX: int32(g.IntN(41) - 20), DY: int32(g.IntN(21) - 10), Slot: int32(i % 70)})
 	}
-	for i, at := range [][2]int32{{32, 0}, {-32, 32}, {29, 31}, {-31, 32}, {31, 1}, {-1, 16}, {-29, 0}} {
-		// As far as blocks that keep pixels on chip reach, downwards and upwards.
-		near = append(near, driver.Lag{DX: at[0], DY: at[1] / 2, Slot: int32(i)},
-			driver.Lag{DX: -at[0], DY: -at[1] / 2, Slot: int32(i)}, driver.Lag{DX: at[1], Slot: int32(i)})
-	}
 	return []Correlation{
 		{Lags: []driver.Lag{{}}, Slots: 1, Series: all},
-		{Lags: near, Slots: 7, Series: own},
 		{Lags: ring, Slots: 3, Series: own},
 		{Lags: apart, Slots: len(apart) + 1, Series: own},
 		{Lags: many, Slots: 70, Series: own[:1]},

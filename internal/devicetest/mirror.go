@@ -229,9 +229,6 @@ func (x *written) compare(op driver.Op) (d error) {
 	case *driver.MaskCorrelate:
 		a, b := both[driver.PairSums](x, "Sums")
 		found(ComparePairs(a, b, op.First, len(op.Series), op.Slots))
-	case *driver.MaskProfile:
-		a, b := both[driver.ProfileBin](x, "Bins")
-		found(CompareProfiles(a, b))
 	case *driver.MaskRaster:
 		a, b := both[byte](x, "Dst.Data")
 		im := op.Dst

@@ -871,39 +871,6 @@ func mistakes() []mistake {
 		{part: "blobs", name: "small ones are kept", says: "MaskBlobs: ", drv: onStream(func(s *brokenStream) {
 			replace(s, func(op *driver.MaskBlobs) error { op.MinCount = 0; return s.Stream.Run(op) })
 		})},
-		{part: "profile", name: "pixels of the row below are added", says: "MaskProfile: ",
-			drv: onStream(func(s *brokenStream) {
-				replace(s, func(op *driver.MaskProfile) error {
-					if op.Axis == driver.ProfileRows && op.Step == 1 && op.FromRow < op.ToRow {
-						op.FromRow++
-						op.ToRow++
-					}
-					return s.Stream.Run(op)
-				})
-			})},
-		{part: "profile", name: "a pixel on a bound is in the bin before", says: "MaskProfile: ",
-			drv: onStream(func(s *brokenStream) {
-				replace(s, func(op *driver.MaskProfile) error {
-					if op.Axis == driver.ProfileRadius {
-						op.Step++
-					}
-					return s.Stream.Run(op)
-				})
-			})},
-		{part: "profile", name: "the last segment has the pixels of two", says: "MaskProfile: ",
-			drv: onStream(func(s *brokenStream) {
-				replace(s, func(op *driver.MaskProfile) error {
-					op.Segments = slices.Clone(op.Segments)
-					slices.Reverse(op.Segments)
-					return s.Stream.Run(op)
-				})
-			})},
-		{part: "profile", name: "bins are begun anew", says: "MaskProfile: ",
-			drv: onStream(func(s *brokenStream) {
-				replace(s, func(op *driver.MaskProfile) error {
-					return errors.Join(s.Stream.Run(&driver.Fill{Dst: op.Bins}), s.Stream.Run(op))
-				})
-			})},
 		{part: "correlate", name: "the partner lies on the other side", says: "MaskCorrelate: region",
 			drv: onStream(func(s *brokenStream) {
 				replace(s, func(op *driver.MaskCorrelate) error {

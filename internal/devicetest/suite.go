@@ -93,7 +93,6 @@ var parts = []struct {
 	{"weigh", on(Suite.weigh)},
 	{"blobs", on(Suite.blobs)},
 	{"correlate", on(Suite.correlate)},
-	{"profile", on(Suite.profile)},
 	{"triangulate", on(Suite.triangulate)},
 	{"voronoi", on(Suite.voronoi)},
 	{"meshes", on(Suite.meshes)},

@@ -250,17 +250,6 @@ var misfits = []misfit{
 		return st.Run(&driver.MaskCorrelate{Prepared: u.prepared, First: u.p.First, Frame: op.Frame, Other: op.Frame,
 			Lags: []driver.Lag{{DX: 1}}, Slots: 1, Series: []driver.ChannelPair{{}}})
 	}},
-	{"MaskProfile from behind the last region", func(st driver.Stream, u *setup) error {
-		op := u.reduceOp(Strip{0, u.p.Height})
-		n := len(u.p.Regions.Regions) + 1
-		return st.Run(&driver.MaskProfile{Prepared: u.prepared, First: n, Regions: n, Frame: op.Frame, Step: 1})
-	}},
-	{"MaskProfile of a narrower frame", func(st driver.Stream, u *setup) error {
-		op := u.reduceOp(Strip{0, u.p.Height})
-		op.Frame.Width--
-		return st.Run(&driver.MaskProfile{Prepared: u.prepared, First: u.p.First, Regions: u.p.First, Frame: op.Frame,
-			Step: 1})
-	}},
 	{"MaskRaster of more regions than there are", func(st driver.Stream, u *setup) error {
 		return st.Run(&driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count + 1,
 			Dst: u.mask})

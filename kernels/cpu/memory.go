@@ -82,8 +82,7 @@ func view(s driver.Slice) []byte {
 // viewAs is the values of a slice. Memory is aligned for all of them.
 func viewAs[T driver.MaskStats | driver.PairSums | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus |
 	driver.DiffusionCounts | driver.DiffusionStatus | uint16 | uint32 | uint64 | float32 | int64 |
-	driver.WeightedPixel | driver.WeightSums | driver.BlobCount | driver.Blob | driver.BlobRun | driver.ProfileBin |
-	driver.ProfilePlace](s driver.Slice) []T {
+	driver.WeightedPixel | driver.WeightSums | driver.BlobCount | driver.Blob | driver.BlobRun](s driver.Slice) []T {
 	var z T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(view(s)))), s.Len/int64(unsafe.Sizeof(z)))
 }

@@ -26,7 +26,6 @@ func init() {
 	handle((*device).maskWeigh, nil)
 	handle((*device).maskBlobs, sized(blobScratch))
 	handle((*device).maskCorrelate, nil)
-	handle((*device).maskProfile, nil)
 	handle((*device).triangulate, sized(triangulateScratch))
 	handle((*device).voronoi, sized(voronoiScratch))
 	handle((*device).islands, sized(islandsScratch))

@@ -13,14 +13,13 @@ import (
 // scratch is the working memory of one worker. It is kept by the device between ops, so that ops allocate nothing in
 // the steady state. The content is undefined, but for tables, which are zero between uses.
 type scratch struct {
-	reduce  reduceScratch // first, so that it is aligned as the allocation is
-	rows    rowScratch
-	tiles   tileScratch
-	writer  spanWriter
-	pairs   pairScratch
-	profile profileScratch
-	blobs   []blobRun
-	pace    pace
+	reduce reduceScratch // first, so that it is aligned as the allocation is
+	rows   rowScratch
+	tiles  tileScratch
+	writer spanWriter
+	pairs  pairScratch
+	blobs  []blobRun
+	pace   pace
 }
 
 func (d *device) lease() *scratch {

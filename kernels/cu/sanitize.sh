@@ -31,7 +31,7 @@ pieces=(
 	'diffusion/^MULTIGRID_(frame|holes)' 'diffusion/^MULTIGRID_(all|checkers|column|every|one|small|two)' 'diffusion/^(NAIVE|VARIABLE_STENCIL|errors)'
 	'meshes/^from' 'meshes/^Flips_of_[a-o]' 'meshes/^Flips_of_[^a-o]' 'triangulate/^[0-9r]' 'triangulate/^[^0-9r]'
 	'voronoi/^(BRUTE_FORCE|DEFAULT|GRID)$' 'voronoi/^(BANDING|JUMP_FLOOD|WIDE)$'
-	'^shade$' '^(edges|derivatives|vertices|hold)$' '^(curves|blur|pack|fingerprint)$' '^develop$' '^correct$' '^(cooccurrence|weigh)$' '^blobs$' '^correlate$' '^profile$'
+	'^shade$' '^(edges|derivatives|vertices|hold)$' '^(curves|blur|pack|fingerprint)$' '^develop$' '^correct$' '^(cooccurrence|weigh)$' '^blobs$' '^correlate$'
 )
 
 # A log's name has nothing but letters, digits, _ and -: its piece by number, and what is left of it without other characters.

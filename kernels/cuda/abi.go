@@ -73,12 +73,7 @@ const (
 	correlateItems           = 2048
 	correlateLags            = 4
 	correlateLaunch          = 64
-	correlateReach           = 32
 	correlateThreads         = 512
-	correlateTile            = 32
-	correlateTileBlocks      = 3
-	correlateTileLags        = 16
-	correlateTileThreads     = 256
 	curveBytes               = 24
 	curveLanes               = 16
 	curvePixels              = 1024
@@ -192,16 +187,6 @@ const (
 	pointSlots               = 6
 	prefixThreads            = 1024
 	preparedRegionBytes      = 48
-	profileArgsBytes         = 1448
-	profileBinBytes          = 16
-	profileBlocks            = 2
-	profileItems             = 16
-	profilePixels            = 4
-	profilePlaceBytes        = 16
-	profileRowThreads        = 256
-	profileSegmentBytes      = 40
-	profileShared            = 98304
-	profileThreads           = 512
 	pyramidSweeps            = 4096
 	rasterRows               = 4
 	reduceArgsBytes          = 152
@@ -471,7 +456,7 @@ type correlateArgs struct {
 	Dx          [64]int32
 	Dy          [64]int32
 	To          [64]uint32
-	Tiles       uint32
+	_           uint32
 }
 
 type delaunayArgs struct {
@@ -789,32 +774,6 @@ type preparedRegion struct {
 	Y1      int32
 	Item0   uint64
 	ItemEnd uint64
-}
-
-type profileArgs struct {
-	P        view
-	Frame    uint64
-	Places   uint64
-	Bins     uint64
-	All      uint64
-	Stride   uint64
-	First    uint32
-	Count    uint32
-	Row0     int32
-	Rows     int32
-	FromRow  int32
-	ToRow    int32
-	Pixel    uint32
-	At       uint32
-	Channels uint32
-	Channel  uint32
-	Room     uint32
-	Step     int32
-	CentreX  int32
-	CentreY  int32
-	Segments uint32
-	_        uint32
-	Segment  [32]driver.ProfileSegment
 }
 
 type reduceArgs struct {
@@ -1598,111 +1557,101 @@ const (
 	cooccurrenceGray8Global  kernelFor[pairArgs]                     = 125
 	cooccurrence8Global      kernelFor[pairArgs]                     = 126
 	cooccurrence16Global     kernelFor[pairArgs]                     = 127
-	correlateTiles8          kernelFor[correlateArgs]                = 128
-	correlateGray8           kernelFor[correlateArgs]                = 129
-	correlateStill8          kernelFor[correlateArgs]                = 130
-	correlate8               kernelFor[correlateArgs]                = 131
-	correlate16              kernelFor[correlateArgs]                = 132
-	prepareRowSpans          kernelFor[view]                         = 133
-	preparePrefix            kernelFor[view]                         = 134
-	prepareNaive             kernelFor[view]                         = 135
-	prepareTiled             kernelFor[view]                         = 136
-	prepareEdgeFiltered      kernelFor[view]                         = 137
-	prepareTiledEdgeFiltered kernelFor[view]                         = 138
-	profileRowsGray8         kernelFor[profileArgs]                  = 139
-	profileRows8             kernelFor[profileArgs]                  = 140
-	profileRows16            kernelFor[profileArgs]                  = 141
-	profileColumns8          kernelFor[profileArgs]                  = 142
-	profileColumns16         kernelFor[profileArgs]                  = 143
-	profileRadius8           kernelFor[profileArgs]                  = 144
-	profileRadius16          kernelFor[profileArgs]                  = 145
-	profileLine8             kernelFor[profileArgs]                  = 146
-	profileLine16            kernelFor[profileArgs]                  = 147
-	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 148
-	rasterItems              kernelFor[rasterItemsParams]            = 149
-	rasterNaive              kernelFor[rasterRowSpansParams]         = 150
-	rasterTiled              kernelFor[rasterRowSpansParams]         = 151
-	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 152
-	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 153
-	reduceClear              kernelFor[reduceClearParams]            = 154
-	reduceGray8              kernelFor[reduceArgs]                   = 155
-	reduceGray8M             kernelFor[reduceArgs]                   = 156
-	reduceGray8H             kernelFor[reduceArgs]                   = 157
-	reduceGray8HM            kernelFor[reduceArgs]                   = 158
-	reduceGray16             kernelFor[reduceArgs]                   = 159
-	reduceGray16M            kernelFor[reduceArgs]                   = 160
-	reduceGray16H            kernelFor[reduceArgs]                   = 161
-	reduceGray16HM           kernelFor[reduceArgs]                   = 162
-	reduceAny8               kernelFor[reduceArgs]                   = 163
-	reduceAny8M              kernelFor[reduceArgs]                   = 164
-	reduceAny8H              kernelFor[reduceArgs]                   = 165
-	reduceAny8HM             kernelFor[reduceArgs]                   = 166
-	reduceGray8Each          kernelFor[reduceArgs]                   = 167
-	reduceGray8MEach         kernelFor[reduceArgs]                   = 168
-	reduceGray8HEach         kernelFor[reduceArgs]                   = 169
-	reduceGray8HMEach        kernelFor[reduceArgs]                   = 170
-	reduceGray16Each         kernelFor[reduceArgs]                   = 171
-	reduceGray16MEach        kernelFor[reduceArgs]                   = 172
-	reduceGray16HEach        kernelFor[reduceArgs]                   = 173
-	reduceGray16HMEach       kernelFor[reduceArgs]                   = 174
-	reduceAny8Each           kernelFor[reduceArgs]                   = 175
-	reduceAny8MEach          kernelFor[reduceArgs]                   = 176
-	reduceAny8HEach          kernelFor[reduceArgs]                   = 177
-	reduceAny8HMEach         kernelFor[reduceArgs]                   = 178
-	reduceWideH              kernelFor[reduceArgs]                   = 179
-	reduceWideHM             kernelFor[reduceArgs]                   = 180
-	reduceGlobalH            kernelFor[reduceArgs]                   = 181
-	reduceGlobalHM           kernelFor[reduceArgs]                   = 182
-	weighGray8               kernelFor[weighArgs]                    = 183
-	weigh8                   kernelFor[weighArgs]                    = 184
-	weigh16                  kernelFor[weighArgs]                    = 185
-	packUnpack               kernelFor[packUnpackParams]             = 186
-	packPack                 kernelFor[packPackParams]               = 187
-	selectClear              kernelFor[selection]                    = 188
-	selectKeys               kernelFor[selection]                    = 189
-	selectPrevious           kernelFor[selection]                    = 190
-	selectCells              kernelFor[selection]                    = 191
-	selectDistance           kernelFor[selection]                    = 192
-	selectRefine             kernelFor[selection]                    = 193
-	selectMark               kernelFor[selection]                    = 194
-	selectCount              kernelFor[selection]                    = 195
-	selectWrite              kernelFor[selection]                    = 196
-	shadePrepare             kernelFor[shading]                      = 197
-	shadeTriangles8          kernelFor[shading]                      = 198
-	shadeTriangles16         kernelFor[shading]                      = 199
-	shadeTriangles32         kernelFor[shading]                      = 200
-	shadeTasks               kernelFor[shading]                      = 201
-	shadeScan                kernelFor[shading]                      = 202
-	shadeList                kernelFor[shading]                      = 203
-	shadeSumTiles            kernelFor[shading]                      = 204
-	shadeColors              kernelFor[shading]                      = 205
-	shadePaintTiles          kernelFor[shading]                      = 206
-	triangulateBounds        kernelFor[delaunayArgs]                 = 207
-	triangulateKeys          kernelFor[delaunayArgs]                 = 208
-	triangulateSort          kernelFor[triangulateSortParams]        = 209
-	triangulateUnique        kernelFor[delaunayArgs]                 = 210
-	triangulateBoxes         kernelFor[delaunayArgs]                 = 211
-	triangulateTree          kernelFor[delaunayArgs]                 = 212
-	triangulateStars         kernelFor[delaunayArgs]                 = 213
-	triangulateSlabs         kernelFor[delaunayArgs]                 = 214
-	triangulateFar           kernelFor[delaunayArgs]                 = 215
-	triangulateEmit          kernelFor[delaunayArgs]                 = 216
-	voronoiMark              kernelFor[voronoiArgs]                  = 217
-	voronoiRank              kernelFor[voronoiArgs]                  = 218
-	voronoiLeast             kernelFor[voronoiArgs]                  = 219
-	voronoiHard              kernelFor[voronoiArgs]                  = 220
-	voronoiHardWide          kernelFor[voronoiArgs]                  = 221
-	voronoiTiles             kernelFor[voronoiArgs]                  = 222
-	voronoiTilesWide         kernelFor[voronoiArgs]                  = 223
-	voronoiFew               kernelFor[voronoiArgs]                  = 224
-	voronoiFewWide           kernelFor[voronoiArgs]                  = 225
-	voronoiStrips            kernelFor[voronoiArgs]                  = 226
-	voronoiColumns           kernelFor[voronoiArgs]                  = 227
-	voronoiRows              kernelFor[voronoiArgs]                  = 228
-	voronoiRowsWide          kernelFor[voronoiArgs]                  = 229
-	voronoiBrute             kernelFor[voronoiArgs]                  = 230
-	voronoiSeed              kernelFor[voronoiArgs]                  = 231
-	voronoiJump              kernelFor[voronoiArgs]                  = 232
+	correlateGray8           kernelFor[correlateArgs]                = 128
+	correlateStill8          kernelFor[correlateArgs]                = 129
+	correlate8               kernelFor[correlateArgs]                = 130
+	correlate16              kernelFor[correlateArgs]                = 131
+	prepareRowSpans          kernelFor[view]                         = 132
+	preparePrefix            kernelFor[view]                         = 133
+	prepareNaive             kernelFor[view]                         = 134
+	prepareTiled             kernelFor[view]                         = 135
+	prepareEdgeFiltered      kernelFor[view]                         = 136
+	prepareTiledEdgeFiltered kernelFor[view]                         = 137
+	rasterRowSpans           kernelFor[rasterRowSpansParams]         = 138
+	rasterItems              kernelFor[rasterItemsParams]            = 139
+	rasterNaive              kernelFor[rasterRowSpansParams]         = 140
+	rasterTiled              kernelFor[rasterRowSpansParams]         = 141
+	rasterEdgeFiltered       kernelFor[rasterRowSpansParams]         = 142
+	rasterTiledEdgeFiltered  kernelFor[rasterRowSpansParams]         = 143
+	reduceClear              kernelFor[reduceClearParams]            = 144
+	reduceGray8              kernelFor[reduceArgs]                   = 145
+	reduceGray8M             kernelFor[reduceArgs]                   = 146
+	reduceGray8H             kernelFor[reduceArgs]                   = 147
+	reduceGray8HM            kernelFor[reduceArgs]                   = 148
+	reduceGray16             kernelFor[reduceArgs]                   = 149
+	reduceGray16M            kernelFor[reduceArgs]                   = 150
+	reduceGray16H            kernelFor[reduceArgs]                   = 151
+	reduceGray16HM           kernelFor[reduceArgs]                   = 152
+	reduceAny8               kernelFor[reduceArgs]                   = 153
+	reduceAny8M              kernelFor[reduceArgs]                   = 154
+	reduceAny8H              kernelFor[reduceArgs]                   = 155
+	reduceAny8HM             kernelFor[reduceArgs]                   = 156
+	reduceGray8Each          kernelFor[reduceArgs]                   = 157
+	reduceGray8MEach         kernelFor[reduceArgs]                   = 158
+	reduceGray8HEach         kernelFor[reduceArgs]                   = 159
+	reduceGray8HMEach        kernelFor[reduceArgs]                   = 160
+	reduceGray16Each         kernelFor[reduceArgs]                   = 161
+	reduceGray16MEach        kernelFor[reduceArgs]                   = 162
+	reduceGray16HEach        kernelFor[reduceArgs]                   = 163
+	reduceGray16HMEach       kernelFor[reduceArgs]                   = 164
+	reduceAny8Each           kernelFor[reduceArgs]                   = 165
+	reduceAny8MEach          kernelFor[reduceArgs]                   = 166
+	reduceAny8HEach          kernelFor[reduceArgs]                   = 167
+	reduceAny8HMEach         kernelFor[reduceArgs]                   = 168
+	reduceWideH              kernelFor[reduceArgs]                   = 169
+	reduceWideHM             kernelFor[reduceArgs]                   = 170
+	reduceGlobalH            kernelFor[reduceArgs]                   = 171
+	reduceGlobalHM           kernelFor[reduceArgs]                   = 172
+	weighGray8               kernelFor[weighArgs]                    = 173
+	weigh8                   kernelFor[weighArgs]                    = 174
+	weigh16                  kernelFor[weighArgs]                    = 175
+	packUnpack               kernelFor[packUnpackParams]             = 176
+	packPack                 kernelFor[packPackParams]               = 177
+	selectClear              kernelFor[selection]                    = 178
+	selectKeys               kernelFor[selection]                    = 179
+	selectPrevious           kernelFor[selection]                    = 180
+	selectCells              kernelFor[selection]                    = 181
+	selectDistance           kernelFor[selection]                    = 182
+	selectRefine             kernelFor[selection]                    = 183
+	selectMark               kernelFor[selection]                    = 184
+	selectCount              kernelFor[selection]                    = 185
+	selectWrite              kernelFor[selection]                    = 186
+	shadePrepare             kernelFor[shading]                      = 187
+	shadeTriangles8          kernelFor[shading]                      = 188
+	shadeTriangles16         kernelFor[shading]                      = 189
+	shadeTriangles32         kernelFor[shading]                      = 190
+	shadeTasks               kernelFor[shading]                      = 191
+	shadeScan                kernelFor[shading]                      = 192
+	shadeList                kernelFor[shading]                      = 193
+	shadeSumTiles            kernelFor[shading]                      = 194
+	shadeColors              kernelFor[shading]                      = 195
+	shadePaintTiles          kernelFor[shading]                      = 196
+	triangulateBounds        kernelFor[delaunayArgs]                 = 197
+	triangulateKeys          kernelFor[delaunayArgs]                 = 198
+	triangulateSort          kernelFor[triangulateSortParams]        = 199
+	triangulateUnique        kernelFor[delaunayArgs]                 = 200
+	triangulateBoxes         kernelFor[delaunayArgs]                 = 201
+	triangulateTree          kernelFor[delaunayArgs]                 = 202
+	triangulateStars         kernelFor[delaunayArgs]                 = 203
+	triangulateSlabs         kernelFor[delaunayArgs]                 = 204
+	triangulateFar           kernelFor[delaunayArgs]                 = 205
+	triangulateEmit          kernelFor[delaunayArgs]                 = 206
+	voronoiMark              kernelFor[voronoiArgs]                  = 207
+	voronoiRank              kernelFor[voronoiArgs]                  = 208
+	voronoiLeast             kernelFor[voronoiArgs]                  = 209
+	voronoiHard              kernelFor[voronoiArgs]                  = 210
+	voronoiHardWide          kernelFor[voronoiArgs]                  = 211
+	voronoiTiles             kernelFor[voronoiArgs]                  = 212
+	voronoiTilesWide         kernelFor[voronoiArgs]                  = 213
+	voronoiFew               kernelFor[voronoiArgs]                  = 214
+	voronoiFewWide           kernelFor[voronoiArgs]                  = 215
+	voronoiStrips            kernelFor[voronoiArgs]                  = 216
+	voronoiColumns           kernelFor[voronoiArgs]                  = 217
+	voronoiRows              kernelFor[voronoiArgs]                  = 218
+	voronoiRowsWide          kernelFor[voronoiArgs]                  = 219
+	voronoiBrute             kernelFor[voronoiArgs]                  = 220
+	voronoiSeed              kernelFor[voronoiArgs]                  = 221
+	voronoiJump              kernelFor[voronoiArgs]                  = 222
 )
 
 // kernelNames are the files and names of kernels.
@@ -1835,7 +1784,6 @@ var kernelNames = [...]kernelName{
 	{"mask_cooccurrence", "mask_cooccurrence_gray8_global"},
 	{"mask_cooccurrence", "mask_cooccurrence_8_global"},
 	{"mask_cooccurrence", "mask_cooccurrence_16_global"},
-	{"mask_correlate", "mask_correlate_tiles8"},
 	{"mask_correlate", "mask_correlate_gray8"},
 	{"mask_correlate", "mask_correlate_still8"},
 	{"mask_correlate", "mask_correlate_8"},
@@ -1846,15 +1794,6 @@ var kernelNames = [...]kernelName{
 	{"mask_prepare", "mask_prepare_tiled"},
 	{"mask_prepare", "mask_prepare_edge_filtered"},
 	{"mask_prepare", "mask_prepare_tiled_edge_filtered"},
-	{"mask_profile", "mask_profile_rows_gray8"},
-	{"mask_profile", "mask_profile_rows_8"},
-	{"mask_profile", "mask_profile_rows_16"},
-	{"mask_profile", "mask_profile_columns_8"},
-	{"mask_profile", "mask_profile_columns_16"},
-	{"mask_profile", "mask_profile_radius_8"},
-	{"mask_profile", "mask_profile_radius_16"},
-	{"mask_profile", "mask_profile_line_8"},
-	{"mask_profile", "mask_profile_line_16"},
 	{"mask_raster", "mask_raster_row_spans"},
 	{"mask_raster", "mask_raster_items"},
 	{"mask_raster", "mask_raster_naive"},
@@ -1959,7 +1898,6 @@ var (
 	_ [driver.MaxEdge]byte                                      = [2040]byte{}
 	_ [driver.MaxFlipRounds]byte                                = [1048576]byte{}
 	_ [driver.MaxPairOffsets]byte                               = [16]byte{}
-	_ [driver.MaxProfileSegments]byte                           = [32]byte{}
 	_ [driver.MaxSeries]byte                                    = [16]byte{}
 	_ [unsafe.Offsetof(driver.BlobCount{}.All)]byte             = [0]byte{}
 	_ [unsafe.Offsetof(driver.BlobCount{}.First)]byte           = [8]byte{}
@@ -2039,19 +1977,6 @@ var (
 	_ [unsafe.Offsetof(driver.PairSums{}.Product)]byte          = [40]byte{}
 	_ [unsafe.Offsetof(driver.PairSums{}.SqA)]byte              = [24]byte{}
 	_ [unsafe.Offsetof(driver.PairSums{}.SqB)]byte              = [32]byte{}
-	_ [unsafe.Offsetof(driver.ProfileBin{}.Count)]byte          = [8]byte{}
-	_ [unsafe.Offsetof(driver.ProfileBin{}.Sum)]byte            = [0]byte{}
-	_ [unsafe.Offsetof(driver.ProfilePlace{}.Bins)]byte         = [4]byte{}
-	_ [unsafe.Offsetof(driver.ProfilePlace{}.First)]byte        = [8]byte{}
-	_ [unsafe.Offsetof(driver.ProfilePlace{}.Origin)]byte       = [0]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.Bins)]byte       = [16]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.DX)]byte         = [8]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.DY)]byte         = [12]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.First)]byte      = [20]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.High)]byte       = [32]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.Low)]byte        = [24]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.X)]byte          = [0]byte{}
-	_ [unsafe.Offsetof(driver.ProfileSegment{}.Y)]byte          = [4]byte{}
 	_ [unsafe.Offsetof(driver.Triangle{}.A)]byte                = [0]byte{}
 	_ [unsafe.Offsetof(driver.Triangle{}.B)]byte                = [4]byte{}
 	_ [unsafe.Offsetof(driver.Triangle{}.C)]byte                = [8]byte{}
@@ -2150,22 +2075,6 @@ var (
 	_ [unsafe.Sizeof(driver.PairSums{}.Product)]byte            = [8]byte{}
 	_ [unsafe.Sizeof(driver.PairSums{}.SqA)]byte                = [8]byte{}
 	_ [unsafe.Sizeof(driver.PairSums{}.SqB)]byte                = [8]byte{}
-	_ [unsafe.Sizeof(driver.ProfileBin{})]byte                  = [16]byte{}
-	_ [unsafe.Sizeof(driver.ProfileBin{}.Count)]byte            = [8]byte{}
-	_ [unsafe.Sizeof(driver.ProfileBin{}.Sum)]byte              = [8]byte{}
-	_ [unsafe.Sizeof(driver.ProfilePlace{})]byte                = [16]byte{}
-	_ [unsafe.Sizeof(driver.ProfilePlace{}.Bins)]byte           = [4]byte{}
-	_ [unsafe.Sizeof(driver.ProfilePlace{}.First)]byte          = [8]byte{}
-	_ [unsafe.Sizeof(driver.ProfilePlace{}.Origin)]byte         = [4]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{})]byte              = [40]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.Bins)]byte         = [4]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.DX)]byte           = [4]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.DY)]byte           = [4]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.First)]byte        = [4]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.High)]byte         = [8]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.Low)]byte          = [8]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.X)]byte            = [4]byte{}
-	_ [unsafe.Sizeof(driver.ProfileSegment{}.Y)]byte            = [4]byte{}
 	_ [unsafe.Sizeof(driver.Triangle{})]byte                    = [12]byte{}
 	_ [unsafe.Sizeof(driver.Triangle{}.A)]byte                  = [4]byte{}
 	_ [unsafe.Sizeof(driver.Triangle{}.B)]byte                  = [4]byte{}

@@ -67,8 +67,6 @@ type device struct {
 	colorShared int           // the same of a block that derives Lab
 	sharedBytes int           // of dynamic shared memory that a block of mask_reduce_wide can have
 	pairShared  int           // and one of mask_cooccurrence
-	// profileShared is the same of one of mask_profile.
-	profileShared int
 	// kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
 	early     bool
 	graphless atomic.Bool // cycles can't be made graphs: see stream.makeGraph
@@ -173,11 +171,6 @@ func (d *device) load() error {
 	}
 	for _, k := range []kernelFor[pairArgs]{cooccurrenceGray8, cooccurrence8, cooccurrence16} {
 		if d.pairShared, code = reserveShared(d.kernels[k], most); code != 0 {
-			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
-		}
-	}
-	for k := profileColumns8; k <= profileLine16; k++ {
-		if d.profileShared, code = reserveShared(d.kernels[k], most); code != 0 {
 			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
 		}
 	}

@@ -67,7 +67,6 @@ func (s *stream) maskCorrelate(op *driver.MaskCorrelate) error {
 			if err := s.mark(&marks, items); err != nil {
 				return err
 			}
-			args.Tiles = p.correlateTiles(first, count, op.Row0, bottom)
 			if err := s.correlate(op, &args, items); err != nil {
 				return err
 			}
@@ -92,13 +91,6 @@ func (s *stream) correlate(op *driver.MaskCorrelate, args *correlateArgs, items 
 		switch f := op.Frame.Format; {
 		case f.PixelBytes() == 1 && args.Bits == 0:
 			k, threads, lanes, rows = correlateStill8, stillThreads, stillGroup, 1
-		case f.PixelBytes() == 1 && near(lags):
-			rows = ceilDiv(len(lags), correlateTileLags)
-			blocks := min(max(correlateTileBlocks*units/rows, 1), int(args.Count)*int(args.Tiles))
-			if err := correlateTiles8.launch(s, blocks, rows, correlateTileThreads, 0, args); err != nil {
-				return err
-			}
-			continue
 		case f.PixelBytes() == 1:
 		case f.SampleBytes == 2:
 			k, rows = correlate16, len(lags)*len(op.Series)
@@ -112,26 +104,4 @@ func (s *stream) correlate(op *driver.MaskCorrelate, args *correlateArgs, items 
 		}
 	}
 	return nil
-}
-
-// near says whether correlateTiles8 has the reach for these lags.
-func near(lags []driver.Lag) bool {
-	var up, down int32
-	for _, l := range lags {
-		if max(l.DX, -l.DX) > correlateReach {
-			return false
-		}
-		up, down = min(up, l.DY), max(down, l.DY)
-	}
-	return down-up <= correlateReach
-}
-
-// correlateTiles is how many tiles the largest of regions [first, first+count) has in rows [y0, y1).
-func (s *set) correlateTiles(first, count, y0, y1 int) (most uint32) {
-	for _, r := range s.regions[first : first+count] {
-		rows := max(int(min(r.Y1, int32(y1))-max(r.Y0, int32(y0))), 0)
-		columns := int(r.X1 - r.X0&^31)
-		most = max(most, uint32(ceilDiv(rows, correlateTile)*ceilDiv(columns, 128)))
-	}
-	return most
 }

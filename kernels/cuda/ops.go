@@ -41,7 +41,6 @@ func init() {
 	handle((*stream).maskCorrelate, func(_ *device, op *driver.MaskCorrelate) (int64, error) {
 		return correlateScratch(op), nil
 	})
-	handle((*stream).maskProfile, nil)
 	handle((*stream).triangulate, func(_ *device, op *driver.Triangulate) (int64, error) {
 		return triangulateScratch(op.N), nil
 	})

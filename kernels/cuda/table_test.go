@@ -404,10 +404,6 @@ func TestBenchmarks(t *testing.T) {
 				b.correlation("autocorrelation, 16 lags, "+size, sixteenLags(), false, 10, 80)
 				b.correlation("two-point correlation, 32 pixels, "+size, discLags(32), false, 1, 0)
 				b.correlation("correlation with another frame, one shift, "+size, []driver.Lag{{}}, true, 10, 0)
-				b.profile("profile of rows, "+size, driver.ProfileRows, 20)
-				b.profile("profile of columns, "+size, driver.ProfileColumns, 0)
-				b.profile("profile by radius, "+size, driver.ProfileRadius, 0)
-				b.profile("profile along a line, "+size, driver.ProfileLine, 0)
 				b.copies()
 				b.strips(256 / small)
 			}
@@ -433,8 +429,6 @@ func TestBenchmarks(t *testing.T) {
 		b.correlation("1000 regions, correlation with another frame, a shift of (1,0), 4096x4096",
 			[]driver.Lag{{DX: 1}}, true, 10, 20)
 		b.correlation("1000 regions, autocorrelation, 16 lags, 4096x4096", sixteenLags(), false, 10, 0)
-		b.profile("1000 regions, profiles of rows, 4096x4096", driver.ProfileRows, 0)
-		b.profile("1000 regions, profiles of columns, 4096x4096", driver.ProfileColumns, 0)
 	})
 
 	blobRowsOf(t, dev, small)

@@ -129,7 +129,7 @@ func Names() []string {
 var (
 	correlationWords = []string{"autocorrelation", "autocovariance", "radial", "correlation", "covariance", "ncc"}
 	reductionWords   = append([]string{covered, coveredHistogram, "texture", "blobs", "basic", "all", "color",
-		"color_matrix", "derivative", "profile"}, correlationWords...)
+		"color_matrix", "derivative"}, correlationWords...)
 )
 
 // AddDerivatives asks for channels that are derived from neighbouring pixels, by their names.
@@ -258,9 +258,6 @@ func Format(r *polyscanv1.Reductions) []string {
 	for _, t := range r.GetCorrelations() {
 		out = append(out, FormatTerm(t))
 	}
-	for _, t := range r.GetProfiles() {
-		out = append(out, "profile("+FormatProfile(t)+")")
-	}
 	var spaces, matrix, near []string
 	for _, c := range colorSpaces {
 		if slices.Contains(r.GetColors(), c.space) {
@@ -324,18 +321,6 @@ func Parse(list []string) (*polyscanv1.Reductions, error) {
 				return nil, fmt.Errorf("reductions[%d]: %q: want color(gray, gray709, hsv, lab), color_matrix(M, M, …) of "+
 					"nine numbers, or derivative(gradient, laplacian)", i, s)
 			}
-			continue
-		}
-		if name == "profile" {
-			inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
-			f, err := ParseProfile(inner)
-			if err == nil && !ok {
-				err = fmt.Errorf("%q: the bracket isn't closed", s)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("reductions[%d]: profile: %v", i, err)
-			}
-			r.Profiles = append(r.Profiles, f)
 			continue
 		}
 		if name == "texture" && !bracketed {

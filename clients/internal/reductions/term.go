@@ -1,6 +1,6 @@
 package reductions
 
-// Correlations and profiles as text.
+// Correlations as text.
 
 import (
 	"errors"
@@ -52,26 +52,4 @@ func FormatTerm(t *polyscanv1.CorrelationTerm) string {
 	return polygon.Correlation{Kind: polygon.CorrelationKind(t.GetKind()), Radius: int(t.GetRadius()),
 		Frame: t.GetFrame(), Offset: polygon.Offset{DX: int(t.GetOffset().GetDx()), DY: int(t.GetOffset().GetDy())},
 		With: polygon.Channel(t.GetWith())}.String()
-}
-
-// ParseProfile reads a profile as limits spell it in the brackets behind "profile".
-func ParseProfile(text string) (*polyscanv1.ProfileTerm, error) {
-	f, err := polygon.ParseProfile(text)
-	if err != nil {
-		return nil, fmt.Errorf("%q: %s", text, LimitReason(err))
-	}
-	t := &polyscanv1.ProfileTerm{Kind: polyscanv1.ProfileKind(f.Kind), Width: f.Width, Bin: uint32(f.Bin)}
-	for _, p := range f.Points {
-		t.Points = append(t.Points, &polyscanv1.Point{X: p.X, Y: p.Y})
-	}
-	return t, nil
-}
-
-// FormatProfile spells a profile, as ParseProfile reads it.
-func FormatProfile(t *polyscanv1.ProfileTerm) string {
-	f := polygon.Profile{Kind: polygon.ProfileKind(t.GetKind()), Width: t.GetWidth(), Bin: int(t.GetBin())}
-	for _, p := range t.GetPoints() {
-		f.Points = append(f.Points, polygon.Point{X: p.GetX(), Y: p.GetY()})
-	}
-	return f.String()
 }

@@ -883,14 +883,12 @@ def test_reductions_of_files(client, tmp_path):
     path = tmp_path / "asks.json"
     texts = ["mean", "std", "sum_sq", "mad", "percentiles(1, 99, linear)", "histogram(16, 0, 4096)", "covered"]
     texts += ["texture(1,0; -8,2; 16 levels; counts)", "autocorrelation(8,0)", "Radial(3)"]
-    texts += ["profile(rows)", "profile(line (1,2)-(30,4) width 3 by 2)"]
     path.write_text(region_file(f',"reductions":{json.dumps(texts)}'))
     r = client.reduce(frame, path)
     asked = {
         "statistics": ["mean", "stddev", "sum_of_squares", "mean_absolute_deviation", "covered"], "percentiles": [1, 99],
         "percentile_method": "linear", "histogram": (16, 0, 4096),
         "texture": polyscan.Texture([(1, 0), (-8, 2)], 16, True), "correlate": ["autocorrelation(8,0)", "radial(3)"],
-        "profiles": ["rows", "line (1,2)-(30,4) width 3 by 2"],
     }  # fmt: skip
     plain = client.regions(region_file().encode())
     assert r.message.columns == client.reduce(frame, plain, **asked).message.columns and "FAIL" in repr(r.verdict)
@@ -909,7 +907,7 @@ def test_reductions_of_files(client, tmp_path):
         ("blobs(>= 128)", "blobs are not read here: put the file with polyscan recipe put"), ("meen", "want one of"),
         ("mean(3)", "mean takes no arguments"), ("percentiles(1", "the bracket isn't closed"), ("color", "want one of"),
         ("texture(1)", "want DX,DY"), ("histogram(1, 2)", "want .BINS"), ("color_matrix(1)", "1 numbers"),
-        ("correlation(g)", "want autocorrelation"), ("profile(mean)", "want rows, columns"), ("color(gradient)", "want gray, gray709"),
+        ("correlation(g)", "want autocorrelation"), ("color(gradient)", "want gray, gray709"),
         ("derivative(lab)", "want gradient, laplacian"), ("percentiles(1_0)", "'1_0' is no number in plain digits"),
         ("histogram(+8)", "'.8' is no whole number in plain digits"), ("histogram(8, 0, inf)", "'inf' is no number"),
         ("texture(1,0; 1_6 levels)", "'1_6' is no whole number in plain digits"),

@@ -22,10 +22,9 @@ struct CorrelateArgs {
     u32 a_at[MAX_SERIES], b_at[MAX_SERIES]; // bytes of the channels in a pixel
     int dx[CORRELATE_LAUNCH], dy[CORRELATE_LAUNCH];
     u32 to[CORRELATE_LAUNCH]; // the slot of each lag
-    u32 tiles;                // of mask_correlate_tiles8 that each region has at most
+    u32 pad;
 };
 
-KERNEL(mask_correlate_tiles8, CorrelateArgs g);
 KERNEL(mask_correlate_gray8, CorrelateArgs g);
 KERNEL(mask_correlate_still8, CorrelateArgs g);
 KERNEL(mask_correlate_8, CorrelateArgs g);

@@ -73,25 +73,8 @@
 #define CORRELATE_LAUNCH 64 // lags of a launch
 // Items that a warp sums up in 32 bits: 8 times 4 products of each lane, 2048 * 32 * 255^2 < 2^32.
 #define CORRELATE_ITEMS 2048
-#define CORRELATE_REACH 32 // pixels that lags of mask_correlate_tiles8 reach in rows together, and in columns to each side
-#define CORRELATE_TILE 32  // rows of its tiles
-#define CORRELATE_TILE_LAGS 16
-#define CORRELATE_TILE_THREADS 256
-// Of a multiprocessor, where it has the shared memory. 16 lags of 10240x4096 take 99 us with the 80 registers that this
-// leaves a thread, 114 with four blocks and 64, and 107 where there are twice as many blocks as have room.
-#define CORRELATE_TILE_BLOCKS 3
 #define STILL_THREADS 128
 #define STILL_GROUP 8 // lanes of an item
-
-// ---- mask_profile
-
-#define PROFILE_THREADS 512
-#define PROFILE_ROW_THREADS 256 // a warp an item
-#define PROFILE_PIXELS 4        // of a lane, which are loaded before the first is added
-#define PROFILE_BLOCKS 2        // of a multiprocessor, which share what it has on chip
-// Shared memory for counters of a block; all of a machine with less.
-#define PROFILE_SHARED (96 * 1024)
-#define PROFILE_ITEMS 16 // a block with fewer items of a region adds to the results: to go through all counters takes longer
 
 // ---- mask_color
 

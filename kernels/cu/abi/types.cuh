@@ -65,5 +65,4 @@ typedef u64 Item; // a run of pixels of a row, see common.cuh
 #define MAX_EDGE 2040u
 #define MAX_PAIR_OFFSETS 16
 #define MAX_SERIES 16
-#define MAX_PROFILE_SEGMENTS 32
 #define MAX_FLIP_ROUNDS (1u << 20)

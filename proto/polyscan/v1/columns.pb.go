@@ -362,8 +362,6 @@ type RegionColumns struct {
 	PlaneX        []byte `protobuf:"bytes,59,opt,name=plane_x,json=planeX,proto3" json:"plane_x,omitempty"`
 	PlaneY        []byte `protobuf:"bytes,60,opt,name=plane_y,json=planeY,proto3" json:"plane_y,omitempty"`
 	PlaneResidual []byte `protobuf:"bytes,61,opt,name=plane_residual,json=planeResidual,proto3" json:"plane_residual,omitempty"`
-	// Unset where none were asked for.
-	Profiles *ProfileColumns `protobuf:"bytes,62,opt,name=profiles,proto3" json:"profiles,omitempty"`
 	// ChannelStatistics.step and zero of each channel; empty where no channel is derived. Where one is,
 	// mean, variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't
 	// follow from others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of
@@ -734,13 +732,6 @@ func (x *RegionColumns) GetPlaneY() []byte {
 func (x *RegionColumns) GetPlaneResidual() []byte {
 	if x != nil {
 		return x.PlaneResidual
-	}
-	return nil
-}
-
-func (x *RegionColumns) GetProfiles() *ProfileColumns {
-	if x != nil {
-		return x.Profiles
 	}
 	return nil
 }
@@ -1143,192 +1134,6 @@ func (x *CorrelationColumns) GetCorrelation() []byte {
 	return nil
 }
 
-// ProfilePieces are the pieces of a profile: of a line its own, and else one with the size of bins.
-type ProfilePieces struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pieces        []*ProfilePiece        `protobuf:"bytes,1,rep,name=pieces,proto3" json:"pieces,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProfilePieces) Reset() {
-	*x = ProfilePieces{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProfilePieces) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProfilePieces) ProtoMessage() {}
-
-func (x *ProfilePieces) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProfilePieces.ProtoReflect.Descriptor instead.
-func (*ProfilePieces) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ProfilePieces) GetPieces() []*ProfilePiece {
-	if x != nil {
-		return x.Pieces
-	}
-	return nil
-}
-
-// ProfileColumns holds the profiles of R regions and C channels, F of them.
-type ProfileColumns struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// F of them.
-	Terms []*ProfileTerm `protobuf:"bytes,1,rep,name=terms,proto3" json:"terms,omitempty"`
-	// float64[R][C][F], as are those that follow; NaN where there is none.
-	Max   []byte `protobuf:"bytes,2,opt,name=max,proto3" json:"max,omitempty"`
-	Min   []byte `protobuf:"bytes,3,opt,name=min,proto3" json:"min,omitempty"`
-	Range []byte `protobuf:"bytes,4,opt,name=range,proto3" json:"range,omitempty"`
-	Step  []byte `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
-	Edge  []byte `protobuf:"bytes,6,opt,name=edge,proto3" json:"edge,omitempty"`
-	// uint32[R][F]: how many bins a region has.
-	Bins []byte `protobuf:"bytes,7,opt,name=bins,proto3" json:"bins,omitempty"`
-	// float64[R][F]: where the first of them begins.
-	Start []byte `protobuf:"bytes,8,opt,name=start,proto3" json:"start,omitempty"`
-	// F of them.
-	Pieces []*ProfilePieces `protobuf:"bytes,9,rep,name=pieces,proto3" json:"pieces,omitempty"`
-	// uint64: for each region, each of the first channels, each profile: a number for each bin. Other channels are derived,
-	// and have none.
-	Counts []byte `protobuf:"bytes,10,opt,name=counts,proto3" json:"counts,omitempty"`
-	Sums   []byte `protobuf:"bytes,11,opt,name=sums,proto3" json:"sums,omitempty"`
-	// How many channels have bins.
-	Channels      uint32 `protobuf:"varint,12,opt,name=channels,proto3" json:"channels,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProfileColumns) Reset() {
-	*x = ProfileColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProfileColumns) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProfileColumns) ProtoMessage() {}
-
-func (x *ProfileColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProfileColumns.ProtoReflect.Descriptor instead.
-func (*ProfileColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *ProfileColumns) GetTerms() []*ProfileTerm {
-	if x != nil {
-		return x.Terms
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetMax() []byte {
-	if x != nil {
-		return x.Max
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetMin() []byte {
-	if x != nil {
-		return x.Min
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetRange() []byte {
-	if x != nil {
-		return x.Range
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetStep() []byte {
-	if x != nil {
-		return x.Step
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetEdge() []byte {
-	if x != nil {
-		return x.Edge
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetBins() []byte {
-	if x != nil {
-		return x.Bins
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetStart() []byte {
-	if x != nil {
-		return x.Start
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetPieces() []*ProfilePieces {
-	if x != nil {
-		return x.Pieces
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetCounts() []byte {
-	if x != nil {
-		return x.Counts
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetSums() []byte {
-	if x != nil {
-		return x.Sums
-	}
-	return nil
-}
-
-func (x *ProfileColumns) GetChannels() uint32 {
-	if x != nil {
-		return x.Channels
-	}
-	return 0
-}
-
 // TextColumn holds R texts.
 type TextColumn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1342,7 +1147,7 @@ type TextColumn struct {
 
 func (x *TextColumn) Reset() {
 	*x = TextColumn{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[8]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1159,7 @@ func (x *TextColumn) String() string {
 func (*TextColumn) ProtoMessage() {}
 
 func (x *TextColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[8]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1172,7 @@ func (x *TextColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextColumn.ProtoReflect.Descriptor instead.
 func (*TextColumn) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TextColumn) GetText() []byte {
@@ -1406,7 +1211,7 @@ type HistogramColumns struct {
 
 func (x *HistogramColumns) Reset() {
 	*x = HistogramColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[9]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1223,7 @@ func (x *HistogramColumns) String() string {
 func (*HistogramColumns) ProtoMessage() {}
 
 func (x *HistogramColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[9]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1236,7 @@ func (x *HistogramColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistogramColumns.ProtoReflect.Descriptor instead.
 func (*HistogramColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HistogramColumns) GetBins() uint32 {
@@ -1506,7 +1311,7 @@ type LimitColumns struct {
 
 func (x *LimitColumns) Reset() {
 	*x = LimitColumns{}
-	mi := &file_polyscan_v1_columns_proto_msgTypes[10]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1323,7 @@ func (x *LimitColumns) String() string {
 func (*LimitColumns) ProtoMessage() {}
 
 func (x *LimitColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_columns_proto_msgTypes[10]
+	mi := &file_polyscan_v1_columns_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1336,7 @@ func (x *LimitColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitColumns.ProtoReflect.Descriptor instead.
 func (*LimitColumns) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_columns_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LimitColumns) GetEnds() []byte {
@@ -1591,7 +1396,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\rResultOptions\x125\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x17.polyscan.v1.ResultFormB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04form\x12=\n" +
 	"\aregions\x18\x02 \x01(\x0e2\x19.polyscan.v1.RegionChoiceB\b\xbaH\x05\x82\x01\x02\x10\x01R\aregions\x12C\n" +
-	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xae\x0e\n" +
+	"\x06fields\x18\x03 \x03(\x0e2\x18.polyscan.v1.RegionFieldB\x11\xbaH\x0e\x92\x01\v\x10@\"\a\x82\x01\x04\x10\x01 \x00R\x06fields\"\xf5\r\n" +
 	"\rRegionColumns\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\aregions\x18\x02 \x01(\rR\aregions\x120\n" +
@@ -1648,8 +1453,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\tblob_area\x18: \x01(\fR\bblobArea\x12\x17\n" +
 	"\aplane_x\x18; \x01(\fR\x06planeX\x12\x17\n" +
 	"\aplane_y\x18< \x01(\fR\x06planeY\x12%\n" +
-	"\x0eplane_residual\x18= \x01(\fR\rplaneResidual\x127\n" +
-	"\bprofiles\x18> \x01(\v2\x1b.polyscan.v1.ProfileColumnsR\bprofiles\x12\x14\n" +
+	"\x0eplane_residual\x18= \x01(\fR\rplaneResidual\x12\x14\n" +
 	"\x05steps\x182 \x03(\x01R\x05steps\x12\x14\n" +
 	"\x05zeros\x183 \x03(\rR\x05zeros\x12\x12\n" +
 	"\x04mean\x184 \x01(\fR\x04mean\x12\x1a\n" +
@@ -1685,23 +1489,7 @@ const file_polyscan_v1_columns_proto_rawDesc = "" +
 	"\n" +
 	"covariance\x18\x04 \x01(\fR\n" +
 	"covariance\x12 \n" +
-	"\vcorrelation\x18\x05 \x01(\fR\vcorrelation\"B\n" +
-	"\rProfilePieces\x121\n" +
-	"\x06pieces\x18\x01 \x03(\v2\x19.polyscan.v1.ProfilePieceR\x06pieces\"\xc8\x02\n" +
-	"\x0eProfileColumns\x12.\n" +
-	"\x05terms\x18\x01 \x03(\v2\x18.polyscan.v1.ProfileTermR\x05terms\x12\x10\n" +
-	"\x03max\x18\x02 \x01(\fR\x03max\x12\x10\n" +
-	"\x03min\x18\x03 \x01(\fR\x03min\x12\x14\n" +
-	"\x05range\x18\x04 \x01(\fR\x05range\x12\x12\n" +
-	"\x04step\x18\x05 \x01(\fR\x04step\x12\x12\n" +
-	"\x04edge\x18\x06 \x01(\fR\x04edge\x12\x12\n" +
-	"\x04bins\x18\a \x01(\fR\x04bins\x12\x14\n" +
-	"\x05start\x18\b \x01(\fR\x05start\x122\n" +
-	"\x06pieces\x18\t \x03(\v2\x1a.polyscan.v1.ProfilePiecesR\x06pieces\x12\x16\n" +
-	"\x06counts\x18\n" +
-	" \x01(\fR\x06counts\x12\x12\n" +
-	"\x04sums\x18\v \x01(\fR\x04sums\x12\x1a\n" +
-	"\bchannels\x18\f \x01(\rR\bchannels\"4\n" +
+	"\vcorrelation\x18\x05 \x01(\fR\vcorrelation\"4\n" +
 	"\n" +
 	"TextColumn\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\fR\x04text\x12\x12\n" +
@@ -1758,7 +1546,7 @@ func file_polyscan_v1_columns_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_columns_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_polyscan_v1_columns_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_polyscan_v1_columns_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_polyscan_v1_columns_proto_goTypes = []any{
 	(ResultForm)(0),                 // 0: polyscan.v1.ResultForm
 	(RegionChoice)(0),               // 1: polyscan.v1.RegionChoice
@@ -1769,48 +1557,40 @@ var file_polyscan_v1_columns_proto_goTypes = []any{
 	(*CoveredHistogramColumns)(nil), // 6: polyscan.v1.CoveredHistogramColumns
 	(*TextureColumns)(nil),          // 7: polyscan.v1.TextureColumns
 	(*CorrelationColumns)(nil),      // 8: polyscan.v1.CorrelationColumns
-	(*ProfilePieces)(nil),           // 9: polyscan.v1.ProfilePieces
-	(*ProfileColumns)(nil),          // 10: polyscan.v1.ProfileColumns
-	(*TextColumn)(nil),              // 11: polyscan.v1.TextColumn
-	(*HistogramColumns)(nil),        // 12: polyscan.v1.HistogramColumns
-	(*LimitColumns)(nil),            // 13: polyscan.v1.LimitColumns
-	(Channel)(0),                    // 14: polyscan.v1.Channel
-	(PercentileMethod)(0),           // 15: polyscan.v1.PercentileMethod
-	(Statistic)(0),                  // 16: polyscan.v1.Statistic
-	(*Scale)(nil),                   // 17: polyscan.v1.Scale
-	(*PixelOffset)(nil),             // 18: polyscan.v1.PixelOffset
-	(*CorrelationTerm)(nil),         // 19: polyscan.v1.CorrelationTerm
-	(*ProfilePiece)(nil),            // 20: polyscan.v1.ProfilePiece
-	(*ProfileTerm)(nil),             // 21: polyscan.v1.ProfileTerm
+	(*TextColumn)(nil),              // 9: polyscan.v1.TextColumn
+	(*HistogramColumns)(nil),        // 10: polyscan.v1.HistogramColumns
+	(*LimitColumns)(nil),            // 11: polyscan.v1.LimitColumns
+	(Channel)(0),                    // 12: polyscan.v1.Channel
+	(PercentileMethod)(0),           // 13: polyscan.v1.PercentileMethod
+	(Statistic)(0),                  // 14: polyscan.v1.Statistic
+	(*Scale)(nil),                   // 15: polyscan.v1.Scale
+	(*PixelOffset)(nil),             // 16: polyscan.v1.PixelOffset
+	(*CorrelationTerm)(nil),         // 17: polyscan.v1.CorrelationTerm
 }
 var file_polyscan_v1_columns_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.ResultOptions.form:type_name -> polyscan.v1.ResultForm
 	1,  // 1: polyscan.v1.ResultOptions.regions:type_name -> polyscan.v1.RegionChoice
 	2,  // 2: polyscan.v1.ResultOptions.fields:type_name -> polyscan.v1.RegionField
-	14, // 3: polyscan.v1.RegionColumns.channels:type_name -> polyscan.v1.Channel
-	11, // 4: polyscan.v1.RegionColumns.name:type_name -> polyscan.v1.TextColumn
-	12, // 5: polyscan.v1.RegionColumns.histogram:type_name -> polyscan.v1.HistogramColumns
-	15, // 6: polyscan.v1.RegionColumns.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	13, // 7: polyscan.v1.RegionColumns.limits:type_name -> polyscan.v1.LimitColumns
-	16, // 8: polyscan.v1.RegionColumns.statistics:type_name -> polyscan.v1.Statistic
-	17, // 9: polyscan.v1.RegionColumns.scale:type_name -> polyscan.v1.Scale
+	12, // 3: polyscan.v1.RegionColumns.channels:type_name -> polyscan.v1.Channel
+	9,  // 4: polyscan.v1.RegionColumns.name:type_name -> polyscan.v1.TextColumn
+	10, // 5: polyscan.v1.RegionColumns.histogram:type_name -> polyscan.v1.HistogramColumns
+	13, // 6: polyscan.v1.RegionColumns.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	11, // 7: polyscan.v1.RegionColumns.limits:type_name -> polyscan.v1.LimitColumns
+	14, // 8: polyscan.v1.RegionColumns.statistics:type_name -> polyscan.v1.Statistic
+	15, // 9: polyscan.v1.RegionColumns.scale:type_name -> polyscan.v1.Scale
 	7,  // 10: polyscan.v1.RegionColumns.textures:type_name -> polyscan.v1.TextureColumns
 	8,  // 11: polyscan.v1.RegionColumns.correlations:type_name -> polyscan.v1.CorrelationColumns
 	5,  // 12: polyscan.v1.RegionColumns.covered:type_name -> polyscan.v1.CoveredColumns
-	10, // 13: polyscan.v1.RegionColumns.profiles:type_name -> polyscan.v1.ProfileColumns
-	6,  // 14: polyscan.v1.CoveredColumns.histogram:type_name -> polyscan.v1.CoveredHistogramColumns
-	18, // 15: polyscan.v1.TextureColumns.offsets:type_name -> polyscan.v1.PixelOffset
-	19, // 16: polyscan.v1.CorrelationColumns.terms:type_name -> polyscan.v1.CorrelationTerm
-	20, // 17: polyscan.v1.ProfilePieces.pieces:type_name -> polyscan.v1.ProfilePiece
-	21, // 18: polyscan.v1.ProfileColumns.terms:type_name -> polyscan.v1.ProfileTerm
-	9,  // 19: polyscan.v1.ProfileColumns.pieces:type_name -> polyscan.v1.ProfilePieces
-	11, // 20: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
-	11, // 21: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	6,  // 13: polyscan.v1.CoveredColumns.histogram:type_name -> polyscan.v1.CoveredHistogramColumns
+	16, // 14: polyscan.v1.TextureColumns.offsets:type_name -> polyscan.v1.PixelOffset
+	17, // 15: polyscan.v1.CorrelationColumns.terms:type_name -> polyscan.v1.CorrelationTerm
+	9,  // 16: polyscan.v1.LimitColumns.expression:type_name -> polyscan.v1.TextColumn
+	9,  // 17: polyscan.v1.LimitColumns.reason:type_name -> polyscan.v1.TextColumn
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_columns_proto_init() }
@@ -1826,7 +1606,7 @@ func file_polyscan_v1_columns_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_columns_proto_rawDesc), len(file_polyscan_v1_columns_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

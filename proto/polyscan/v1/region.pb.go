@@ -544,66 +544,6 @@ func (CorrelationKind) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{7}
 }
 
-// ProfileKind says along what a profile is.
-type ProfileKind int32
-
-const (
-	ProfileKind_PROFILE_KIND_UNSPECIFIED ProfileKind = 0
-	// A bin is some rows, from the first one that the box around the region reaches in the frame.
-	ProfileKind_PROFILE_KIND_ROWS ProfileKind = 1
-	// Likewise, of columns.
-	ProfileKind_PROFILE_KIND_COLUMNS ProfileKind = 2
-	// A bin is the pixels of which the distance from a centre is in [k bin, (k+1) bin).
-	ProfileKind_PROFILE_KIND_RADIUS ProfileKind = 3
-	// A bin is a part of a line.
-	ProfileKind_PROFILE_KIND_LINE ProfileKind = 4
-)
-
-// Enum value maps for ProfileKind.
-var (
-	ProfileKind_name = map[int32]string{
-		0: "PROFILE_KIND_UNSPECIFIED",
-		1: "PROFILE_KIND_ROWS",
-		2: "PROFILE_KIND_COLUMNS",
-		3: "PROFILE_KIND_RADIUS",
-		4: "PROFILE_KIND_LINE",
-	}
-	ProfileKind_value = map[string]int32{
-		"PROFILE_KIND_UNSPECIFIED": 0,
-		"PROFILE_KIND_ROWS":        1,
-		"PROFILE_KIND_COLUMNS":     2,
-		"PROFILE_KIND_RADIUS":      3,
-		"PROFILE_KIND_LINE":        4,
-	}
-)
-
-func (x ProfileKind) Enum() *ProfileKind {
-	p := new(ProfileKind)
-	*p = x
-	return p
-}
-
-func (x ProfileKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ProfileKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[8].Descriptor()
-}
-
-func (ProfileKind) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[8]
-}
-
-func (x ProfileKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ProfileKind.Descriptor instead.
-func (ProfileKind) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
-}
-
 // ColorSpace is what is derived from red, green and blue: more channels, behind those of the frame.
 type ColorSpace int32
 
@@ -652,11 +592,11 @@ func (x ColorSpace) String() string {
 }
 
 func (ColorSpace) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[9].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[8].Descriptor()
 }
 
 func (ColorSpace) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[9]
+	return &file_polyscan_v1_region_proto_enumTypes[8]
 }
 
 func (x ColorSpace) Number() protoreflect.EnumNumber {
@@ -665,7 +605,7 @@ func (x ColorSpace) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ColorSpace.Descriptor instead.
 func (ColorSpace) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 // Derivative is what is derived from each pixel and its eight neighbours, of gray or of the luma (BT.601) of colours:
@@ -708,11 +648,11 @@ func (x Derivative) String() string {
 }
 
 func (Derivative) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[10].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[9].Descriptor()
 }
 
 func (Derivative) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[10]
+	return &file_polyscan_v1_region_proto_enumTypes[9]
 }
 
 func (x Derivative) Number() protoreflect.EnumNumber {
@@ -721,7 +661,7 @@ func (x Derivative) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Derivative.Descriptor instead.
 func (Derivative) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 // LocateModel says what the pose may do.
@@ -764,11 +704,11 @@ func (x LocateModel) String() string {
 }
 
 func (LocateModel) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[11].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[10].Descriptor()
 }
 
 func (LocateModel) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[11]
+	return &file_polyscan_v1_region_proto_enumTypes[10]
 }
 
 func (x LocateModel) Number() protoreflect.EnumNumber {
@@ -777,7 +717,7 @@ func (x LocateModel) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LocateModel.Descriptor instead.
 func (LocateModel) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 // FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least)
@@ -820,11 +760,11 @@ func (x FiducialKind) String() string {
 }
 
 func (FiducialKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[12].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[11].Descriptor()
 }
 
 func (FiducialKind) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[12]
+	return &file_polyscan_v1_region_proto_enumTypes[11]
 }
 
 func (x FiducialKind) Number() protoreflect.EnumNumber {
@@ -833,7 +773,7 @@ func (x FiducialKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FiducialKind.Descriptor instead.
 func (FiducialKind) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{11}
 }
 
 // Verdict is the outcome of limits.
@@ -871,11 +811,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_region_proto_enumTypes[13].Descriptor()
+	return file_polyscan_v1_region_proto_enumTypes[12].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_region_proto_enumTypes[13]
+	return &file_polyscan_v1_region_proto_enumTypes[12]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -884,7 +824,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{12}
 }
 
 // Ring is a closed polygon; the last vertex joins the first.
@@ -1965,265 +1905,6 @@ func (x *Correlation) GetCorrelation() float64 {
 	return 0
 }
 
-// ProfileTerm asks for sums of samples by bins, of the pixels of a region inside the frame. Pixels are where their
-// centres are.
-//
-// A line has one segment or more. Each is divided into bins of equal length: as many as its length over bin, rounded to
-// nearest, and 1 at least. A pixel belongs to the first segment that it lies beside, from the beginning up to but not
-// with the end, in the bin of its foot, and at most width/2 away: those exactly so far away count on the right of the
-// way, and not on the left. At a bend some on the outside belong to none.
-type ProfileTerm struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Kind  ProfileKind            `protobuf:"varint,1,opt,name=kind,proto3,enum=polyscan.v1.ProfileKind" json:"kind,omitempty"`
-	// The centre, or 2 to 33 places from which and to which segments of a line go; they move with a pose. Each segment is
-	// up to 32,768 px long along either axis.
-	Points []*Point `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
-	// Of a line, in pixels; 0 has no bounds.
-	Width float64 `protobuf:"fixed64,3,opt,name=width,proto3" json:"width,omitempty"`
-	// How long a bin is, in pixels; 0 means 1. A region has at most 65,536 bins.
-	Bin           uint32 `protobuf:"varint,4,opt,name=bin,proto3" json:"bin,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProfileTerm) Reset() {
-	*x = ProfileTerm{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProfileTerm) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProfileTerm) ProtoMessage() {}
-
-func (x *ProfileTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProfileTerm.ProtoReflect.Descriptor instead.
-func (*ProfileTerm) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *ProfileTerm) GetKind() ProfileKind {
-	if x != nil {
-		return x.Kind
-	}
-	return ProfileKind_PROFILE_KIND_UNSPECIFIED
-}
-
-func (x *ProfileTerm) GetPoints() []*Point {
-	if x != nil {
-		return x.Points
-	}
-	return nil
-}
-
-func (x *ProfileTerm) GetWidth() float64 {
-	if x != nil {
-		return x.Width
-	}
-	return 0
-}
-
-func (x *ProfileTerm) GetBin() uint32 {
-	if x != nil {
-		return x.Bin
-	}
-	return 0
-}
-
-// ProfilePiece is bins of equal size that lie behind each other.
-type ProfilePiece struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Bins  uint32                 `protobuf:"varint,1,opt,name=bins,proto3" json:"bins,omitempty"`
-	// Where the first of them begins: a row or a column of the frame, a distance from the centre, or one from the
-	// beginning of the line.
-	Start         float64 `protobuf:"fixed64,2,opt,name=start,proto3" json:"start,omitempty"`
-	Size          float64 `protobuf:"fixed64,3,opt,name=size,proto3" json:"size,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProfilePiece) Reset() {
-	*x = ProfilePiece{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProfilePiece) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProfilePiece) ProtoMessage() {}
-
-func (x *ProfilePiece) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProfilePiece.ProtoReflect.Descriptor instead.
-func (*ProfilePiece) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *ProfilePiece) GetBins() uint32 {
-	if x != nil {
-		return x.Bins
-	}
-	return 0
-}
-
-func (x *ProfilePiece) GetStart() float64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
-}
-
-func (x *ProfilePiece) GetSize() float64 {
-	if x != nil {
-		return x.Size
-	}
-	return 0
-}
-
-// Profile is what a profile comes to in one channel. The mean of a bin is sum/count, rounded once; the numbers are made
-// of means, each step of the arithmetic rounded once.
-type Profile struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Of    *ProfileTerm           `protobuf:"bytes,1,opt,name=of,proto3" json:"of,omitempty"`
-	// One; of a line one for each segment.
-	Pieces []*ProfilePiece `protobuf:"bytes,2,rep,name=pieces,proto3" json:"pieces,omitempty"`
-	// Of each bin.
-	Counts []uint64 `protobuf:"varint,3,rep,packed,name=counts,proto3" json:"counts,omitempty"`
-	Sums   []uint64 `protobuf:"varint,4,rep,packed,name=sums,proto3" json:"sums,omitempty"`
-	// The greatest and the least mean of bins with pixels, and their difference.
-	Max   *float64 `protobuf:"fixed64,5,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	Min   *float64 `protobuf:"fixed64,6,opt,name=min,proto3,oneof" json:"min,omitempty"`
-	Range *float64 `protobuf:"fixed64,7,opt,name=range,proto3,oneof" json:"range,omitempty"`
-	// The steepest step: of neighbouring bins that have pixels, the second mean less the first, where its magnitude is
-	// greatest, and of equal ones the first. Unset where there are no two such bins.
-	Step *float64 `protobuf:"fixed64,8,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	// Where that is: between the two bins, moved to the vertex of the parabola through the magnitudes of the step and of
-	// those beside it. Unset where there is no step other than 0.
-	Edge          *float64 `protobuf:"fixed64,9,opt,name=edge,proto3,oneof" json:"edge,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Profile) Reset() {
-	*x = Profile{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Profile) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Profile) ProtoMessage() {}
-
-func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Profile.ProtoReflect.Descriptor instead.
-func (*Profile) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *Profile) GetOf() *ProfileTerm {
-	if x != nil {
-		return x.Of
-	}
-	return nil
-}
-
-func (x *Profile) GetPieces() []*ProfilePiece {
-	if x != nil {
-		return x.Pieces
-	}
-	return nil
-}
-
-func (x *Profile) GetCounts() []uint64 {
-	if x != nil {
-		return x.Counts
-	}
-	return nil
-}
-
-func (x *Profile) GetSums() []uint64 {
-	if x != nil {
-		return x.Sums
-	}
-	return nil
-}
-
-func (x *Profile) GetMax() float64 {
-	if x != nil && x.Max != nil {
-		return *x.Max
-	}
-	return 0
-}
-
-func (x *Profile) GetMin() float64 {
-	if x != nil && x.Min != nil {
-		return *x.Min
-	}
-	return 0
-}
-
-func (x *Profile) GetRange() float64 {
-	if x != nil && x.Range != nil {
-		return *x.Range
-	}
-	return 0
-}
-
-func (x *Profile) GetStep() float64 {
-	if x != nil && x.Step != nil {
-		return *x.Step
-	}
-	return 0
-}
-
-func (x *Profile) GetEdge() float64 {
-	if x != nil && x.Edge != nil {
-		return *x.Edge
-	}
-	return 0
-}
-
 // Reductions says what to compute. All of it is done in one pass over the pixels.
 type Reductions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2238,9 +1919,6 @@ type Reductions struct {
 	// Asks for ChannelStatistics.correlations. With all distances and channels, and those of limits, there are at most
 	// 64, of at most 4 other frames. Not for line-scans.
 	Correlations []*CorrelationTerm `protobuf:"bytes,6,rep,name=correlations,proto3" json:"correlations,omitempty"`
-	// Asks for ChannelStatistics.profiles. With those of limits there are at most 16 different ones, of at most 4,194,304
-	// bins in all regions and channels.
-	Profiles []*ProfileTerm `protobuf:"bytes,16,rep,name=profiles,proto3" json:"profiles,omitempty"`
 	// Asks for RegionResult.covered_count and ChannelStatistics.covered, of the frame's own channels.
 	Covered *CoveredSpec `protobuf:"bytes,12,opt,name=covered,proto3" json:"covered,omitempty"`
 	// Asks for RegionResult.blobs, and says what limits on blobs are about. Not for line-scans.
@@ -2258,7 +1936,7 @@ type Reductions struct {
 
 func (x *Reductions) Reset() {
 	*x = Reductions{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +1948,7 @@ func (x *Reductions) String() string {
 func (*Reductions) ProtoMessage() {}
 
 func (x *Reductions) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[18]
+	mi := &file_polyscan_v1_region_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +1961,7 @@ func (x *Reductions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reductions.ProtoReflect.Descriptor instead.
 func (*Reductions) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reductions) GetStatistics() []Statistic {
@@ -2324,13 +2002,6 @@ func (x *Reductions) GetCooccurrence() *CooccurrenceSpec {
 func (x *Reductions) GetCorrelations() []*CorrelationTerm {
 	if x != nil {
 		return x.Correlations
-	}
-	return nil
-}
-
-func (x *Reductions) GetProfiles() []*ProfileTerm {
-	if x != nil {
-		return x.Profiles
 	}
 	return nil
 }
@@ -2391,7 +2062,7 @@ type RegionSet struct {
 
 func (x *RegionSet) Reset() {
 	*x = RegionSet{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2074,7 @@ func (x *RegionSet) String() string {
 func (*RegionSet) ProtoMessage() {}
 
 func (x *RegionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[19]
+	mi := &file_polyscan_v1_region_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2087,7 @@ func (x *RegionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionSet.ProtoReflect.Descriptor instead.
 func (*RegionSet) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegionSet) GetRegions() []*Region {
@@ -2463,7 +2134,7 @@ type Locate struct {
 
 func (x *Locate) Reset() {
 	*x = Locate{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2146,7 @@ func (x *Locate) String() string {
 func (*Locate) ProtoMessage() {}
 
 func (x *Locate) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[20]
+	mi := &file_polyscan_v1_region_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2159,7 @@ func (x *Locate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Locate.ProtoReflect.Descriptor instead.
 func (*Locate) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Locate) GetFiducials() []*Fiducial {
@@ -2547,7 +2218,7 @@ type Fiducial struct {
 
 func (x *Fiducial) Reset() {
 	*x = Fiducial{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2230,7 @@ func (x *Fiducial) String() string {
 func (*Fiducial) ProtoMessage() {}
 
 func (x *Fiducial) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[21]
+	mi := &file_polyscan_v1_region_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2243,7 @@ func (x *Fiducial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fiducial.ProtoReflect.Descriptor instead.
 func (*Fiducial) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Fiducial) GetWindow() *Region {
@@ -2654,7 +2325,7 @@ type Location struct {
 
 func (x *Location) Reset() {
 	*x = Location{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2337,7 @@ func (x *Location) String() string {
 func (*Location) ProtoMessage() {}
 
 func (x *Location) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[22]
+	mi := &file_polyscan_v1_region_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2350,7 @@ func (x *Location) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Location.ProtoReflect.Descriptor instead.
 func (*Location) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Location) GetFound() bool {
@@ -2765,7 +2436,7 @@ type FoundFiducial struct {
 
 func (x *FoundFiducial) Reset() {
 	*x = FoundFiducial{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2777,7 +2448,7 @@ func (x *FoundFiducial) String() string {
 func (*FoundFiducial) ProtoMessage() {}
 
 func (x *FoundFiducial) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[23]
+	mi := &file_polyscan_v1_region_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2790,7 +2461,7 @@ func (x *FoundFiducial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FoundFiducial.ProtoReflect.Descriptor instead.
 func (*FoundFiducial) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FoundFiducial) GetName() string {
@@ -2853,7 +2524,7 @@ type FrameSize struct {
 
 func (x *FrameSize) Reset() {
 	*x = FrameSize{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2536,7 @@ func (x *FrameSize) String() string {
 func (*FrameSize) ProtoMessage() {}
 
 func (x *FrameSize) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[24]
+	mi := &file_polyscan_v1_region_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2549,7 @@ func (x *FrameSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameSize.ProtoReflect.Descriptor instead.
 func (*FrameSize) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FrameSize) GetWidth() uint32 {
@@ -2910,7 +2581,7 @@ type Scale struct {
 
 func (x *Scale) Reset() {
 	*x = Scale{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +2593,7 @@ func (x *Scale) String() string {
 func (*Scale) ProtoMessage() {}
 
 func (x *Scale) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[25]
+	mi := &file_polyscan_v1_region_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +2606,7 @@ func (x *Scale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scale.ProtoReflect.Descriptor instead.
 func (*Scale) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Scale) GetX() float64 {
@@ -2972,7 +2643,7 @@ type MillimetreRect struct {
 
 func (x *MillimetreRect) Reset() {
 	*x = MillimetreRect{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +2655,7 @@ func (x *MillimetreRect) String() string {
 func (*MillimetreRect) ProtoMessage() {}
 
 func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[26]
+	mi := &file_polyscan_v1_region_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +2668,7 @@ func (x *MillimetreRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MillimetreRect.ProtoReflect.Descriptor instead.
 func (*MillimetreRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MillimetreRect) GetX0() float64 {
@@ -3050,7 +2721,7 @@ type LimitResult struct {
 
 func (x *LimitResult) Reset() {
 	*x = LimitResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +2733,7 @@ func (x *LimitResult) String() string {
 func (*LimitResult) ProtoMessage() {}
 
 func (x *LimitResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[27]
+	mi := &file_polyscan_v1_region_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +2746,7 @@ func (x *LimitResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitResult.ProtoReflect.Descriptor instead.
 func (*LimitResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LimitResult) GetExpression() string {
@@ -3131,7 +2802,7 @@ type PercentileValue struct {
 
 func (x *PercentileValue) Reset() {
 	*x = PercentileValue{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[28]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +2814,7 @@ func (x *PercentileValue) String() string {
 func (*PercentileValue) ProtoMessage() {}
 
 func (x *PercentileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[28]
+	mi := &file_polyscan_v1_region_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +2827,7 @@ func (x *PercentileValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PercentileValue.ProtoReflect.Descriptor instead.
 func (*PercentileValue) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{28}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PercentileValue) GetPercentile() float64 {
@@ -3189,7 +2860,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[29]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +2872,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[29]
+	mi := &file_polyscan_v1_region_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +2885,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{29}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Histogram) GetLower() float64 {
@@ -3315,17 +2986,14 @@ type ChannelStatistics struct {
 	Step float64 `protobuf:"fixed64,40,opt,name=step,proto3" json:"step,omitempty"`
 	Zero uint32  `protobuf:"varint,41,opt,name=zero,proto3" json:"zero,omitempty"`
 	// Of pixels that are weighted by coverage, where Reductions.covered asks.
-	Covered *Covered `protobuf:"bytes,42,opt,name=covered,proto3" json:"covered,omitempty"`
-	// One for each that Reductions.profiles asks for, in order, equal ones once; none in channels that are derived from
-	// others.
-	Profiles      []*Profile `protobuf:"bytes,43,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	Covered       *Covered `protobuf:"bytes,42,opt,name=covered,proto3" json:"covered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChannelStatistics) Reset() {
 	*x = ChannelStatistics{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[30]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3005,7 @@ func (x *ChannelStatistics) String() string {
 func (*ChannelStatistics) ProtoMessage() {}
 
 func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[30]
+	mi := &file_polyscan_v1_region_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3018,7 @@ func (x *ChannelStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelStatistics.ProtoReflect.Descriptor instead.
 func (*ChannelStatistics) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{30}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ChannelStatistics) GetChannel() Channel {
@@ -3619,13 +3287,6 @@ func (x *ChannelStatistics) GetCovered() *Covered {
 	return nil
 }
 
-func (x *ChannelStatistics) GetProfiles() []*Profile {
-	if x != nil {
-		return x.Profiles
-	}
-	return nil
-}
-
 // Covered is what the samples come to that are weighted by the share of each pixel that the region covers.
 type Covered struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3645,7 +3306,7 @@ type Covered struct {
 
 func (x *Covered) Reset() {
 	*x = Covered{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[31]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3318,7 @@ func (x *Covered) String() string {
 func (*Covered) ProtoMessage() {}
 
 func (x *Covered) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[31]
+	mi := &file_polyscan_v1_region_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3331,7 @@ func (x *Covered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Covered.ProtoReflect.Descriptor instead.
 func (*Covered) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{31}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Covered) GetSum() float64 {
@@ -3723,7 +3384,7 @@ type CoveredHistogram struct {
 
 func (x *CoveredHistogram) Reset() {
 	*x = CoveredHistogram{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[32]
+	mi := &file_polyscan_v1_region_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3396,7 @@ func (x *CoveredHistogram) String() string {
 func (*CoveredHistogram) ProtoMessage() {}
 
 func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[32]
+	mi := &file_polyscan_v1_region_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3409,7 @@ func (x *CoveredHistogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoveredHistogram.ProtoReflect.Descriptor instead.
 func (*CoveredHistogram) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{32}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CoveredHistogram) GetLower() float64 {
@@ -3812,7 +3473,7 @@ type Texture struct {
 
 func (x *Texture) Reset() {
 	*x = Texture{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[33]
+	mi := &file_polyscan_v1_region_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3824,7 +3485,7 @@ func (x *Texture) String() string {
 func (*Texture) ProtoMessage() {}
 
 func (x *Texture) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[33]
+	mi := &file_polyscan_v1_region_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3837,7 +3498,7 @@ func (x *Texture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Texture.ProtoReflect.Descriptor instead.
 func (*Texture) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{33}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Texture) GetOffset() *PixelOffset {
@@ -3944,7 +3605,7 @@ type RegionResult struct {
 
 func (x *RegionResult) Reset() {
 	*x = RegionResult{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[34]
+	mi := &file_polyscan_v1_region_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +3617,7 @@ func (x *RegionResult) String() string {
 func (*RegionResult) ProtoMessage() {}
 
 func (x *RegionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[34]
+	mi := &file_polyscan_v1_region_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +3630,7 @@ func (x *RegionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionResult.ProtoReflect.Descriptor instead.
 func (*RegionResult) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{34}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RegionResult) GetIndex() uint32 {
@@ -4105,7 +3766,7 @@ type RegionBlobs struct {
 
 func (x *RegionBlobs) Reset() {
 	*x = RegionBlobs{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[35]
+	mi := &file_polyscan_v1_region_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +3778,7 @@ func (x *RegionBlobs) String() string {
 func (*RegionBlobs) ProtoMessage() {}
 
 func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[35]
+	mi := &file_polyscan_v1_region_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +3791,7 @@ func (x *RegionBlobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionBlobs.ProtoReflect.Descriptor instead.
 func (*RegionBlobs) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{35}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RegionBlobs) GetFound() uint64 {
@@ -4218,7 +3879,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_polyscan_v1_region_proto_msgTypes[36]
+	mi := &file_polyscan_v1_region_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +3891,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_region_proto_msgTypes[36]
+	mi := &file_polyscan_v1_region_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +3904,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{36}
+	return file_polyscan_v1_region_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Blob) GetFirst() *PixelPosition {
@@ -4491,32 +4152,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\n" +
 	"\b_productB\r\n" +
 	"\v_covarianceB\x0e\n" +
-	"\f_correlation\"\xc8\x01\n" +
-	"\vProfileTerm\x128\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x18.polyscan.v1.ProfileKindB\n" +
-	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04kind\x124\n" +
-	"\x06points\x18\x02 \x03(\v2\x12.polyscan.v1.PointB\b\xbaH\x05\x92\x01\x02\x10!R\x06points\x12-\n" +
-	"\x05width\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xe0@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05width\x12\x1a\n" +
-	"\x03bin\x18\x04 \x01(\rB\b\xbaH\x05*\x03\x18\x80 R\x03bin\"L\n" +
-	"\fProfilePiece\x12\x12\n" +
-	"\x04bins\x18\x01 \x01(\rR\x04bins\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x01R\x05start\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\x01R\x04size\"\xb9\x02\n" +
-	"\aProfile\x12(\n" +
-	"\x02of\x18\x01 \x01(\v2\x18.polyscan.v1.ProfileTermR\x02of\x121\n" +
-	"\x06pieces\x18\x02 \x03(\v2\x19.polyscan.v1.ProfilePieceR\x06pieces\x12\x16\n" +
-	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x12\n" +
-	"\x04sums\x18\x04 \x03(\x04R\x04sums\x12\x15\n" +
-	"\x03max\x18\x05 \x01(\x01H\x00R\x03max\x88\x01\x01\x12\x15\n" +
-	"\x03min\x18\x06 \x01(\x01H\x01R\x03min\x88\x01\x01\x12\x19\n" +
-	"\x05range\x18\a \x01(\x01H\x02R\x05range\x88\x01\x01\x12\x17\n" +
-	"\x04step\x18\b \x01(\x01H\x03R\x04step\x88\x01\x01\x12\x17\n" +
-	"\x04edge\x18\t \x01(\x01H\x04R\x04edge\x88\x01\x01B\x06\n" +
-	"\x04_maxB\x06\n" +
-	"\x04_minB\b\n" +
-	"\x06_rangeB\a\n" +
-	"\x05_stepB\a\n" +
-	"\x05_edge\"\xea\x06\n" +
+	"\f_correlation\"\xaa\x06\n" +
 	"\n" +
 	"Reductions\x12I\n" +
 	"\n" +
@@ -4526,8 +4162,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x11percentile_method\x18\x03 \x01(\x0e2\x1d.polyscan.v1.PercentileMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x10percentileMethod\x128\n" +
 	"\thistogram\x18\x04 \x01(\v2\x1a.polyscan.v1.HistogramSpecR\thistogram\x12A\n" +
 	"\fcooccurrence\x18\x05 \x01(\v2\x1d.polyscan.v1.CooccurrenceSpecR\fcooccurrence\x12J\n" +
-	"\fcorrelations\x18\x06 \x03(\v2\x1c.polyscan.v1.CorrelationTermB\b\xbaH\x05\x92\x01\x02\x10@R\fcorrelations\x12>\n" +
-	"\bprofiles\x18\x10 \x03(\v2\x18.polyscan.v1.ProfileTermB\b\xbaH\x05\x92\x01\x02\x10\x10R\bprofiles\x122\n" +
+	"\fcorrelations\x18\x06 \x03(\v2\x1c.polyscan.v1.CorrelationTermB\b\xbaH\x05\x92\x01\x02\x10@R\fcorrelations\x122\n" +
 	"\acovered\x18\f \x01(\v2\x18.polyscan.v1.CoveredSpecR\acovered\x12+\n" +
 	"\x05blobs\x18\x0e \x01(\v2\x15.polyscan.v1.BlobSpecR\x05blobs\x12B\n" +
 	"\x06colors\x18\n" +
@@ -4606,7 +4241,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x05upper\x18\x02 \x01(\x01R\x05upper\x12\x16\n" +
 	"\x06counts\x18\x03 \x03(\x04R\x06counts\x12\x14\n" +
 	"\x05below\x18\x04 \x01(\x04R\x05below\x12\x14\n" +
-	"\x05above\x18\x05 \x01(\x04R\x05above\"\x85\x0f\n" +
+	"\x05above\x18\x05 \x01(\x04R\x05above\"\xd3\x0e\n" +
 	"\x11ChannelStatistics\x12.\n" +
 	"\achannel\x18\x01 \x01(\x0e2\x14.polyscan.v1.ChannelR\achannel\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\x04H\x00R\x05count\x88\x01\x01\x12\x15\n" +
@@ -4650,8 +4285,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x0eplane_residual\x18# \x01(\x01H\x16R\rplaneResidual\x88\x01\x01\x12\x12\n" +
 	"\x04step\x18( \x01(\x01R\x04step\x12\x12\n" +
 	"\x04zero\x18) \x01(\rR\x04zero\x12.\n" +
-	"\acovered\x18* \x01(\v2\x14.polyscan.v1.CoveredR\acovered\x120\n" +
-	"\bprofiles\x18+ \x03(\v2\x14.polyscan.v1.ProfileR\bprofilesB\b\n" +
+	"\acovered\x18* \x01(\v2\x14.polyscan.v1.CoveredR\acoveredB\b\n" +
 	"\x06_countB\x06\n" +
 	"\x04_sumB\x11\n" +
 	"\x0f_sum_of_squaresB\a\n" +
@@ -4833,13 +4467,7 @@ const file_polyscan_v1_region_proto_rawDesc = "" +
 	"\x14CORRELATION_KIND_LAG\x10\x01\x12\x1b\n" +
 	"\x17CORRELATION_KIND_RADIAL\x10\x02\x12\x1a\n" +
 	"\x16CORRELATION_KIND_FRAME\x10\x03\x12\x1c\n" +
-	"\x18CORRELATION_KIND_CHANNEL\x10\x04*\x8c\x01\n" +
-	"\vProfileKind\x12\x1c\n" +
-	"\x18PROFILE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11PROFILE_KIND_ROWS\x10\x01\x12\x18\n" +
-	"\x14PROFILE_KIND_COLUMNS\x10\x02\x12\x17\n" +
-	"\x13PROFILE_KIND_RADIUS\x10\x03\x12\x15\n" +
-	"\x11PROFILE_KIND_LINE\x10\x04*\x9b\x01\n" +
+	"\x18CORRELATION_KIND_CHANNEL\x10\x04*\x9b\x01\n" +
 	"\n" +
 	"ColorSpace\x12\x1b\n" +
 	"\x17COLOR_SPACE_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -4880,8 +4508,8 @@ func file_polyscan_v1_region_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_region_proto_rawDescData
 }
 
-var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
-var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_polyscan_v1_region_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
+var file_polyscan_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_polyscan_v1_region_proto_goTypes = []any{
 	(FillRule)(0),             // 0: polyscan.v1.FillRule
 	(MaskMethod)(0),           // 1: polyscan.v1.MaskMethod
@@ -4891,138 +4519,128 @@ var file_polyscan_v1_region_proto_goTypes = []any{
 	(MorphKind)(0),            // 5: polyscan.v1.MorphKind
 	(BlobOrder)(0),            // 6: polyscan.v1.BlobOrder
 	(CorrelationKind)(0),      // 7: polyscan.v1.CorrelationKind
-	(ProfileKind)(0),          // 8: polyscan.v1.ProfileKind
-	(ColorSpace)(0),           // 9: polyscan.v1.ColorSpace
-	(Derivative)(0),           // 10: polyscan.v1.Derivative
-	(LocateModel)(0),          // 11: polyscan.v1.LocateModel
-	(FiducialKind)(0),         // 12: polyscan.v1.FiducialKind
-	(Verdict)(0),              // 13: polyscan.v1.Verdict
-	(*Ring)(nil),              // 14: polyscan.v1.Ring
-	(*Mask)(nil),              // 15: polyscan.v1.Mask
-	(*MaskImage)(nil),         // 16: polyscan.v1.MaskImage
-	(*Region)(nil),            // 17: polyscan.v1.Region
-	(*Pose)(nil),              // 18: polyscan.v1.Pose
-	(*Reference)(nil),         // 19: polyscan.v1.Reference
-	(*ReferenceCounts)(nil),   // 20: polyscan.v1.ReferenceCounts
-	(*HistogramSpec)(nil),     // 21: polyscan.v1.HistogramSpec
-	(*PixelOffset)(nil),       // 22: polyscan.v1.PixelOffset
-	(*CooccurrenceSpec)(nil),  // 23: polyscan.v1.CooccurrenceSpec
-	(*CoveredSpec)(nil),       // 24: polyscan.v1.CoveredSpec
-	(*Morph)(nil),             // 25: polyscan.v1.Morph
-	(*BlobSpec)(nil),          // 26: polyscan.v1.BlobSpec
-	(*CorrelationTerm)(nil),   // 27: polyscan.v1.CorrelationTerm
-	(*Correlation)(nil),       // 28: polyscan.v1.Correlation
-	(*ProfileTerm)(nil),       // 29: polyscan.v1.ProfileTerm
-	(*ProfilePiece)(nil),      // 30: polyscan.v1.ProfilePiece
-	(*Profile)(nil),           // 31: polyscan.v1.Profile
-	(*Reductions)(nil),        // 32: polyscan.v1.Reductions
-	(*RegionSet)(nil),         // 33: polyscan.v1.RegionSet
-	(*Locate)(nil),            // 34: polyscan.v1.Locate
-	(*Fiducial)(nil),          // 35: polyscan.v1.Fiducial
-	(*Location)(nil),          // 36: polyscan.v1.Location
-	(*FoundFiducial)(nil),     // 37: polyscan.v1.FoundFiducial
-	(*FrameSize)(nil),         // 38: polyscan.v1.FrameSize
-	(*Scale)(nil),             // 39: polyscan.v1.Scale
-	(*MillimetreRect)(nil),    // 40: polyscan.v1.MillimetreRect
-	(*LimitResult)(nil),       // 41: polyscan.v1.LimitResult
-	(*PercentileValue)(nil),   // 42: polyscan.v1.PercentileValue
-	(*Histogram)(nil),         // 43: polyscan.v1.Histogram
-	(*ChannelStatistics)(nil), // 44: polyscan.v1.ChannelStatistics
-	(*Covered)(nil),           // 45: polyscan.v1.Covered
-	(*CoveredHistogram)(nil),  // 46: polyscan.v1.CoveredHistogram
-	(*Texture)(nil),           // 47: polyscan.v1.Texture
-	(*RegionResult)(nil),      // 48: polyscan.v1.RegionResult
-	(*RegionBlobs)(nil),       // 49: polyscan.v1.RegionBlobs
-	(*Blob)(nil),              // 50: polyscan.v1.Blob
-	(*Frame)(nil),             // 51: polyscan.v1.Frame
-	(*Point)(nil),             // 52: polyscan.v1.Point
-	(Channel)(0),              // 53: polyscan.v1.Channel
-	(*PixelPosition)(nil),     // 54: polyscan.v1.PixelPosition
-	(*PixelRect)(nil),         // 55: polyscan.v1.PixelRect
+	(ColorSpace)(0),           // 8: polyscan.v1.ColorSpace
+	(Derivative)(0),           // 9: polyscan.v1.Derivative
+	(LocateModel)(0),          // 10: polyscan.v1.LocateModel
+	(FiducialKind)(0),         // 11: polyscan.v1.FiducialKind
+	(Verdict)(0),              // 12: polyscan.v1.Verdict
+	(*Ring)(nil),              // 13: polyscan.v1.Ring
+	(*Mask)(nil),              // 14: polyscan.v1.Mask
+	(*MaskImage)(nil),         // 15: polyscan.v1.MaskImage
+	(*Region)(nil),            // 16: polyscan.v1.Region
+	(*Pose)(nil),              // 17: polyscan.v1.Pose
+	(*Reference)(nil),         // 18: polyscan.v1.Reference
+	(*ReferenceCounts)(nil),   // 19: polyscan.v1.ReferenceCounts
+	(*HistogramSpec)(nil),     // 20: polyscan.v1.HistogramSpec
+	(*PixelOffset)(nil),       // 21: polyscan.v1.PixelOffset
+	(*CooccurrenceSpec)(nil),  // 22: polyscan.v1.CooccurrenceSpec
+	(*CoveredSpec)(nil),       // 23: polyscan.v1.CoveredSpec
+	(*Morph)(nil),             // 24: polyscan.v1.Morph
+	(*BlobSpec)(nil),          // 25: polyscan.v1.BlobSpec
+	(*CorrelationTerm)(nil),   // 26: polyscan.v1.CorrelationTerm
+	(*Correlation)(nil),       // 27: polyscan.v1.Correlation
+	(*Reductions)(nil),        // 28: polyscan.v1.Reductions
+	(*RegionSet)(nil),         // 29: polyscan.v1.RegionSet
+	(*Locate)(nil),            // 30: polyscan.v1.Locate
+	(*Fiducial)(nil),          // 31: polyscan.v1.Fiducial
+	(*Location)(nil),          // 32: polyscan.v1.Location
+	(*FoundFiducial)(nil),     // 33: polyscan.v1.FoundFiducial
+	(*FrameSize)(nil),         // 34: polyscan.v1.FrameSize
+	(*Scale)(nil),             // 35: polyscan.v1.Scale
+	(*MillimetreRect)(nil),    // 36: polyscan.v1.MillimetreRect
+	(*LimitResult)(nil),       // 37: polyscan.v1.LimitResult
+	(*PercentileValue)(nil),   // 38: polyscan.v1.PercentileValue
+	(*Histogram)(nil),         // 39: polyscan.v1.Histogram
+	(*ChannelStatistics)(nil), // 40: polyscan.v1.ChannelStatistics
+	(*Covered)(nil),           // 41: polyscan.v1.Covered
+	(*CoveredHistogram)(nil),  // 42: polyscan.v1.CoveredHistogram
+	(*Texture)(nil),           // 43: polyscan.v1.Texture
+	(*RegionResult)(nil),      // 44: polyscan.v1.RegionResult
+	(*RegionBlobs)(nil),       // 45: polyscan.v1.RegionBlobs
+	(*Blob)(nil),              // 46: polyscan.v1.Blob
+	(*Frame)(nil),             // 47: polyscan.v1.Frame
+	(*Point)(nil),             // 48: polyscan.v1.Point
+	(Channel)(0),              // 49: polyscan.v1.Channel
+	(*PixelPosition)(nil),     // 50: polyscan.v1.PixelPosition
+	(*PixelRect)(nil),         // 51: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_region_proto_depIdxs = []int32{
-	16, // 0: polyscan.v1.Mask.image:type_name -> polyscan.v1.MaskImage
-	51, // 1: polyscan.v1.MaskImage.frame:type_name -> polyscan.v1.Frame
-	14, // 2: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
+	15, // 0: polyscan.v1.Mask.image:type_name -> polyscan.v1.MaskImage
+	47, // 1: polyscan.v1.MaskImage.frame:type_name -> polyscan.v1.Frame
+	13, // 2: polyscan.v1.Region.rings:type_name -> polyscan.v1.Ring
 	0,  // 3: polyscan.v1.Region.fill_rule:type_name -> polyscan.v1.FillRule
-	19, // 4: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
-	15, // 5: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
-	52, // 6: polyscan.v1.Pose.about:type_name -> polyscan.v1.Point
-	20, // 7: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
-	22, // 8: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
+	18, // 4: polyscan.v1.Region.reference:type_name -> polyscan.v1.Reference
+	14, // 5: polyscan.v1.Region.mask:type_name -> polyscan.v1.Mask
+	48, // 6: polyscan.v1.Pose.about:type_name -> polyscan.v1.Point
+	19, // 7: polyscan.v1.Reference.counts:type_name -> polyscan.v1.ReferenceCounts
+	21, // 8: polyscan.v1.CooccurrenceSpec.offsets:type_name -> polyscan.v1.PixelOffset
 	5,  // 9: polyscan.v1.Morph.kind:type_name -> polyscan.v1.MorphKind
-	53, // 10: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
+	49, // 10: polyscan.v1.BlobSpec.channel:type_name -> polyscan.v1.Channel
 	4,  // 11: polyscan.v1.BlobSpec.threshold:type_name -> polyscan.v1.BlobThreshold
-	25, // 12: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
+	24, // 12: polyscan.v1.BlobSpec.steps:type_name -> polyscan.v1.Morph
 	6,  // 13: polyscan.v1.BlobSpec.order:type_name -> polyscan.v1.BlobOrder
 	7,  // 14: polyscan.v1.CorrelationTerm.kind:type_name -> polyscan.v1.CorrelationKind
-	22, // 15: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
-	53, // 16: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
-	27, // 17: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
-	8,  // 18: polyscan.v1.ProfileTerm.kind:type_name -> polyscan.v1.ProfileKind
-	52, // 19: polyscan.v1.ProfileTerm.points:type_name -> polyscan.v1.Point
-	29, // 20: polyscan.v1.Profile.of:type_name -> polyscan.v1.ProfileTerm
-	30, // 21: polyscan.v1.Profile.pieces:type_name -> polyscan.v1.ProfilePiece
-	2,  // 22: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
-	3,  // 23: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
-	21, // 24: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
-	23, // 25: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
-	27, // 26: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
-	29, // 27: polyscan.v1.Reductions.profiles:type_name -> polyscan.v1.ProfileTerm
-	24, // 28: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
-	26, // 29: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
-	9,  // 30: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
-	10, // 31: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
-	17, // 32: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
-	39, // 33: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
-	38, // 34: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
-	34, // 35: polyscan.v1.RegionSet.locate:type_name -> polyscan.v1.Locate
-	35, // 36: polyscan.v1.Locate.fiducials:type_name -> polyscan.v1.Fiducial
-	11, // 37: polyscan.v1.Locate.model:type_name -> polyscan.v1.LocateModel
-	17, // 38: polyscan.v1.Fiducial.window:type_name -> polyscan.v1.Region
-	52, // 39: polyscan.v1.Fiducial.at:type_name -> polyscan.v1.Point
-	12, // 40: polyscan.v1.Fiducial.kind:type_name -> polyscan.v1.FiducialKind
-	53, // 41: polyscan.v1.Fiducial.channel:type_name -> polyscan.v1.Channel
-	18, // 42: polyscan.v1.Location.pose:type_name -> polyscan.v1.Pose
-	37, // 43: polyscan.v1.Location.fiducials:type_name -> polyscan.v1.FoundFiducial
-	52, // 44: polyscan.v1.FoundFiducial.at:type_name -> polyscan.v1.Point
-	52, // 45: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
-	13, // 46: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
-	53, // 47: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
-	53, // 48: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
-	54, // 49: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
-	54, // 50: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
-	42, // 51: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
-	43, // 52: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
-	52, // 53: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
-	52, // 54: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
-	52, // 55: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
-	52, // 56: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
-	47, // 57: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
-	28, // 58: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
-	45, // 59: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
-	31, // 60: polyscan.v1.ChannelStatistics.profiles:type_name -> polyscan.v1.Profile
-	46, // 61: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
-	22, // 62: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
-	55, // 63: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
-	52, // 64: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
-	44, // 65: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
-	13, // 66: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
-	41, // 67: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
-	40, // 68: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
-	52, // 69: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
-	49, // 70: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
-	50, // 71: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
-	54, // 72: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
-	55, // 73: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
-	52, // 74: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
-	14, // 75: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
-	52, // 76: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
-	77, // [77:77] is the sub-list for method output_type
-	77, // [77:77] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	21, // 15: polyscan.v1.CorrelationTerm.offset:type_name -> polyscan.v1.PixelOffset
+	49, // 16: polyscan.v1.CorrelationTerm.with:type_name -> polyscan.v1.Channel
+	26, // 17: polyscan.v1.Correlation.of:type_name -> polyscan.v1.CorrelationTerm
+	2,  // 18: polyscan.v1.Reductions.statistics:type_name -> polyscan.v1.Statistic
+	3,  // 19: polyscan.v1.Reductions.percentile_method:type_name -> polyscan.v1.PercentileMethod
+	20, // 20: polyscan.v1.Reductions.histogram:type_name -> polyscan.v1.HistogramSpec
+	22, // 21: polyscan.v1.Reductions.cooccurrence:type_name -> polyscan.v1.CooccurrenceSpec
+	26, // 22: polyscan.v1.Reductions.correlations:type_name -> polyscan.v1.CorrelationTerm
+	23, // 23: polyscan.v1.Reductions.covered:type_name -> polyscan.v1.CoveredSpec
+	25, // 24: polyscan.v1.Reductions.blobs:type_name -> polyscan.v1.BlobSpec
+	8,  // 25: polyscan.v1.Reductions.colors:type_name -> polyscan.v1.ColorSpace
+	9,  // 26: polyscan.v1.Reductions.derivatives:type_name -> polyscan.v1.Derivative
+	16, // 27: polyscan.v1.RegionSet.regions:type_name -> polyscan.v1.Region
+	35, // 28: polyscan.v1.RegionSet.scale:type_name -> polyscan.v1.Scale
+	34, // 29: polyscan.v1.RegionSet.drawn_on:type_name -> polyscan.v1.FrameSize
+	30, // 30: polyscan.v1.RegionSet.locate:type_name -> polyscan.v1.Locate
+	31, // 31: polyscan.v1.Locate.fiducials:type_name -> polyscan.v1.Fiducial
+	10, // 32: polyscan.v1.Locate.model:type_name -> polyscan.v1.LocateModel
+	16, // 33: polyscan.v1.Fiducial.window:type_name -> polyscan.v1.Region
+	48, // 34: polyscan.v1.Fiducial.at:type_name -> polyscan.v1.Point
+	11, // 35: polyscan.v1.Fiducial.kind:type_name -> polyscan.v1.FiducialKind
+	49, // 36: polyscan.v1.Fiducial.channel:type_name -> polyscan.v1.Channel
+	17, // 37: polyscan.v1.Location.pose:type_name -> polyscan.v1.Pose
+	33, // 38: polyscan.v1.Location.fiducials:type_name -> polyscan.v1.FoundFiducial
+	48, // 39: polyscan.v1.FoundFiducial.at:type_name -> polyscan.v1.Point
+	48, // 40: polyscan.v1.Scale.origin:type_name -> polyscan.v1.Point
+	12, // 41: polyscan.v1.LimitResult.verdict:type_name -> polyscan.v1.Verdict
+	49, // 42: polyscan.v1.LimitResult.channel:type_name -> polyscan.v1.Channel
+	49, // 43: polyscan.v1.ChannelStatistics.channel:type_name -> polyscan.v1.Channel
+	50, // 44: polyscan.v1.ChannelStatistics.min_at:type_name -> polyscan.v1.PixelPosition
+	50, // 45: polyscan.v1.ChannelStatistics.max_at:type_name -> polyscan.v1.PixelPosition
+	38, // 46: polyscan.v1.ChannelStatistics.percentiles:type_name -> polyscan.v1.PercentileValue
+	39, // 47: polyscan.v1.ChannelStatistics.histogram:type_name -> polyscan.v1.Histogram
+	48, // 48: polyscan.v1.ChannelStatistics.weighted_centroid:type_name -> polyscan.v1.Point
+	48, // 49: polyscan.v1.ChannelStatistics.min_at_mm:type_name -> polyscan.v1.Point
+	48, // 50: polyscan.v1.ChannelStatistics.max_at_mm:type_name -> polyscan.v1.Point
+	48, // 51: polyscan.v1.ChannelStatistics.weighted_centroid_mm:type_name -> polyscan.v1.Point
+	43, // 52: polyscan.v1.ChannelStatistics.textures:type_name -> polyscan.v1.Texture
+	27, // 53: polyscan.v1.ChannelStatistics.correlations:type_name -> polyscan.v1.Correlation
+	41, // 54: polyscan.v1.ChannelStatistics.covered:type_name -> polyscan.v1.Covered
+	42, // 55: polyscan.v1.Covered.histogram:type_name -> polyscan.v1.CoveredHistogram
+	21, // 56: polyscan.v1.Texture.offset:type_name -> polyscan.v1.PixelOffset
+	51, // 57: polyscan.v1.RegionResult.bounds:type_name -> polyscan.v1.PixelRect
+	48, // 58: polyscan.v1.RegionResult.centroid:type_name -> polyscan.v1.Point
+	40, // 59: polyscan.v1.RegionResult.channels:type_name -> polyscan.v1.ChannelStatistics
+	12, // 60: polyscan.v1.RegionResult.verdict:type_name -> polyscan.v1.Verdict
+	37, // 61: polyscan.v1.RegionResult.limits:type_name -> polyscan.v1.LimitResult
+	36, // 62: polyscan.v1.RegionResult.bounds_mm:type_name -> polyscan.v1.MillimetreRect
+	48, // 63: polyscan.v1.RegionResult.centroid_mm:type_name -> polyscan.v1.Point
+	45, // 64: polyscan.v1.RegionResult.blobs:type_name -> polyscan.v1.RegionBlobs
+	46, // 65: polyscan.v1.RegionBlobs.blobs:type_name -> polyscan.v1.Blob
+	50, // 66: polyscan.v1.Blob.first:type_name -> polyscan.v1.PixelPosition
+	51, // 67: polyscan.v1.Blob.bounds:type_name -> polyscan.v1.PixelRect
+	48, // 68: polyscan.v1.Blob.centroid:type_name -> polyscan.v1.Point
+	13, // 69: polyscan.v1.Blob.contour:type_name -> polyscan.v1.Ring
+	48, // 70: polyscan.v1.Blob.centroid_mm:type_name -> polyscan.v1.Point
+	71, // [71:71] is the sub-list for method output_type
+	71, // [71:71] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_region_proto_init() }
@@ -5033,22 +4651,21 @@ func file_polyscan_v1_region_proto_init() {
 	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_region_proto_msgTypes[12].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[14].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[17].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[23].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[20].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[24].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[27].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[28].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[30].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[31].OneofWrappers = []any{}
+	file_polyscan_v1_region_proto_msgTypes[32].OneofWrappers = []any{}
 	file_polyscan_v1_region_proto_msgTypes[33].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[34].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[35].OneofWrappers = []any{}
-	file_polyscan_v1_region_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_region_proto_rawDesc), len(file_polyscan_v1_region_proto_rawDesc)),
-			NumEnums:      14,
-			NumMessages:   37,
+			NumEnums:      13,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

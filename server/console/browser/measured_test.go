@@ -21,8 +21,7 @@ func asking() *pb.Reductions {
 		Cooccurrence: &pb.CooccurrenceSpec{Offsets: []*pb.PixelOffset{{Dx: 1}}},
 		Correlations: []*pb.CorrelationTerm{{Kind: pb.CorrelationKind_CORRELATION_KIND_LAG,
 			Offset: &pb.PixelOffset{Dy: 2}}},
-		Profiles: []*pb.ProfileTerm{{Kind: pb.ProfileKind_PROFILE_KIND_ROWS, Bin: 8}},
-		Blobs:    &pb.BlobSpec{Upper: proto.Float64(60), MinArea: 12},
+		Blobs: &pb.BlobSpec{Upper: proto.Float64(60), MinArea: 12},
 	}
 }
 
@@ -61,8 +60,7 @@ func TestRecipeMeasures(t *testing.T) {
 	e.frame(testdata("metal.png"))
 	e.verdict("fail")
 	e.do(`document.querySelector(".list .regions button").click()`)
-	for _, name := range []string{"texture (1, 0): contrast", "correlation at (0, 2)", "profile rows by 8: range", "blobs",
-		"largest blob"} {
+	for _, name := range []string{"texture (1, 0): contrast", "correlation at (0, 2)", "blobs", "largest blob"} {
 		e.until(name, func() bool { return e.number(name) != "" && !strings.Contains(e.number(name), "–") })
 	}
 	var found, kept int
@@ -119,7 +117,7 @@ func TestBrowserLiveMeasures(t *testing.T) {
 		(d) => d.querySelector("dt").textContent === %q)?.querySelector("dd").textContent ?? ""`
 	for name, want := range map[string]string{
 		"blobs": "1 of 1 found", "largest blob": "24 pixels", "texture (1, 0): contrast": "",
-		"correlation at (0, 2)": "", "profile rows by 8: max": "200",
+		"correlation at (0, 2)": "",
 	} {
 		p.until(name, func() bool {
 			reduce()

@@ -1,7 +1,7 @@
-// What regions have beside the statistics of channels: textures, correlations, profiles and blobs, as rows of numbers.
+// What regions have beside the statistics of channels: textures, correlations and blobs, as rows of numbers.
 
 import { short } from "./format";
-import { CorrelationKind, ProfileKind, type Correlation, type PixelOffset, type Profile, type RegionResult } from "./gen/polyscan/v1/region_pb";
+import { CorrelationKind, type Correlation, type PixelOffset, type RegionResult } from "./gen/polyscan/v1/region_pb";
 import { text } from "./text";
 
 const t = text.measured;
@@ -25,19 +25,6 @@ function pairOf(c: Correlation): string {
   }
 }
 
-/** alongOf names a profile, as limits spell it. */
-function alongOf(f: Profile): string {
-  const of = f.of!;
-  const places = of.points.map((p) => `(${p.x},${p.y})`).join("-");
-  const kinds: Partial<Record<ProfileKind, string>> = {
-    [ProfileKind.ROWS]: "rows",
-    [ProfileKind.COLUMNS]: "columns",
-    [ProfileKind.RADIUS]: `radius about ${places}`,
-    [ProfileKind.LINE]: `line ${places}`,
-  };
-  return `${kinds[of.kind] ?? ""}${of.width ? ` width ${of.width}` : ""}${of.bin > 1 ? ` by ${of.bin}` : ""}`;
-}
-
 /** channels writes a number of each channel. */
 const channels = <T>(all: T[], value: (one: T) => number | undefined): string => all.map((one) => short(value(one))).join(" · ");
 
@@ -53,10 +40,6 @@ export function measured(r: RegionResult): [string, string][] {
   });
   const more = (r.channels[0]?.correlations.length ?? 0) - most;
   if (more > 0) rows.push([t.correlations, t.more(more)]);
-  r.channels[0]?.profiles.slice(0, most).forEach((first, i) => {
-    const of = r.channels.map((c) => c.profiles[i]);
-    for (const k of ["max", "min", "range", "step", "edge"] as const) rows.push([t.profile(alongOf(first), k), channels(of, (f) => f?.[k])]);
-  });
   const b = r.blobs;
   if (!b) return rows;
   rows.push([t.blobs, b.tooMany ? t.tooMany(short(b.kept)) : t.kept(short(b.kept), short(b.found))], [t.blobArea, short(b.area)]);

@@ -99,7 +99,6 @@ export const text = {
     frame: (name: string, offset: string) => `correlation with ${name || "the frame before"} ${offset === "(0, 0)" ? "" : offset}`.trim(),
     channel: (name: string) => `correlation with ${name || "channel"}`,
     correlations: "correlations",
-    profile: (along: string, what: string) => `profile ${along}: ${what}`,
     more: (n: number) => `${n} more`,
     blobs: "blobs",
     kept: (kept: string, found: string) => `${kept} of ${found} found`,

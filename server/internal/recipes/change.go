@@ -313,8 +313,5 @@ func reductions(m *pb.Recipe) string {
 	for _, c := range wire.ReductionsOf(r).Correlations {
 		words = append(words, c.String())
 	}
-	for _, f := range wire.ReductionsOf(r).Profiles {
-		words = append(words, "profile("+f.String()+")")
-	}
 	return strings.Join(words, ", ")
 }

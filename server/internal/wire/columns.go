@@ -105,16 +105,6 @@ func RegionColumns(r *polygon.Result) *pb.RegionColumns {
 			m.Correlations.Terms = append(m.Correlations.Terms, termOf(c))
 		}
 	}
-	if t := c.Profiles; t != nil {
-		m.Profiles = &pb.ProfileColumns{Max: littleEndian(t.Numbers[0]), Min: littleEndian(t.Numbers[1]),
-			Range: littleEndian(t.Numbers[2]), Step: littleEndian(t.Numbers[3]), Edge: littleEndian(t.Numbers[4]),
-			Bins: littleEndian(t.Bins), Start: littleEndian(t.Start), Counts: littleEndian(t.Counts),
-			Sums: littleEndian(t.Sums), Channels: uint32(t.Channels)}
-		for i := range t.Profiles {
-			m.Profiles.Terms = append(m.Profiles.Terms, profileTermOf(&t.Profiles[i]))
-			m.Profiles.Pieces = append(m.Profiles.Pieces, &pb.ProfilePieces{Pieces: piecesOf(t.Pieces[i])})
-		}
-	}
 	if c.LimitEnds != nil {
 		n := len(c.Limits)
 		l := &pb.LimitColumns{

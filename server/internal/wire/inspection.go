@@ -255,13 +255,7 @@ func (in *Inspection) ResultBytes(f kernels.PixelFormat) int64 {
 			each += 16 * bins // as they are, and marshalled
 		}
 	}
-	if channels && len(r.Profiles) > 0 {
-		each += 300 * int64(len(r.Profiles)) // a message of its own, its term and its numbers
-	}
 	n := each * int64(in.channels(f)) * int64(in.Set.Len())
-	if channels {
-		n += 32 * int64(f.Channels) * in.Set.ProfileBins(r.Profiles) // two numbers, as they are and marshalled
-	}
 	if channels && !r.Output.Columns {
 		n += blobShare(r.Blobs, in.Set.Len())
 	}
@@ -278,7 +272,7 @@ func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 	bytes := in.ResultBytes(f.Format)
 	if bytes > limit {
 		return 0, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(
-			"histograms, percentiles, textures, correlations, profiles, covered pixels, blobs, limits and distributions that are "+
+			"histograms, percentiles, textures, correlations, covered pixels, blobs, limits and distributions that are "+
 				"compared of %d regions would take %d bytes; the limit is %d", in.Set.Len(), bytes, limit))
 	}
 	bytes += in.Set.CoverBytes(in.Reductions, f.Width, f.Height) + in.Set.ExtentBytes(f.Width, f.Height)

@@ -235,13 +235,6 @@ func ReductionsOf(in *pb.Reductions) polygon.Reductions {
 			Radius: int(t.GetRadius()),
 			Frame:  t.GetFrame(), With: polygon.Channel(t.GetWith())})
 	}
-	for _, t := range in.GetProfiles() {
-		f := polygon.Profile{Kind: polygon.ProfileKind(t.GetKind()), Width: t.GetWidth(), Bin: int(t.GetBin())}
-		for _, p := range t.GetPoints() {
-			f.Points = append(f.Points, polygon.Point{X: p.GetX(), Y: p.GetY()})
-		}
-		out.Profiles = append(out.Profiles, f)
-	}
 	for _, c := range in.GetColors() {
 		out.Colors.Spaces |= 1 << (c - 1) // the same order; see TestEnumsAgree
 	}

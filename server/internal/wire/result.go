@@ -241,7 +241,6 @@ func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStati
 	to.Textures = w.textures(c.Textures)
 	to.Covered = w.covered(c.Covered)
 	to.Correlations = w.correlations(c.Correlations)
-	to.Profiles = w.profiles(c.Profiles)
 	if has(polygon.Percentiles) && len(c.Percentiles) > 0 {
 		to.Percentiles = make([]*pb.PercentileValue, len(c.Percentiles))
 		for i, p := range c.Percentiles {
@@ -310,38 +309,6 @@ func termOf(c polygon.Correlation) *pb.CorrelationTerm {
 		With: pb.Channel(c.With)}
 	if c.Kind == polygon.Lagged || c.Kind == polygon.Framed {
 		t.Offset = offsetOf(c.Offset)
-	}
-	return t
-}
-
-// profiles shares the bins with the result.
-func (w *resultWriter) profiles(from []polygon.ProfileValue) []*pb.Profile {
-	if len(from) == 0 {
-		return nil
-	}
-	out, all := make([]*pb.Profile, len(from)), make([]pb.Profile, len(from))
-	for i := range from {
-		v, to := &from[i], &all[i]
-		to.Of, to.Counts, to.Sums = profileTermOf(&v.Profile), v.Counts, v.Sums
-		to.Max, to.Min, to.Range = w.some(v.Max), w.some(v.Min), w.some(v.Range)
-		to.Step, to.Edge = w.some(v.Step), w.some(v.Edge)
-		to.Pieces = piecesOf(v.Pieces)
-		out[i] = to
-	}
-	return out
-}
-
-func piecesOf(from []polygon.ProfilePiece) (to []*pb.ProfilePiece) {
-	for _, p := range from {
-		to = append(to, &pb.ProfilePiece{Bins: uint32(p.Bins), Start: p.Start, Size: p.Size})
-	}
-	return to
-}
-
-func profileTermOf(f *polygon.Profile) *pb.ProfileTerm {
-	t := &pb.ProfileTerm{Kind: pb.ProfileKind(f.Kind), Width: f.Width, Bin: uint32(f.Bin)}
-	for _, p := range f.Points {
-		t.Points = append(t.Points, &pb.Point{X: p.X, Y: p.Y})
 	}
 	return t
 }

@@ -153,7 +153,6 @@ class Base:
         texture: Any = False,
         colors: Any = None,
         correlate: Any = (),
-        profiles: Any = (),
         golden: Any = None,
     ) -> _regions.What:
         if limits is not None:
@@ -162,7 +161,7 @@ class Base:
             regions = regions.with_limits(limits)
         if regions is not None:
             regions.look()
-        given = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate, profiles)
+        given = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
         given, frames = _regions.asked(regions, given, golden)
         return _regions.inspection(
             regions,

@@ -32,8 +32,6 @@ COVERED_BINS = {"covered_histogram": "counts", "covered_below": "below", "covere
 CORRELATIONS = {
     "correlation_pairs": "pairs", "mean_product": "product", "covariance": "covariance", "coefficient": "correlation",
 }  # fmt: skip
-# Columns of profiles, and their fields in ProfileColumns and Profile.
-PROFILES = {f"profile_{name}": name for name in ("max", "min", "range", "step", "edge")}
 _EXACT = 1 << 53  # below it a float holds each integer, and dividing two of them rounds once
 
 
@@ -144,8 +142,6 @@ class Columns:
             found = m.correlations
             key = CORRELATIONS[name]
             return self._read(name, getattr(found, key), "<u8" if key == "pairs" else "<f8", n, c, len(found.terms))
-        if name in PROFILES and m.HasField("profiles"):
-            return self._read(name, getattr(m.profiles, PROFILES[name]), "<f8", n, c, len(m.profiles.terms))
         if name == "percentiles" and m.percentiles:
             if m.percentile:
                 return self._read(name, m.percentile, "<f8", n, c, len(m.percentiles))
@@ -268,33 +264,6 @@ class Columns:
 
     def correlations(self) -> list[region_pb2.CorrelationTerm] | None:
         return list(self.message.correlations.terms) if self.message.HasField("correlations") else None
-
-    def profiles(self) -> list[region_pb2.ProfileTerm] | None:
-        return list(self.message.profiles.terms) if self.message.HasField("profiles") else None
-
-    def bins(self, i: int, c: int) -> list[region_pb2.Profile]:
-        """The profiles of a channel of a row, with their bins."""
-        t, n = self.message.profiles, len(self.message.profiles.terms)
-        bins = self._read("profiles.bins", t.bins, "<u4", self.length, n)
-        start = self._read("profiles.start", t.start, "<f8", self.length, n)
-        each = bins.sum(axis=1, dtype=np.int64)
-        total = int(each.sum()) * t.channels
-        counts = self._read("profiles.counts", t.counts, "<u8", total)
-        sums = self._read("profiles.sums", t.sums, "<u8", total)
-        at = int(each[:i].sum()) * t.channels + c * int(each[i])
-        out = []
-        for k, of in enumerate(t.terms):
-            own = region_pb2.Profile(of=of)
-            if c < t.channels:
-                end = at + int(bins[i, k])
-                own.counts.extend(counts[at:end].tolist())
-                own.sums.extend(sums[at:end].tolist())
-                own.pieces.extend(t.pieces[k].pieces)
-                if of.kind != region_pb2.PROFILE_KIND_LINE:
-                    own.pieces[0].bins, own.pieces[0].start = end - at, float(start[i, k])
-                at = end
-            out.append(own)
-        return out
 
     def percentiles(self) -> list[float]:
         return list(self.message.percentiles)

@@ -118,7 +118,6 @@ class Methods(Base):
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         colors: _regions.Colors = None,
         correlate: str | Iterable[str] = (),
-        profiles: str | Iterable[str] = (),
         golden: str | _frames.Resident | Mapping[str, str | _frames.Resident] | None = None,
         results: str | None = None,
         fields: Iterable[str] | None = None,
@@ -141,9 +140,6 @@ class Methods(Base):
         correlate asks for correlation_pairs, mean_product, covariance and coefficient of pairs of pixels, as limits spell
         them: "autocorrelation(8,0)", "radial(32)" for all distances up to 32, 'ncc of "golden" at (0,0)' for a frame that the
         server keeps, which golden says, "ncc of the frame before" in streams, "channels".
-        profiles asks for profile_max, profile_min, profile_range, profile_step and profile_edge of means along rows, columns,
-        "line (10,10)-(90,10) width 5" or "radius about (320,240)", each with "by 4" for bins of 4 pixels; the bins are in
-        profile(region).
         format is "bgr" for arrays of OpenCV; bits says how many of the bits of a uint16 are used.
 
         results="failed" brings back the regions that failed, and no others. fields are what comes back of each: name,
@@ -152,7 +148,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields, texture, colors, correlate, profiles, golden,
+            priority, results, fields, texture, colors, correlate, golden,
         )  # fmt: skip
         return self._call(_calls.reduce(self._encode(frame, format, bits, id, part_id), what), timeout)
 
@@ -188,7 +184,6 @@ class Methods(Base):
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         colors: _regions.Colors = None,
         correlate: str | Iterable[str] = (),
-        profiles: str | Iterable[str] = (),
         golden: str | _frames.Resident | Mapping[str, str | _frames.Resident] | None = None,
         results: str | None = None,
         fields: Iterable[str] | None = None,
@@ -208,7 +203,7 @@ class Methods(Base):
         """
         what = self._what(
             self._given(regions), recipe, limits, statistics, percentiles, percentile_method, histogram, method,
-            priority, results, fields, texture, colors, correlate, profiles, golden,
+            priority, results, fields, texture, colors, correlate, golden,
         )  # fmt: skip
         kind = _streams.reducing(what)
         return self._exchange(kind, frames, format, bits, window, timeout)
@@ -332,7 +327,6 @@ class Methods(Base):
         texture: bool | Sequence[tuple[int, int]] | _regions.Texture = False,
         colors: _regions.Colors = None,
         correlate: str | Iterable[str] = (),
-        profiles: str | Iterable[str] = (),
         golden: str | _frames.Resident | Mapping[str, str | _frames.Resident] | None = None,
         expected_version: int | None = None,
         timeout: float | None = None,
@@ -341,7 +335,7 @@ class Methods(Base):
         taught.recipe, bring along its flat field and, where none are given, its description, reductions and frames.
         With expected_version the latest version must be that one (0: the name is new), or it is Aborted."""
         found = self._regions_of(regions, limits)
-        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate, profiles)
+        wanted = _regions.reductions(statistics, percentiles, percentile_method, histogram, texture, colors, correlate)
         wanted, frames = _regions.asked(found, wanted, golden)
         for key, kept in sorted(frames.items()):
             try:

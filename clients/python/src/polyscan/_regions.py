@@ -554,36 +554,6 @@ def correlation(text: str) -> region_pb2.CorrelationTerm:
     )
 
 
-_NUMBER = r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
-_PLACE = rf"\(\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\)"
-_BY = r"(?:\s+by\s+([0-9]+))?"
-_ALONG = re.compile(rf"(rows|columns){_BY}", re.I)
-_ABOUT = re.compile(rf"radius\s+about\s*{_PLACE}{_BY}", re.I)
-_LINE = re.compile(rf"line\s*(\([^)]*\)(?:\s*-\s*\([^)]*\))+)(?:\s*width\s+{_NUMBER})?{_BY}", re.I)
-_PLACES = re.compile(_PLACE, re.I)
-
-
-def profile(text: str) -> region_pb2.ProfileTerm:
-    """A profile as limits spell it: "rows", "columns by 4", "radius about (320,240)" and "line (10,10)-(90,10) width 5"."""
-    text = text.strip()
-    if m := _ALONG.fullmatch(text):
-        kind = region_pb2.PROFILE_KIND_ROWS if m[1].lower() == "rows" else region_pb2.PROFILE_KIND_COLUMNS
-        return region_pb2.ProfileTerm(kind=kind, bin=int(m[2] or 0))
-    if m := _ABOUT.fullmatch(text):
-        points = [frame_pb2.Point(x=float(m[1]), y=float(m[2]))]
-        return region_pb2.ProfileTerm(kind=region_pb2.PROFILE_KIND_RADIUS, points=points, bin=int(m[3] or 0))
-    if m := _LINE.fullmatch(text):
-        places = re.split(r"(?<=\))\s*-\s*", m[1])
-        if all(_PLACES.fullmatch(p) for p in places):
-            points = [frame_pb2.Point(x=float(x), y=float(y)) for x, y in _PLACES.findall(m[1])]
-            return region_pb2.ProfileTerm(
-                kind=region_pb2.PROFILE_KIND_LINE, points=points, width=float(m[2] or 0), bin=int(m[3] or 0)
-            )
-    raise ValueError(
-        f"profile {text!r}: want rows, columns, radius about (320,240) or line (10,10)-(90,10) width 5, each with by 4 or without"
-    )
-
-
 def golden_frames(golden: Any) -> dict[str, str]:
     """Names of resident frames by the names that correlations and limits have for them; a frame alone is "golden"."""
     if golden is None:
@@ -609,21 +579,19 @@ def reductions(
     texture: bool | Sequence[tuple[int, int]] | Texture = False,
     colors: Colors = None,
     correlate: str | Iterable[str] = (),
-    profiles: str | Iterable[str] = (),
 ) -> region_pb2.Reductions | None:
     """What to compute; None for the recipe's, or the server's default."""
     names: list[str]
     correlations = [correlation(c) for c in _several(correlate, "correlate")]
-    along = [profile(f) for f in _several(profiles, "profiles")]
     if statistics is None:
-        if percentiles is None and not histogram and not texture and not correlations and not along and colors is None:
+        if percentiles is None and not histogram and not texture and not correlations and colors is None:
             return None
         names = list(_DEFAULT)
     elif isinstance(statistics, str) and statistics == "all":
         names = list(_wire.names(region_pb2.Statistic, "STATISTIC_"))
     else:
         names = _several(statistics, "statistics")
-        if not (names or percentiles is not None or histogram or texture or correlations or along or colors is not None):
+        if not names and percentiles is None and not histogram and not texture and not correlations and colors is None:
             raise ValueError("statistics: none is given")
     out = region_pb2.Reductions()
     _colors(colors, out)
@@ -651,7 +619,6 @@ def reductions(
             out.covered.SetInParent()
             names = [n for n in names if n != name]
     out.correlations.extend(correlations)
-    out.profiles.extend(along)
     numbers = [
         {"min_at": 7, "max_at": 8}.get(n) or _wire.enum_value(region_pb2.Statistic, "STATISTIC_", n, "statistic")
         for n in names
@@ -669,7 +636,7 @@ _TERMS = ("autocorrelation", "autocovariance", "radial", "correlation", "covaria
 def spelled(texts: Iterable[str]) -> region_pb2.Reductions | None:
     """What the reductions of a file ask for, such as "mean", "percentiles(1, 99, linear)" and "texture(1,0)"; None for
     none. Blobs are not read: how they are spelled only the command line knows."""
-    given: dict[str, Any] = {"statistics": [], "colors": [], "correlate": [], "profiles": [], "histogram": False}
+    given: dict[str, Any] = {"statistics": [], "colors": [], "correlate": [], "histogram": False}
     given |= {"percentiles": None, "percentile_method": None}
     for i, text in enumerate(texts):
         try:
@@ -686,9 +653,6 @@ def _spelled(text: str, given: dict[str, Any]) -> None:
     name, rest = head.strip().lower(), rest.strip()
     if name.split(" ")[0] in _TERMS:
         given["correlate"].append(text)
-        return
-    if name == "profile" and rest.endswith(")"):
-        given["profiles"].append(rest[:-1])
         return
     if bracket and not rest.endswith(")"):
         raise ValueError("the bracket isn't closed")

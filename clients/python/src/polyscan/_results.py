@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyscan import _wire
-from polyscan._columns import CORRELATIONS, COVERED, COVERED_BINS, MILLIMETRES, PROFILES, TEXTURES, Columns, values_of
+from polyscan._columns import CORRELATIONS, COVERED, COVERED_BINS, MILLIMETRES, TEXTURES, Columns, values_of
 from polyscan._errors import Error, from_status
 from polyscan.v1 import frame_pb2, history_pb2, inspection_pb2, monitor_pb2, region_pb2, scan_pb2, teach_pb2
 
@@ -266,13 +266,6 @@ class Rows:
             every = [getattr(t, key) if key == "pairs" or t.HasField(key) else np.nan
                      for r in rows for s in r.channels for t in s.correlations]  # fmt: skip
             return np.array(every, np.uint64 if key == "pairs" else np.float64).reshape(n, c, len(terms))
-        if name in PROFILES:
-            along = self.profiles()
-            if along is None:
-                return None
-            key = PROFILES[name]
-            numbers = [getattr(f, key) if f.HasField(key) else np.nan for r in rows for s in r.channels for f in s.profiles]
-            return np.array(numbers, np.float64).reshape(n, c, len(along))
         if name == "percentiles":
             at = self.percentiles()
             if not at:
@@ -304,16 +297,6 @@ class Rows:
                 if s.correlations:
                     return [t.of for t in s.correlations]
         return None
-
-    def profiles(self) -> list[region_pb2.ProfileTerm] | None:
-        for r in self.rows:
-            for s in r.channels:
-                if s.profiles:
-                    return [f.of for f in s.profiles]
-        return None
-
-    def bins(self, i: int, c: int) -> list[region_pb2.Profile]:
-        return list(self.rows[i].channels[c].profiles)
 
     def percentiles(self) -> list[float]:
         for r in self.rows:
@@ -707,50 +690,6 @@ class RegionTable:
         return self._column("coefficient")
 
     @property
-    def profiles(self) -> list[str]:
-        """What is in the last axis of profile_max and those like it, as limits spell it."""
-        found = self._store.profiles()
-        if found is None:
-            raise AttributeError(_not_asked_for("profile_max"))
-        return [_along(t) for t in found]
-
-    def profile(self, region: int | str, which: int | str = 0, channel: int = 0) -> Profile:
-        """One profile of a region, by its index or name, with its bins. which is one of profiles, or its number."""
-        names = self.profiles
-        row = self.names.index(region) if isinstance(region, str) else range(len(self))[region]
-        k = names.index(which) if isinstance(which, str) else range(len(names))[which]
-        f = self._store.bins(row, channel)[k]
-        at = [p.start + (np.arange(p.bins) + 0.5) * p.size for p in f.pieces]
-        return Profile(
-            names[k], np.concatenate(at) if at else np.zeros(0), np.array(f.counts, np.uint64), np.array(f.sums, np.uint64)
-        )
-
-    @property
-    def profile_max(self) -> Array:
-        """float64, with the profiles in the last axis, as those below: the greatest mean of a bin. NaN without pixels."""
-        return self._column("profile_max")
-
-    @property
-    def profile_min(self) -> Array:
-        """The least mean of a bin."""
-        return self._column("profile_min")
-
-    @property
-    def profile_range(self) -> Array:
-        """profile_max - profile_min."""
-        return self._column("profile_range")
-
-    @property
-    def profile_step(self) -> Array:
-        """The steepest step from the mean of a bin to that of the next."""
-        return self._column("profile_step")
-
-    @property
-    def profile_edge(self) -> Array:
-        """Where that is, to a fraction of a bin; NaN without a step."""
-        return self._column("profile_edge")
-
-    @property
     def histogram_range(self) -> tuple[float, float]:
         """The lower end of the first bin and the upper end of the last."""
         found = self._store.range()
@@ -875,16 +814,6 @@ def _spelled(t: region_pb2.CorrelationTerm) -> str:
     return f"autocorrelation{at}"
 
 
-def _along(t: region_pb2.ProfileTerm) -> str:
-    text = {1: "rows", 2: "columns", 3: "radius about ", 4: "line "}[t.kind]
-    text += "-".join(f"({_digits(p.x)},{_digits(p.y)})" for p in t.points)
-    return text + (f" width {_digits(t.width)}" if t.width else "") + (f" by {t.bin}" if t.bin > 1 else "")
-
-
-def _digits(v: float) -> str:
-    return str(int(v)) if v == int(v) else repr(v)
-
-
 def _not_asked_for(name: str) -> str:
     if name in MILLIMETRES:
         return f'{name} needs regions with a scale, Regions.with_scale(mm), and {MILLIMETRES[name]}'
@@ -892,7 +821,7 @@ def _not_asked_for(name: str) -> str:
         return f'{name} was not asked for: call with fields=[..., "{name}"]'
     asked = {"histogram": "histogram=True", "below": "histogram=True", "above": "histogram=True",
              "percentiles": "percentiles=[...]", **dict.fromkeys(TEXTURES, "texture=True"),
-             **dict.fromkeys(CORRELATIONS, "correlate=[...]"), **dict.fromkeys(PROFILES, "profiles=[...]"),
+             **dict.fromkeys(CORRELATIONS, "correlate=[...]"),
              "cooccurrence": "texture=polyscan.Texture(counts=True)",
              **dict.fromkeys(("covered_count", *COVERED), 'statistics=["covered"]'),
              **dict.fromkeys(COVERED_BINS, 'statistics=["covered_histogram"]'),
@@ -900,24 +829,10 @@ def _not_asked_for(name: str) -> str:
                              'statistics=["distances"]'),
              **dict.fromkeys(("plane_x", "plane_y", "plane_residual"),
                              'statistics=["plane"]')}.get(name, f'statistics=["{name}"]')  # fmt: skip
-    if name not in TEXTURES and name not in CORRELATIONS and name not in PROFILES and not name.startswith("covered_"):
+    if name not in TEXTURES and name not in CORRELATIONS and not name.startswith("covered_"):
         asked += ', or statistics="all"'
     field = "centroid" if name == "centroid" else "channels"
     return f'{name} was not asked for: call with {asked}; fields, if any, must have "{field}"'
-
-
-class Profile(NamedTuple):
-    """The bins of a profile: what it is of, where the middle of each bin is, how many pixels it has and their sum."""
-
-    of: str
-    at: Array
-    counts: Array
-    sums: Array
-
-    @property
-    def means(self) -> Array:
-        """float64: the mean of each bin; NaN where it has no pixel."""
-        return np.where(self.counts > 0, self.sums / np.maximum(self.counts, 1), np.nan)
 
 
 class Region:
@@ -970,7 +885,7 @@ class Region:
 
 _REGION_COLUMNS = {
     "index", "count", "area", "coverage", "bounds", "centroid", *MILLIMETRES, *_CHANNEL, *_PLACES, "histogram", "cumulative", "below", "above",
-    "percentiles", *TEXTURES, *CORRELATIONS, *PROFILES,
+    "percentiles", *TEXTURES, *CORRELATIONS,
 }  # fmt: skip
 
 

@@ -352,9 +352,9 @@ class Editor {
 
   /** wanted are these statistics, and what the recipe has beside statistics, which its limits are about, too. */
   private wanted(statistics: Statistic[], contours: boolean): MessageInitShape<typeof ReductionsSchema> {
-    const { cooccurrence, correlations, profiles } = this.base.reductions ?? {};
+    const { cooccurrence, correlations } = this.base.reductions ?? {};
     const { blobs } = this.model;
-    return { statistics, ...(contours && { cooccurrence, correlations, profiles }), blobs: blobs && { ...blobs, contours } };
+    return { statistics, ...(contours && { cooccurrence, correlations }), blobs: blobs && { ...blobs, contours } };
   }
 
   private async reduce(): Promise<void> {
@@ -589,7 +589,7 @@ class Editor {
       else if (format === "svg" && shapes.some((s) => s.limits.length)) this.tell(t.limitsLost);
       else if (format !== "polyscan" && scale) this.tell(t.scaleLost);
       else if (format !== "polyscan" && blobs) this.tell(t.blobsLost);
-      else if (reductions?.cooccurrence || reductions?.correlations.length || reductions?.profiles.length || Object.keys(frames ?? {}).length || flatField) this.tell(t.moreLost);
+      else if (reductions?.cooccurrence || reductions?.correlations.length || Object.keys(frames ?? {}).length || flatField) this.tell(t.moreLost);
     } catch (err) {
       this.fail(err);
     }

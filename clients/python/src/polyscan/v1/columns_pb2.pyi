@@ -105,42 +105,8 @@ class LimitColumns(_message.Message):
     verdict: bytes
     def __init__(self, ends: _Optional[bytes] = ..., expression: _Optional[_Union[TextColumn, _Mapping]] = ..., verdict: _Optional[bytes] = ..., value: _Optional[bytes] = ..., channel: _Optional[bytes] = ..., reason: _Optional[_Union[TextColumn, _Mapping]] = ..., parts: _Optional[bytes] = ...) -> None: ...
 
-class ProfileColumns(_message.Message):
-    __slots__ = ["bins", "channels", "counts", "edge", "max", "min", "pieces", "range", "start", "step", "sums", "terms"]
-    BINS_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_FIELD_NUMBER: _ClassVar[int]
-    COUNTS_FIELD_NUMBER: _ClassVar[int]
-    EDGE_FIELD_NUMBER: _ClassVar[int]
-    MAX_FIELD_NUMBER: _ClassVar[int]
-    MIN_FIELD_NUMBER: _ClassVar[int]
-    PIECES_FIELD_NUMBER: _ClassVar[int]
-    RANGE_FIELD_NUMBER: _ClassVar[int]
-    START_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
-    SUMS_FIELD_NUMBER: _ClassVar[int]
-    TERMS_FIELD_NUMBER: _ClassVar[int]
-    bins: bytes
-    channels: int
-    counts: bytes
-    edge: bytes
-    max: bytes
-    min: bytes
-    pieces: _containers.RepeatedCompositeFieldContainer[ProfilePieces]
-    range: bytes
-    start: bytes
-    step: bytes
-    sums: bytes
-    terms: _containers.RepeatedCompositeFieldContainer[_region_pb2.ProfileTerm]
-    def __init__(self, terms: _Optional[_Iterable[_Union[_region_pb2.ProfileTerm, _Mapping]]] = ..., max: _Optional[bytes] = ..., min: _Optional[bytes] = ..., range: _Optional[bytes] = ..., step: _Optional[bytes] = ..., edge: _Optional[bytes] = ..., bins: _Optional[bytes] = ..., start: _Optional[bytes] = ..., pieces: _Optional[_Iterable[_Union[ProfilePieces, _Mapping]]] = ..., counts: _Optional[bytes] = ..., sums: _Optional[bytes] = ..., channels: _Optional[int] = ...) -> None: ...
-
-class ProfilePieces(_message.Message):
-    __slots__ = ["pieces"]
-    PIECES_FIELD_NUMBER: _ClassVar[int]
-    pieces: _containers.RepeatedCompositeFieldContainer[_region_pb2.ProfilePiece]
-    def __init__(self, pieces: _Optional[_Iterable[_Union[_region_pb2.ProfilePiece, _Mapping]]] = ...) -> None: ...
-
 class RegionColumns(_message.Message):
-    __slots__ = ["area", "blob_area", "blobs_found", "blobs_kept", "blobs_seen", "bounds", "centroid", "channels", "chi_square", "correlations", "count", "coverage", "covered", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "plane_residual", "plane_x", "plane_y", "profiles", "regions", "rows", "scale", "skewness", "statistics", "stddev", "steps", "sum", "sum_of_squares", "textures", "variance", "verdict", "wasserstein", "weighted_centroid", "zeros"]
+    __slots__ = ["area", "blob_area", "blobs_found", "blobs_kept", "blobs_seen", "bounds", "centroid", "channels", "chi_square", "correlations", "count", "coverage", "covered", "distinct", "entropy", "histogram", "index", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "limits", "max", "max_at", "mean", "mean_absolute_deviation", "median", "min", "min_at", "mode", "name", "percentile", "percentile_method", "percentiles", "plane_residual", "plane_x", "plane_y", "regions", "rows", "scale", "skewness", "statistics", "stddev", "steps", "sum", "sum_of_squares", "textures", "variance", "verdict", "wasserstein", "weighted_centroid", "zeros"]
     AREA_FIELD_NUMBER: _ClassVar[int]
     BLOBS_FOUND_FIELD_NUMBER: _ClassVar[int]
     BLOBS_KEPT_FIELD_NUMBER: _ClassVar[int]
@@ -178,7 +144,6 @@ class RegionColumns(_message.Message):
     PLANE_RESIDUAL_FIELD_NUMBER: _ClassVar[int]
     PLANE_X_FIELD_NUMBER: _ClassVar[int]
     PLANE_Y_FIELD_NUMBER: _ClassVar[int]
-    PROFILES_FIELD_NUMBER: _ClassVar[int]
     REGIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
@@ -231,7 +196,6 @@ class RegionColumns(_message.Message):
     plane_residual: bytes
     plane_x: bytes
     plane_y: bytes
-    profiles: ProfileColumns
     regions: int
     rows: int
     scale: _region_pb2.Scale
@@ -247,7 +211,7 @@ class RegionColumns(_message.Message):
     wasserstein: bytes
     weighted_centroid: bytes
     zeros: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ..., textures: _Optional[_Union[TextureColumns, _Mapping]] = ..., correlations: _Optional[_Union[CorrelationColumns, _Mapping]] = ..., covered: _Optional[_Union[CoveredColumns, _Mapping]] = ..., blobs_found: _Optional[bytes] = ..., blobs_kept: _Optional[bytes] = ..., blobs_seen: _Optional[bytes] = ..., blob_area: _Optional[bytes] = ..., plane_x: _Optional[bytes] = ..., plane_y: _Optional[bytes] = ..., plane_residual: _Optional[bytes] = ..., profiles: _Optional[_Union[ProfileColumns, _Mapping]] = ..., steps: _Optional[_Iterable[float]] = ..., zeros: _Optional[_Iterable[int]] = ..., mean: _Optional[bytes] = ..., variance: _Optional[bytes] = ..., stddev: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, rows: _Optional[int] = ..., regions: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[_frame_pb2.Channel, str]]] = ..., index: _Optional[bytes] = ..., verdict: _Optional[bytes] = ..., name: _Optional[_Union[TextColumn, _Mapping]] = ..., count: _Optional[bytes] = ..., area: _Optional[bytes] = ..., coverage: _Optional[bytes] = ..., bounds: _Optional[bytes] = ..., centroid: _Optional[bytes] = ..., sum: _Optional[bytes] = ..., sum_of_squares: _Optional[bytes] = ..., min: _Optional[bytes] = ..., max: _Optional[bytes] = ..., min_at: _Optional[bytes] = ..., max_at: _Optional[bytes] = ..., median: _Optional[bytes] = ..., mode: _Optional[bytes] = ..., distinct: _Optional[bytes] = ..., percentile: _Optional[bytes] = ..., weighted_centroid: _Optional[bytes] = ..., histogram: _Optional[_Union[HistogramColumns, _Mapping]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[_region_pb2.PercentileMethod, str]] = ..., limits: _Optional[_Union[LimitColumns, _Mapping]] = ..., statistics: _Optional[_Iterable[_Union[_region_pb2.Statistic, str]]] = ..., skewness: _Optional[bytes] = ..., kurtosis: _Optional[bytes] = ..., entropy: _Optional[bytes] = ..., mean_absolute_deviation: _Optional[bytes] = ..., interquartile_range: _Optional[bytes] = ..., kolmogorov_smirnov: _Optional[bytes] = ..., wasserstein: _Optional[bytes] = ..., jensen_shannon: _Optional[bytes] = ..., chi_square: _Optional[bytes] = ..., scale: _Optional[_Union[_region_pb2.Scale, _Mapping]] = ..., textures: _Optional[_Union[TextureColumns, _Mapping]] = ..., correlations: _Optional[_Union[CorrelationColumns, _Mapping]] = ..., covered: _Optional[_Union[CoveredColumns, _Mapping]] = ..., blobs_found: _Optional[bytes] = ..., blobs_kept: _Optional[bytes] = ..., blobs_seen: _Optional[bytes] = ..., blob_area: _Optional[bytes] = ..., plane_x: _Optional[bytes] = ..., plane_y: _Optional[bytes] = ..., plane_residual: _Optional[bytes] = ..., steps: _Optional[_Iterable[float]] = ..., zeros: _Optional[_Iterable[int]] = ..., mean: _Optional[bytes] = ..., variance: _Optional[bytes] = ..., stddev: _Optional[bytes] = ...) -> None: ...
 
 class ResultOptions(_message.Message):
     __slots__ = ["fields", "form", "regions"]

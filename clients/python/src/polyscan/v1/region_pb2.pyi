@@ -53,11 +53,6 @@ MORPH_KIND_UNSPECIFIED: MorphKind
 PERCENTILE_METHOD_LINEAR: PercentileMethod
 PERCENTILE_METHOD_NEAREST_RANK: PercentileMethod
 PERCENTILE_METHOD_UNSPECIFIED: PercentileMethod
-PROFILE_KIND_COLUMNS: ProfileKind
-PROFILE_KIND_LINE: ProfileKind
-PROFILE_KIND_RADIUS: ProfileKind
-PROFILE_KIND_ROWS: ProfileKind
-PROFILE_KIND_UNSPECIFIED: ProfileKind
 STATISTIC_CENTROID: Statistic
 STATISTIC_COUNT: Statistic
 STATISTIC_CUMULATIVE: Statistic
@@ -162,7 +157,7 @@ class BlobSpec(_message.Message):
     def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., threshold: _Optional[_Union[BlobThreshold, str]] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., strong_lower: _Optional[float] = ..., strong_upper: _Optional[float] = ..., four_connected: bool = ..., steps: _Optional[_Iterable[_Union[Morph, _Mapping]]] = ..., min_area: _Optional[int] = ..., max_blobs: _Optional[int] = ..., order: _Optional[_Union[BlobOrder, str]] = ..., contours: bool = ...) -> None: ...
 
 class ChannelStatistics(_message.Message):
-    __slots__ = ["channel", "chi_square", "correlations", "count", "covered", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "plane_residual", "plane_x", "plane_y", "profiles", "skewness", "stddev", "step", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm", "zero"]
+    __slots__ = ["channel", "chi_square", "correlations", "count", "covered", "cumulative", "distinct", "entropy", "histogram", "interquartile_range", "jensen_shannon", "kolmogorov_smirnov", "kurtosis", "max", "max_at", "max_at_mm", "mean", "mean_absolute_deviation", "median", "min", "min_at", "min_at_mm", "mode", "percentiles", "plane_residual", "plane_x", "plane_y", "skewness", "stddev", "step", "sum", "sum_of_squares", "textures", "variance", "wasserstein", "weighted_centroid", "weighted_centroid_mm", "zero"]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     CHI_SQUARE_FIELD_NUMBER: _ClassVar[int]
     CORRELATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -190,7 +185,6 @@ class ChannelStatistics(_message.Message):
     PLANE_RESIDUAL_FIELD_NUMBER: _ClassVar[int]
     PLANE_X_FIELD_NUMBER: _ClassVar[int]
     PLANE_Y_FIELD_NUMBER: _ClassVar[int]
-    PROFILES_FIELD_NUMBER: _ClassVar[int]
     SKEWNESS_FIELD_NUMBER: _ClassVar[int]
     STDDEV_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -229,7 +223,6 @@ class ChannelStatistics(_message.Message):
     plane_residual: float
     plane_x: float
     plane_y: float
-    profiles: _containers.RepeatedCompositeFieldContainer[Profile]
     skewness: float
     stddev: float
     step: float
@@ -241,7 +234,7 @@ class ChannelStatistics(_message.Message):
     weighted_centroid: _frame_pb2.Point
     weighted_centroid_mm: _frame_pb2.Point
     zero: int
-    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ..., correlations: _Optional[_Iterable[_Union[Correlation, _Mapping]]] = ..., plane_x: _Optional[float] = ..., plane_y: _Optional[float] = ..., plane_residual: _Optional[float] = ..., step: _Optional[float] = ..., zero: _Optional[int] = ..., covered: _Optional[_Union[Covered, _Mapping]] = ..., profiles: _Optional[_Iterable[_Union[Profile, _Mapping]]] = ...) -> None: ...
+    def __init__(self, channel: _Optional[_Union[_frame_pb2.Channel, str]] = ..., count: _Optional[int] = ..., sum: _Optional[int] = ..., sum_of_squares: _Optional[int] = ..., mean: _Optional[float] = ..., variance: _Optional[float] = ..., stddev: _Optional[float] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., min_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., max_at: _Optional[_Union[_frame_pb2.PixelPosition, _Mapping]] = ..., median: _Optional[float] = ..., mode: _Optional[int] = ..., distinct: _Optional[int] = ..., percentiles: _Optional[_Iterable[_Union[PercentileValue, _Mapping]]] = ..., histogram: _Optional[_Union[Histogram, _Mapping]] = ..., weighted_centroid: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., skewness: _Optional[float] = ..., kurtosis: _Optional[float] = ..., entropy: _Optional[float] = ..., mean_absolute_deviation: _Optional[float] = ..., interquartile_range: _Optional[float] = ..., cumulative: _Optional[_Iterable[int]] = ..., kolmogorov_smirnov: _Optional[float] = ..., wasserstein: _Optional[float] = ..., jensen_shannon: _Optional[float] = ..., chi_square: _Optional[float] = ..., min_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., max_at_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., weighted_centroid_mm: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., textures: _Optional[_Iterable[_Union[Texture, _Mapping]]] = ..., correlations: _Optional[_Iterable[_Union[Correlation, _Mapping]]] = ..., plane_x: _Optional[float] = ..., plane_y: _Optional[float] = ..., plane_residual: _Optional[float] = ..., step: _Optional[float] = ..., zero: _Optional[int] = ..., covered: _Optional[_Union[Covered, _Mapping]] = ...) -> None: ...
 
 class CooccurrenceSpec(_message.Message):
     __slots__ = ["counts", "levels", "offsets"]
@@ -508,52 +501,8 @@ class Pose(_message.Message):
     scale: float
     def __init__(self, rotation: _Optional[float] = ..., scale: _Optional[float] = ..., about: _Optional[_Union[_frame_pb2.Point, _Mapping]] = ..., dx: _Optional[float] = ..., dy: _Optional[float] = ..., affine: _Optional[_Iterable[float]] = ...) -> None: ...
 
-class Profile(_message.Message):
-    __slots__ = ["counts", "edge", "max", "min", "of", "pieces", "range", "step", "sums"]
-    COUNTS_FIELD_NUMBER: _ClassVar[int]
-    EDGE_FIELD_NUMBER: _ClassVar[int]
-    MAX_FIELD_NUMBER: _ClassVar[int]
-    MIN_FIELD_NUMBER: _ClassVar[int]
-    OF_FIELD_NUMBER: _ClassVar[int]
-    PIECES_FIELD_NUMBER: _ClassVar[int]
-    RANGE_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
-    SUMS_FIELD_NUMBER: _ClassVar[int]
-    counts: _containers.RepeatedScalarFieldContainer[int]
-    edge: float
-    max: float
-    min: float
-    of: ProfileTerm
-    pieces: _containers.RepeatedCompositeFieldContainer[ProfilePiece]
-    range: float
-    step: float
-    sums: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, of: _Optional[_Union[ProfileTerm, _Mapping]] = ..., pieces: _Optional[_Iterable[_Union[ProfilePiece, _Mapping]]] = ..., counts: _Optional[_Iterable[int]] = ..., sums: _Optional[_Iterable[int]] = ..., max: _Optional[float] = ..., min: _Optional[float] = ..., range: _Optional[float] = ..., step: _Optional[float] = ..., edge: _Optional[float] = ...) -> None: ...
-
-class ProfilePiece(_message.Message):
-    __slots__ = ["bins", "size", "start"]
-    BINS_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    START_FIELD_NUMBER: _ClassVar[int]
-    bins: int
-    size: float
-    start: float
-    def __init__(self, bins: _Optional[int] = ..., start: _Optional[float] = ..., size: _Optional[float] = ...) -> None: ...
-
-class ProfileTerm(_message.Message):
-    __slots__ = ["bin", "kind", "points", "width"]
-    BIN_FIELD_NUMBER: _ClassVar[int]
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    POINTS_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_FIELD_NUMBER: _ClassVar[int]
-    bin: int
-    kind: ProfileKind
-    points: _containers.RepeatedCompositeFieldContainer[_frame_pb2.Point]
-    width: float
-    def __init__(self, kind: _Optional[_Union[ProfileKind, str]] = ..., points: _Optional[_Iterable[_Union[_frame_pb2.Point, _Mapping]]] = ..., width: _Optional[float] = ..., bin: _Optional[int] = ...) -> None: ...
-
 class Reductions(_message.Message):
-    __slots__ = ["blobs", "color_matrix", "colors", "cooccurrence", "correlations", "covered", "derivatives", "histogram", "percentile_method", "percentiles", "profiles", "statistics"]
+    __slots__ = ["blobs", "color_matrix", "colors", "cooccurrence", "correlations", "covered", "derivatives", "histogram", "percentile_method", "percentiles", "statistics"]
     BLOBS_FIELD_NUMBER: _ClassVar[int]
     COLORS_FIELD_NUMBER: _ClassVar[int]
     COLOR_MATRIX_FIELD_NUMBER: _ClassVar[int]
@@ -564,7 +513,6 @@ class Reductions(_message.Message):
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     PERCENTILES_FIELD_NUMBER: _ClassVar[int]
     PERCENTILE_METHOD_FIELD_NUMBER: _ClassVar[int]
-    PROFILES_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
     blobs: BlobSpec
     color_matrix: _containers.RepeatedScalarFieldContainer[float]
@@ -576,9 +524,8 @@ class Reductions(_message.Message):
     histogram: HistogramSpec
     percentile_method: PercentileMethod
     percentiles: _containers.RepeatedScalarFieldContainer[float]
-    profiles: _containers.RepeatedCompositeFieldContainer[ProfileTerm]
     statistics: _containers.RepeatedScalarFieldContainer[Statistic]
-    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ..., correlations: _Optional[_Iterable[_Union[CorrelationTerm, _Mapping]]] = ..., profiles: _Optional[_Iterable[_Union[ProfileTerm, _Mapping]]] = ..., covered: _Optional[_Union[CoveredSpec, _Mapping]] = ..., blobs: _Optional[_Union[BlobSpec, _Mapping]] = ..., colors: _Optional[_Iterable[_Union[ColorSpace, str]]] = ..., color_matrix: _Optional[_Iterable[float]] = ..., derivatives: _Optional[_Iterable[_Union[Derivative, str]]] = ...) -> None: ...
+    def __init__(self, statistics: _Optional[_Iterable[_Union[Statistic, str]]] = ..., percentiles: _Optional[_Iterable[float]] = ..., percentile_method: _Optional[_Union[PercentileMethod, str]] = ..., histogram: _Optional[_Union[HistogramSpec, _Mapping]] = ..., cooccurrence: _Optional[_Union[CooccurrenceSpec, _Mapping]] = ..., correlations: _Optional[_Iterable[_Union[CorrelationTerm, _Mapping]]] = ..., covered: _Optional[_Union[CoveredSpec, _Mapping]] = ..., blobs: _Optional[_Union[BlobSpec, _Mapping]] = ..., colors: _Optional[_Iterable[_Union[ColorSpace, str]]] = ..., color_matrix: _Optional[_Iterable[float]] = ..., derivatives: _Optional[_Iterable[_Union[Derivative, str]]] = ...) -> None: ...
 
 class Reference(_message.Message):
     __slots__ = ["counts", "region"]
@@ -736,9 +683,6 @@ class BlobOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class CorrelationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = []
-
-class ProfileKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class ColorSpace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

@@ -8,7 +8,7 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Channel } from "./frame_pb";
 import { file_polyscan_v1_frame } from "./frame_pb";
-import type { CorrelationTerm, PercentileMethod, PixelOffset, ProfilePiece, ProfileTerm, Scale, Statistic } from "./region_pb";
+import type { CorrelationTerm, PercentileMethod, PixelOffset, Scale, Statistic } from "./region_pb";
 import { file_polyscan_v1_region } from "./region_pb";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/columns.proto.
  */
 export const file_polyscan_v1_columns: GenFile = /*@__PURE__*/
-  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkIpIKCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEAoIc2tld25lc3MYHCABKAwSEAoIa3VydG9zaXMYHSABKAwSDwoHZW50cm9weRgeIAEoDBIfChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgfIAEoDBIbChNpbnRlcnF1YXJ0aWxlX3JhbmdlGCAgASgMEhoKEmtvbG1vZ29yb3Zfc21pcm5vdhghIAEoDBITCgt3YXNzZXJzdGVpbhgiIAEoDBIWCg5qZW5zZW5fc2hhbm5vbhgjIAEoDBISCgpjaGlfc3F1YXJlGCQgASgMEiEKBXNjYWxlGCUgASgLMhIucG9seXNjYW4udjEuU2NhbGUSLQoIdGV4dHVyZXMYJiABKAsyGy5wb2x5c2Nhbi52MS5UZXh0dXJlQ29sdW1ucxI1Cgxjb3JyZWxhdGlvbnMYJyABKAsyHy5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvbkNvbHVtbnMSLAoHY292ZXJlZBguIAEoCzIbLnBvbHlzY2FuLnYxLkNvdmVyZWRDb2x1bW5zEhMKC2Jsb2JzX2ZvdW5kGDcgASgMEhIKCmJsb2JzX2tlcHQYOCABKAwSEgoKYmxvYnNfc2Vlbhg5IAEoDBIRCglibG9iX2FyZWEYOiABKAwSDwoHcGxhbmVfeBg7IAEoDBIPCgdwbGFuZV95GDwgASgMEhYKDnBsYW5lX3Jlc2lkdWFsGD0gASgMEi0KCHByb2ZpbGVzGD4gASgLMhsucG9seXNjYW4udjEuUHJvZmlsZUNvbHVtbnMSDQoFc3RlcHMYMiADKAESDQoFemVyb3MYMyADKA0SDAoEbWVhbhg0IAEoDBIQCgh2YXJpYW5jZRg1IAEoDBIOCgZzdGRkZXYYNiABKAwihQEKDkNvdmVyZWRDb2x1bW5zEg0KBWNvdW50GAEgASgMEgsKA3N1bRgCIAEoDBIMCgRtZWFuGAMgASgMEhAKCHZhcmlhbmNlGAQgASgMEjcKCWhpc3RvZ3JhbRgFIAEoCzIkLnBvbHlzY2FuLnYxLkNvdmVyZWRIaXN0b2dyYW1Db2x1bW5zInMKF0NvdmVyZWRIaXN0b2dyYW1Db2x1bW5zEgwKBGJpbnMYASABKA0SDQoFbG93ZXIYAiABKAESDQoFdXBwZXIYAyABKAESDgoGY291bnRzGAQgASgMEg0KBWJlbG93GAUgASgMEg0KBWFib3ZlGAYgASgMIscBCg5UZXh0dXJlQ29sdW1ucxIOCgZsZXZlbHMYASABKA0SKQoHb2Zmc2V0cxgCIAMoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg0KBXBhaXJzGAMgASgMEhAKCGNvbnRyYXN0GAQgASgMEhMKC2hvbW9nZW5laXR5GAUgASgMEg4KBmVuZXJneRgGIAEoDBITCgtjb3JyZWxhdGlvbhgHIAEoDBIPCgdlbnRyb3B5GAggASgMEg4KBmNvdW50cxgJIAEoDCKKAQoSQ29ycmVsYXRpb25Db2x1bW5zEisKBXRlcm1zGAEgAygLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEg0KBXBhaXJzGAIgASgMEg8KB3Byb2R1Y3QYAyABKAwSEgoKY292YXJpYW5jZRgEIAEoDBITCgtjb3JyZWxhdGlvbhgFIAEoDCI6Cg1Qcm9maWxlUGllY2VzEikKBnBpZWNlcxgBIAMoCzIZLnBvbHlzY2FuLnYxLlByb2ZpbGVQaWVjZSL3AQoOUHJvZmlsZUNvbHVtbnMSJwoFdGVybXMYASADKAsyGC5wb2x5c2Nhbi52MS5Qcm9maWxlVGVybRILCgNtYXgYAiABKAwSCwoDbWluGAMgASgMEg0KBXJhbmdlGAQgASgMEgwKBHN0ZXAYBSABKAwSDAoEZWRnZRgGIAEoDBIMCgRiaW5zGAcgASgMEg0KBXN0YXJ0GAggASgMEioKBnBpZWNlcxgJIAMoCzIaLnBvbHlzY2FuLnYxLlByb2ZpbGVQaWVjZXMSDgoGY291bnRzGAogASgMEgwKBHN1bXMYCyABKAwSEAoIY2hhbm5lbHMYDCABKA0iKAoKVGV4dENvbHVtbhIMCgR0ZXh0GAEgASgMEgwKBGVuZHMYAiABKAwiegoQSGlzdG9ncmFtQ29sdW1ucxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBEgwKBGZ1bGwYBCABKAgSDgoGY291bnRzGAUgASgMEg0KBWJlbG93GAYgASgMEg0KBWFib3ZlGAcgASgMIrIBCgxMaW1pdENvbHVtbnMSDAoEZW5kcxgBIAEoDBIrCgpleHByZXNzaW9uGAIgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhIPCgd2ZXJkaWN0GAMgASgMEg0KBXZhbHVlGAQgASgMEg8KB2NoYW5uZWwYBSABKAwSJwoGcmVhc29uGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVwYXJ0cxgHIAEoDCpYCgpSZXN1bHRGb3JtEhsKF1JFU1VMVF9GT1JNX1VOU1BFQ0lGSUVEEAASFAoQUkVTVUxUX0ZPUk1fUk9XUxABEhcKE1JFU1VMVF9GT1JNX0NPTFVNTlMQAipeCgxSZWdpb25DaG9pY2USHQoZUkVHSU9OX0NIT0lDRV9VTlNQRUNJRklFRBAAEhUKEVJFR0lPTl9DSE9JQ0VfQUxMEAESGAoUUkVHSU9OX0NIT0lDRV9GQUlMRUQQAiqOAgoLUmVnaW9uRmllbGQSHAoYUkVHSU9OX0ZJRUxEX1VOU1BFQ0lGSUVEEAASGAoUUkVHSU9OX0ZJRUxEX1ZFUkRJQ1QQARIVChFSRUdJT05fRklFTERfTkFNRRACEhYKElJFR0lPTl9GSUVMRF9DT1VOVBADEhUKEVJFR0lPTl9GSUVMRF9BUkVBEAQSGQoVUkVHSU9OX0ZJRUxEX0NPVkVSQUdFEAUSFwoTUkVHSU9OX0ZJRUxEX0JPVU5EUxAGEhkKFVJFR0lPTl9GSUVMRF9DRU5UUk9JRBAHEhkKFVJFR0lPTl9GSUVMRF9DSEFOTkVMUxAIEhcKE1JFR0lPTl9GSUVMRF9MSU1JVFMQCUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame, file_polyscan_v1_region]);
+  fileDesc("Chlwb2x5c2Nhbi92MS9jb2x1bW5zLnByb3RvEgtwb2x5c2Nhbi52MSKMAQoNUmVzdWx0T3B0aW9ucxIlCgRmb3JtGAEgASgOMhcucG9seXNjYW4udjEuUmVzdWx0Rm9ybRIqCgdyZWdpb25zGAIgASgOMhkucG9seXNjYW4udjEuUmVnaW9uQ2hvaWNlEigKBmZpZWxkcxgDIAMoDjIYLnBvbHlzY2FuLnYxLlJlZ2lvbkZpZWxkIuMJCg1SZWdpb25Db2x1bW5zEgwKBHJvd3MYASABKA0SDwoHcmVnaW9ucxgCIAEoDRImCghjaGFubmVscxgDIAMoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwSDQoFaW5kZXgYBCABKAwSDwoHdmVyZGljdBgFIAEoDBIlCgRuYW1lGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVjb3VudBgHIAEoDBIMCgRhcmVhGAggASgMEhAKCGNvdmVyYWdlGAkgASgMEg4KBmJvdW5kcxgKIAEoDBIQCghjZW50cm9pZBgLIAEoDBILCgNzdW0YDCABKAwSFgoOc3VtX29mX3NxdWFyZXMYDSABKAwSCwoDbWluGA4gASgMEgsKA21heBgPIAEoDBIOCgZtaW5fYXQYECABKAwSDgoGbWF4X2F0GBEgASgMEg4KBm1lZGlhbhgSIAEoDBIMCgRtb2RlGBMgASgMEhAKCGRpc3RpbmN0GBQgASgMEhIKCnBlcmNlbnRpbGUYFSABKAwSGQoRd2VpZ2h0ZWRfY2VudHJvaWQYFiABKAwSMAoJaGlzdG9ncmFtGBcgASgLMh0ucG9seXNjYW4udjEuSGlzdG9ncmFtQ29sdW1ucxITCgtwZXJjZW50aWxlcxgYIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgZIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSKQoGbGltaXRzGBogASgLMhkucG9seXNjYW4udjEuTGltaXRDb2x1bW5zEioKCnN0YXRpc3RpY3MYGyADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEAoIc2tld25lc3MYHCABKAwSEAoIa3VydG9zaXMYHSABKAwSDwoHZW50cm9weRgeIAEoDBIfChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgfIAEoDBIbChNpbnRlcnF1YXJ0aWxlX3JhbmdlGCAgASgMEhoKEmtvbG1vZ29yb3Zfc21pcm5vdhghIAEoDBITCgt3YXNzZXJzdGVpbhgiIAEoDBIWCg5qZW5zZW5fc2hhbm5vbhgjIAEoDBISCgpjaGlfc3F1YXJlGCQgASgMEiEKBXNjYWxlGCUgASgLMhIucG9seXNjYW4udjEuU2NhbGUSLQoIdGV4dHVyZXMYJiABKAsyGy5wb2x5c2Nhbi52MS5UZXh0dXJlQ29sdW1ucxI1Cgxjb3JyZWxhdGlvbnMYJyABKAsyHy5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvbkNvbHVtbnMSLAoHY292ZXJlZBguIAEoCzIbLnBvbHlzY2FuLnYxLkNvdmVyZWRDb2x1bW5zEhMKC2Jsb2JzX2ZvdW5kGDcgASgMEhIKCmJsb2JzX2tlcHQYOCABKAwSEgoKYmxvYnNfc2Vlbhg5IAEoDBIRCglibG9iX2FyZWEYOiABKAwSDwoHcGxhbmVfeBg7IAEoDBIPCgdwbGFuZV95GDwgASgMEhYKDnBsYW5lX3Jlc2lkdWFsGD0gASgMEg0KBXN0ZXBzGDIgAygBEg0KBXplcm9zGDMgAygNEgwKBG1lYW4YNCABKAwSEAoIdmFyaWFuY2UYNSABKAwSDgoGc3RkZGV2GDYgASgMIoUBCg5Db3ZlcmVkQ29sdW1ucxINCgVjb3VudBgBIAEoDBILCgNzdW0YAiABKAwSDAoEbWVhbhgDIAEoDBIQCgh2YXJpYW5jZRgEIAEoDBI3CgloaXN0b2dyYW0YBSABKAsyJC5wb2x5c2Nhbi52MS5Db3ZlcmVkSGlzdG9ncmFtQ29sdW1ucyJzChdDb3ZlcmVkSGlzdG9ncmFtQ29sdW1ucxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBEg4KBmNvdW50cxgEIAEoDBINCgViZWxvdxgFIAEoDBINCgVhYm92ZRgGIAEoDCLHAQoOVGV4dHVyZUNvbHVtbnMSDgoGbGV2ZWxzGAEgASgNEikKB29mZnNldHMYAiADKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBINCgVwYWlycxgDIAEoDBIQCghjb250cmFzdBgEIAEoDBITCgtob21vZ2VuZWl0eRgFIAEoDBIOCgZlbmVyZ3kYBiABKAwSEwoLY29ycmVsYXRpb24YByABKAwSDwoHZW50cm9weRgIIAEoDBIOCgZjb3VudHMYCSABKAwiigEKEkNvcnJlbGF0aW9uQ29sdW1ucxIrCgV0ZXJtcxgBIAMoCzIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uVGVybRINCgVwYWlycxgCIAEoDBIPCgdwcm9kdWN0GAMgASgMEhIKCmNvdmFyaWFuY2UYBCABKAwSEwoLY29ycmVsYXRpb24YBSABKAwiKAoKVGV4dENvbHVtbhIMCgR0ZXh0GAEgASgMEgwKBGVuZHMYAiABKAwiegoQSGlzdG9ncmFtQ29sdW1ucxIMCgRiaW5zGAEgASgNEg0KBWxvd2VyGAIgASgBEg0KBXVwcGVyGAMgASgBEgwKBGZ1bGwYBCABKAgSDgoGY291bnRzGAUgASgMEg0KBWJlbG93GAYgASgMEg0KBWFib3ZlGAcgASgMIrIBCgxMaW1pdENvbHVtbnMSDAoEZW5kcxgBIAEoDBIrCgpleHByZXNzaW9uGAIgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhIPCgd2ZXJkaWN0GAMgASgMEg0KBXZhbHVlGAQgASgMEg8KB2NoYW5uZWwYBSABKAwSJwoGcmVhc29uGAYgASgLMhcucG9seXNjYW4udjEuVGV4dENvbHVtbhINCgVwYXJ0cxgHIAEoDCpYCgpSZXN1bHRGb3JtEhsKF1JFU1VMVF9GT1JNX1VOU1BFQ0lGSUVEEAASFAoQUkVTVUxUX0ZPUk1fUk9XUxABEhcKE1JFU1VMVF9GT1JNX0NPTFVNTlMQAipeCgxSZWdpb25DaG9pY2USHQoZUkVHSU9OX0NIT0lDRV9VTlNQRUNJRklFRBAAEhUKEVJFR0lPTl9DSE9JQ0VfQUxMEAESGAoUUkVHSU9OX0NIT0lDRV9GQUlMRUQQAiqOAgoLUmVnaW9uRmllbGQSHAoYUkVHSU9OX0ZJRUxEX1VOU1BFQ0lGSUVEEAASGAoUUkVHSU9OX0ZJRUxEX1ZFUkRJQ1QQARIVChFSRUdJT05fRklFTERfTkFNRRACEhYKElJFR0lPTl9GSUVMRF9DT1VOVBADEhUKEVJFR0lPTl9GSUVMRF9BUkVBEAQSGQoVUkVHSU9OX0ZJRUxEX0NPVkVSQUdFEAUSFwoTUkVHSU9OX0ZJRUxEX0JPVU5EUxAGEhkKFVJFR0lPTl9GSUVMRF9DRU5UUk9JRBAHEhkKFVJFR0lPTl9GSUVMRF9DSEFOTkVMUxAIEhcKE1JFR0lPTl9GSUVMRF9MSU1JVFMQCUI7WjlnaXRodWIuY29tL3BvbHlzY2FuL3BvbHlzY2FuL3Byb3RvL3BvbHlzY2FuL3YxO3BvbHlzY2FudjFiBnByb3RvMw", [file_polyscan_v1_frame, file_polyscan_v1_region]);
 
 /**
  * ResultOptions says what of a result comes back, and how. A server that doesn't know this message answers with all
@@ -368,13 +368,6 @@ export type RegionColumns = Message<"polyscan.v1.RegionColumns"> & {
   planeResidual: Uint8Array;
 
   /**
-   * Unset where none were asked for.
-   *
-   * @generated from field: polyscan.v1.ProfileColumns profiles = 62;
-   */
-  profiles?: ProfileColumns | undefined;
-
-  /**
    * ChannelStatistics.step and zero of each channel; empty where no channel is derived. Where one is,
    * mean, variance, standard deviation, median, mode, distinct and percentiles come as columns of their own, and don't
    * follow from others. The mode of CHANNEL_HUE is 255 where no pixel has a hue. Bins of the histogram are as many of
@@ -626,114 +619,6 @@ export const CorrelationColumnsSchema: GenMessage<CorrelationColumns> = /*@__PUR
   messageDesc(file_polyscan_v1_columns, 5);
 
 /**
- * ProfilePieces are the pieces of a profile: of a line its own, and else one with the size of bins.
- *
- * @generated from message polyscan.v1.ProfilePieces
- */
-export type ProfilePieces = Message<"polyscan.v1.ProfilePieces"> & {
-  /**
-   * @generated from field: repeated polyscan.v1.ProfilePiece pieces = 1;
-   */
-  pieces: ProfilePiece[];
-};
-
-/**
- * Describes the message polyscan.v1.ProfilePieces.
- * Use `create(ProfilePiecesSchema)` to create a new message.
- */
-export const ProfilePiecesSchema: GenMessage<ProfilePieces> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 6);
-
-/**
- * ProfileColumns holds the profiles of R regions and C channels, F of them.
- *
- * @generated from message polyscan.v1.ProfileColumns
- */
-export type ProfileColumns = Message<"polyscan.v1.ProfileColumns"> & {
-  /**
-   * F of them.
-   *
-   * @generated from field: repeated polyscan.v1.ProfileTerm terms = 1;
-   */
-  terms: ProfileTerm[];
-
-  /**
-   * float64[R][C][F], as are those that follow; NaN where there is none.
-   *
-   * @generated from field: bytes max = 2;
-   */
-  max: Uint8Array;
-
-  /**
-   * @generated from field: bytes min = 3;
-   */
-  min: Uint8Array;
-
-  /**
-   * @generated from field: bytes range = 4;
-   */
-  range: Uint8Array;
-
-  /**
-   * @generated from field: bytes step = 5;
-   */
-  step: Uint8Array;
-
-  /**
-   * @generated from field: bytes edge = 6;
-   */
-  edge: Uint8Array;
-
-  /**
-   * uint32[R][F]: how many bins a region has.
-   *
-   * @generated from field: bytes bins = 7;
-   */
-  bins: Uint8Array;
-
-  /**
-   * float64[R][F]: where the first of them begins.
-   *
-   * @generated from field: bytes start = 8;
-   */
-  start: Uint8Array;
-
-  /**
-   * F of them.
-   *
-   * @generated from field: repeated polyscan.v1.ProfilePieces pieces = 9;
-   */
-  pieces: ProfilePieces[];
-
-  /**
-   * uint64: for each region, each of the first channels, each profile: a number for each bin. Other channels are derived,
-   * and have none.
-   *
-   * @generated from field: bytes counts = 10;
-   */
-  counts: Uint8Array;
-
-  /**
-   * @generated from field: bytes sums = 11;
-   */
-  sums: Uint8Array;
-
-  /**
-   * How many channels have bins.
-   *
-   * @generated from field: uint32 channels = 12;
-   */
-  channels: number;
-};
-
-/**
- * Describes the message polyscan.v1.ProfileColumns.
- * Use `create(ProfileColumnsSchema)` to create a new message.
- */
-export const ProfileColumnsSchema: GenMessage<ProfileColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 7);
-
-/**
  * TextColumn holds R texts.
  *
  * @generated from message polyscan.v1.TextColumn
@@ -759,7 +644,7 @@ export type TextColumn = Message<"polyscan.v1.TextColumn"> & {
  * Use `create(TextColumnSchema)` to create a new message.
  */
 export const TextColumnSchema: GenMessage<TextColumn> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 8);
+  messageDesc(file_polyscan_v1_columns, 6);
 
 /**
  * HistogramColumns holds the histograms of R regions and C channels, of B bins each.
@@ -820,7 +705,7 @@ export type HistogramColumns = Message<"polyscan.v1.HistogramColumns"> & {
  * Use `create(HistogramColumnsSchema)` to create a new message.
  */
 export const HistogramColumnsSchema: GenMessage<HistogramColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 9);
+  messageDesc(file_polyscan_v1_columns, 7);
 
 /**
  * LimitColumns holds the outcomes of the L limits of all rows, in order.
@@ -883,7 +768,7 @@ export type LimitColumns = Message<"polyscan.v1.LimitColumns"> & {
  * Use `create(LimitColumnsSchema)` to create a new message.
  */
 export const LimitColumnsSchema: GenMessage<LimitColumns> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_columns, 10);
+  messageDesc(file_polyscan_v1_columns, 8);
 
 /**
  * ResultForm says how the numbers of regions come back.

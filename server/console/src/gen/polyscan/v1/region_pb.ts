@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file polyscan/v1/region.proto.
  */
 export const file_polyscan_v1_region: GenFile = /*@__PURE__*/
-  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiOwoETWFzaxIMCgRydW5zGAEgAygPEiUKBWltYWdlGAIgASgLMhYucG9seXNjYW4udjEuTWFza0ltYWdlIkQKCU1hc2tJbWFnZRIhCgVmcmFtZRgBIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lEgkKAXgYAiABKBESCQoBeRgDIAEoESLNAQoGUmVnaW9uEgwKBG5hbWUYASABKAkSIAoFcmluZ3MYAiADKAsyES5wb2x5c2Nhbi52MS5SaW5nEigKCWZpbGxfcnVsZRgDIAEoDjIVLnBvbHlzY2FuLnYxLkZpbGxSdWxlEg4KBmxpbWl0cxgEIAMoCRIpCglyZWZlcmVuY2UYBSABKAsyFi5wb2x5c2Nhbi52MS5SZWZlcmVuY2USHwoEbWFzaxgGIAEoCzIRLnBvbHlzY2FuLnYxLk1hc2sSDQoFc2hhcGUYByABKAkicgoEUG9zZRIQCghyb3RhdGlvbhgBIAEoARINCgVzY2FsZRgCIAEoARIhCgVhYm91dBgDIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EgoKAmR4GAQgASgBEgoKAmR5GAUgASgBEg4KBmFmZmluZRgGIAMoASJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASIlCgtQaXhlbE9mZnNldBIKCgJkeBgBIAEoERIKCgJkeRgCIAEoESJdChBDb29jY3VycmVuY2VTcGVjEg4KBmxldmVscxgBIAEoDRIpCgdvZmZzZXRzGAIgAygLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGY291bnRzGAMgASgIIiAKC0NvdmVyZWRTcGVjEhEKCWhpc3RvZ3JhbRgBIAEoCCJcCgVNb3JwaBIkCgRraW5kGAEgASgOMhYucG9seXNjYW4udjEuTW9ycGhLaW5kEg0KBXdpZHRoGAIgASgNEg4KBmhlaWdodBgDIAEoDRIOCgZyYWRpdXMYBCABKA0ijQMKCEJsb2JTcGVjEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEi0KCXRocmVzaG9sZBgCIAEoDjIaLnBvbHlzY2FuLnYxLkJsb2JUaHJlc2hvbGQSEgoFbG93ZXIYAyABKAFIAIgBARISCgV1cHBlchgEIAEoAUgBiAEBEhkKDHN0cm9uZ19sb3dlchgFIAEoAUgCiAEBEhkKDHN0cm9uZ191cHBlchgGIAEoAUgDiAEBEhYKDmZvdXJfY29ubmVjdGVkGAcgASgIEiEKBXN0ZXBzGAggAygLMhIucG9seXNjYW4udjEuTW9ycGgSEAoIbWluX2FyZWEYCSABKA0SEQoJbWF4X2Jsb2JzGAogASgNEiUKBW9yZGVyGAsgASgOMhYucG9seXNjYW4udjEuQmxvYk9yZGVyEhAKCGNvbnRvdXJzGAwgASgIQggKBl9sb3dlckIICgZfdXBwZXJCDwoNX3N0cm9uZ19sb3dlckIPCg1fc3Ryb25nX3VwcGVyIqoBCg9Db3JyZWxhdGlvblRlcm0SKgoEa2luZBgBIAEoDjIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uS2luZBIoCgZvZmZzZXQYAiABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZyYWRpdXMYAyABKA0SDQoFZnJhbWUYBCABKAkSIgoEd2l0aBgFIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwiugEKC0NvcnJlbGF0aW9uEigKAm9mGAEgASgLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEg0KBXBhaXJzGAIgASgEEhQKB3Byb2R1Y3QYAyABKAFIAIgBARIXCgpjb3ZhcmlhbmNlGAQgASgBSAGIAQESGAoLY29ycmVsYXRpb24YBSABKAFIAogBAUIKCghfcHJvZHVjdEINCgtfY292YXJpYW5jZUIOCgxfY29ycmVsYXRpb24idQoLUHJvZmlsZVRlcm0SJgoEa2luZBgBIAEoDjIYLnBvbHlzY2FuLnYxLlByb2ZpbGVLaW5kEiIKBnBvaW50cxgCIAMoCzISLnBvbHlzY2FuLnYxLlBvaW50Eg0KBXdpZHRoGAMgASgBEgsKA2JpbhgEIAEoDSI5CgxQcm9maWxlUGllY2USDAoEYmlucxgBIAEoDRINCgVzdGFydBgCIAEoARIMCgRzaXplGAMgASgBIoICCgdQcm9maWxlEiQKAm9mGAEgASgLMhgucG9seXNjYW4udjEuUHJvZmlsZVRlcm0SKQoGcGllY2VzGAIgAygLMhkucG9seXNjYW4udjEuUHJvZmlsZVBpZWNlEg4KBmNvdW50cxgDIAMoBBIMCgRzdW1zGAQgAygEEhAKA21heBgFIAEoAUgAiAEBEhAKA21pbhgGIAEoAUgBiAEBEhIKBXJhbmdlGAcgASgBSAKIAQESEQoEc3RlcBgIIAEoAUgDiAEBEhEKBGVkZ2UYCSABKAFIBIgBAUIGCgRfbWF4QgYKBF9taW5CCAoGX3JhbmdlQgcKBV9zdGVwQgcKBV9lZGdlIokECgpSZWR1Y3Rpb25zEioKCnN0YXRpc3RpY3MYASADKA4yFi5wb2x5c2Nhbi52MS5TdGF0aXN0aWMSEwoLcGVyY2VudGlsZXMYAiADKAESOAoRcGVyY2VudGlsZV9tZXRob2QYAyABKA4yHS5wb2x5c2Nhbi52MS5QZXJjZW50aWxlTWV0aG9kEi0KCWhpc3RvZ3JhbRgEIAEoCzIaLnBvbHlzY2FuLnYxLkhpc3RvZ3JhbVNwZWMSMwoMY29vY2N1cnJlbmNlGAUgASgLMh0ucG9seXNjYW4udjEuQ29vY2N1cnJlbmNlU3BlYxIyCgxjb3JyZWxhdGlvbnMYBiADKAsyHC5wb2x5c2Nhbi52MS5Db3JyZWxhdGlvblRlcm0SKgoIcHJvZmlsZXMYECADKAsyGC5wb2x5c2Nhbi52MS5Qcm9maWxlVGVybRIpCgdjb3ZlcmVkGAwgASgLMhgucG9seXNjYW4udjEuQ292ZXJlZFNwZWMSJAoFYmxvYnMYDiABKAsyFS5wb2x5c2Nhbi52MS5CbG9iU3BlYxInCgZjb2xvcnMYCiADKA4yFy5wb2x5c2Nhbi52MS5Db2xvclNwYWNlEhQKDGNvbG9yX21hdHJpeBgLIAMoARIsCgtkZXJpdmF0aXZlcxgPIAMoDjIXLnBvbHlzY2FuLnYxLkRlcml2YXRpdmUiowEKCVJlZ2lvblNldBIkCgdyZWdpb25zGAEgAygLMhMucG9seXNjYW4udjEuUmVnaW9uEiEKBXNjYWxlGAIgASgLMhIucG9seXNjYW4udjEuU2NhbGUSKAoIZHJhd25fb24YAyABKAsyFi5wb2x5c2Nhbi52MS5GcmFtZVNpemUSIwoGbG9jYXRlGAQgASgLMhMucG9seXNjYW4udjEuTG9jYXRlIpEBCgZMb2NhdGUSKAoJZmlkdWNpYWxzGAEgAygLMhUucG9seXNjYW4udjEuRmlkdWNpYWwSJwoFbW9kZWwYAiABKA4yGC5wb2x5c2Nhbi52MS5Mb2NhdGVNb2RlbBIUCgxtYXhfcmVzaWR1YWwYAyABKAESHgoWbWF4X2Rpc3RvcnRpb25fcGVyY2VudBgEIAEoASLkAQoIRmlkdWNpYWwSIwoGd2luZG93GAEgASgLMhMucG9seXNjYW4udjEuUmVnaW9uEh4KAmF0GAIgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJwoEa2luZBgDIAEoDjIZLnBvbHlzY2FuLnYxLkZpZHVjaWFsS2luZBIMCgRkYXJrGAQgASgIEhEKCXRocmVzaG9sZBgFIAEoDRIQCghtaW5fYXJlYRgGIAEoDRIQCghtYXhfYXJlYRgHIAEoDRIlCgdjaGFubmVsGAggASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbCLOAQoITG9jYXRpb24SDQoFZm91bmQYASABKAgSDgoGcmVhc29uGAIgASgJEh8KBHBvc2UYAyABKAsyES5wb2x5c2Nhbi52MS5Qb3NlEhAKCHJvdGF0aW9uGAQgASgBEg8KB3NjYWxlX3gYBSABKAESDwoHc2NhbGVfeRgGIAEoARINCgVzbGFudBgHIAEoARIQCghyZXNpZHVhbBgIIAEoARItCglmaWR1Y2lhbHMYCSADKAsyGi5wb2x5c2Nhbi52MS5Gb3VuZEZpZHVjaWFsIqEBCg1Gb3VuZEZpZHVjaWFsEgwKBG5hbWUYASABKAkSDQoFZm91bmQYAiABKAgSDgoGcmVhc29uGAMgASgJEh4KAmF0GAQgASgLMhIucG9seXNjYW4udjEuUG9pbnQSDAoEYXJlYRgFIAEoDRIRCgl0aHJlc2hvbGQYBiABKAESFQoIcmVzaWR1YWwYByABKAFIAIgBAUILCglfcmVzaWR1YWwiKgoJRnJhbWVTaXplEg0KBXdpZHRoGAEgASgNEg4KBmhlaWdodBgCIAEoDSJBCgVTY2FsZRIJCgF4GAEgASgBEgkKAXkYAiABKAESIgoGb3JpZ2luGAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQiQAoOTWlsbGltZXRyZVJlY3QSCgoCeDAYASABKAESCgoCeTAYAiABKAESCgoCeDEYAyABKAESCgoCeTEYBCABKAEirAEKC0xpbWl0UmVzdWx0EhIKCmV4cHJlc3Npb24YASABKAkSJQoHdmVyZGljdBgCIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSEgoFdmFsdWUYAyABKAFIAIgBARIlCgdjaGFubmVsGAQgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBIOCgZyZWFzb24YBSABKAkSDQoFcGFydHMYBiABKA1CCAoGX3ZhbHVlIjQKD1BlcmNlbnRpbGVWYWx1ZRISCgpwZXJjZW50aWxlGAEgASgBEg0KBXZhbHVlGAIgASgBIlcKCUhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAQSDQoFYmVsb3cYBCABKAQSDQoFYWJvdmUYBSABKAQi5gsKEUNoYW5uZWxTdGF0aXN0aWNzEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEhIKBWNvdW50GAIgASgESACIAQESEAoDc3VtGAMgASgESAGIAQESGwoOc3VtX29mX3NxdWFyZXMYBCABKARIAogBARIRCgRtZWFuGAUgASgBSAOIAQESFQoIdmFyaWFuY2UYBiABKAFIBIgBARITCgZzdGRkZXYYByABKAFIBYgBARIQCgNtaW4YCCABKA1IBogBARIQCgNtYXgYCSABKA1IB4gBARIqCgZtaW5fYXQYCiABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEioKBm1heF9hdBgLIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SEwoGbWVkaWFuGAwgASgBSAiIAQESEQoEbW9kZRgNIAEoDUgJiAEBEhUKCGRpc3RpbmN0GA4gASgNSAqIAQESMQoLcGVyY2VudGlsZXMYDyADKAsyHC5wb2x5c2Nhbi52MS5QZXJjZW50aWxlVmFsdWUSKQoJaGlzdG9ncmFtGBAgASgLMhYucG9seXNjYW4udjEuSGlzdG9ncmFtEi0KEXdlaWdodGVkX2NlbnRyb2lkGBEgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFQoIc2tld25lc3MYEiABKAFIC4gBARIVCghrdXJ0b3NpcxgTIAEoAUgMiAEBEhQKB2VudHJvcHkYFCABKAFIDYgBARIkChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgVIAEoAUgOiAEBEiAKE2ludGVycXVhcnRpbGVfcmFuZ2UYFiABKAFID4gBARISCgpjdW11bGF0aXZlGBcgAygEEh8KEmtvbG1vZ29yb3Zfc21pcm5vdhgYIAEoAUgQiAEBEhgKC3dhc3NlcnN0ZWluGBkgASgBSBGIAQESGwoOamVuc2VuX3NoYW5ub24YGiABKAFIEogBARIXCgpjaGlfc3F1YXJlGBsgASgBSBOIAQESJQoJbWluX2F0X21tGBwgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJQoJbWF4X2F0X21tGB0gASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoUd2VpZ2h0ZWRfY2VudHJvaWRfbW0YHiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBImCgh0ZXh0dXJlcxgfIAMoCzIULnBvbHlzY2FuLnYxLlRleHR1cmUSLgoMY29ycmVsYXRpb25zGCAgAygLMhgucG9seXNjYW4udjEuQ29ycmVsYXRpb24SFAoHcGxhbmVfeBghIAEoAUgUiAEBEhQKB3BsYW5lX3kYIiABKAFIFYgBARIbCg5wbGFuZV9yZXNpZHVhbBgjIAEoAUgWiAEBEgwKBHN0ZXAYKCABKAESDAoEemVybxgpIAEoDRIlCgdjb3ZlcmVkGCogASgLMhQucG9seXNjYW4udjEuQ292ZXJlZBImCghwcm9maWxlcxgrIAMoCzIULnBvbHlzY2FuLnYxLlByb2ZpbGVCCAoGX2NvdW50QgYKBF9zdW1CEQoPX3N1bV9vZl9zcXVhcmVzQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2QgYKBF9taW5CBgoEX21heEIJCgdfbWVkaWFuQgcKBV9tb2RlQgsKCV9kaXN0aW5jdEILCglfc2tld25lc3NCCwoJX2t1cnRvc2lzQgoKCF9lbnRyb3B5QhoKGF9tZWFuX2Fic29sdXRlX2RldmlhdGlvbkIWChRfaW50ZXJxdWFydGlsZV9yYW5nZUIVChNfa29sbW9nb3Jvdl9zbWlybm92Qg4KDF93YXNzZXJzdGVpbkIRCg9famVuc2VuX3NoYW5ub25CDQoLX2NoaV9zcXVhcmVCCgoIX3BsYW5lX3hCCgoIX3BsYW5lX3lCEQoPX3BsYW5lX3Jlc2lkdWFsIqgBCgdDb3ZlcmVkEgsKA3N1bRgBIAEoARIRCgRtZWFuGAIgASgBSACIAQESFQoIdmFyaWFuY2UYAyABKAFIAYgBARITCgZzdGRkZXYYBCABKAFIAogBARIwCgloaXN0b2dyYW0YBSABKAsyHS5wb2x5c2Nhbi52MS5Db3ZlcmVkSGlzdG9ncmFtQgcKBV9tZWFuQgsKCV92YXJpYW5jZUIJCgdfc3RkZGV2Il4KEENvdmVyZWRIaXN0b2dyYW0SDQoFbG93ZXIYASABKAESDQoFdXBwZXIYAiABKAESDgoGY291bnRzGAMgAygBEg0KBWJlbG93GAQgASgBEg0KBWFib3ZlGAUgASgBIpwCCgdUZXh0dXJlEigKBm9mZnNldBgBIAEoCzIYLnBvbHlzY2FuLnYxLlBpeGVsT2Zmc2V0Eg4KBmxldmVscxgCIAEoDRINCgVwYWlycxgDIAEoBBIVCghjb250cmFzdBgEIAEoAUgAiAEBEhgKC2hvbW9nZW5laXR5GAUgASgBSAGIAQESEwoGZW5lcmd5GAYgASgBSAKIAQESGAoLY29ycmVsYXRpb24YByABKAFIA4gBARIUCgdlbnRyb3B5GAggASgBSASIAQESDgoGY291bnRzGAkgAygNQgsKCV9jb250cmFzdEIOCgxfaG9tb2dlbmVpdHlCCQoHX2VuZXJneUIOCgxfY29ycmVsYXRpb25CCgoIX2VudHJvcHkitwQKDFJlZ2lvblJlc3VsdBINCgVpbmRleBgBIAEoDRIMCgRuYW1lGAIgASgJEg0KBWNvdW50GAMgASgEEgwKBGFyZWEYBCABKAESFQoIY292ZXJhZ2UYBSABKAFIAIgBARImCgZib3VuZHMYBiABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYByABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIwCghjaGFubmVscxgIIAMoCzIeLnBvbHlzY2FuLnYxLkNoYW5uZWxTdGF0aXN0aWNzEiUKB3ZlcmRpY3QYCSABKA4yFC5wb2x5c2Nhbi52MS5WZXJkaWN0EigKBmxpbWl0cxgKIAMoCzIYLnBvbHlzY2FuLnYxLkxpbWl0UmVzdWx0EhUKCGFyZWFfbW0yGAsgASgBSAGIAQESFgoJY291bnRfbW0yGAwgASgBSAKIAQESLgoJYm91bmRzX21tGA0gASgLMhsucG9seXNjYW4udjEuTWlsbGltZXRyZVJlY3QSJwoLY2VudHJvaWRfbW0YDiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIaCg1jb3ZlcmVkX2NvdW50GBMgASgBSAOIAQESJwoFYmxvYnMYFSABKAsyGC5wb2x5c2Nhbi52MS5SZWdpb25CbG9ic0ILCglfY292ZXJhZ2VCCwoJX2FyZWFfbW0yQgwKCl9jb3VudF9tbTJCEAoOX2NvdmVyZWRfY291bnQikAEKC1JlZ2lvbkJsb2JzEg0KBWZvdW5kGAEgASgEEgwKBGtlcHQYAiABKAQSDAoEYXJlYRgDIAEoBBIQCgh0b29fbWFueRgEIAEoCBIgCgVibG9icxgFIAMoCzIRLnBvbHlzY2FuLnYxLkJsb2ISFQoIYXJlYV9tbTIYBiABKAFIAIgBAUILCglfYXJlYV9tbTIisQQKBEJsb2ISKQoFZmlyc3QYASABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEgwKBGFyZWEYAiABKAQSJgoGYm91bmRzGAMgASgLMhYucG9seXNjYW4udjEuUGl4ZWxSZWN0EiQKCGNlbnRyb2lkGAQgASgLMhIucG9seXNjYW4udjEuUG9pbnQSDgoGbGVuZ3RoGAUgASgBEg8KB2JyZWFkdGgYBiABKAESDQoFYW5nbGUYByABKAESDQoFc2lkZXMYCCABKAQSEQoJcGVyaW1ldGVyGAkgASgBEhEKCXJvdW5kbmVzcxgKIAEoARINCgVob2xlcxgLIAEoDRILCgNzdW0YDCABKAQSCwoDbWluGA0gASgNEgsKA21heBgOIAEoDRIMCgRtZWFuGA8gASgBEg4KBnN0ZGRldhgQIAEoARIiCgdjb250b3VyGBEgAygLMhEucG9seXNjYW4udjEuUmluZxIVCghhcmVhX21tMhgSIAEoAUgAiAEBEicKC2NlbnRyb2lkX21tGBMgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFgoJbGVuZ3RoX21tGBQgASgBSAGIAQESFwoKYnJlYWR0aF9tbRgVIAEoAUgCiAEBEhkKDHBlcmltZXRlcl9tbRgWIAEoAUgDiAEBQgsKCV9hcmVhX21tMkIMCgpfbGVuZ3RoX21tQg0KC19icmVhZHRoX21tQg8KDV9wZXJpbWV0ZXJfbW0qVQoIRmlsbFJ1bGUSGQoVRklMTF9SVUxFX1VOU1BFQ0lGSUVEEAASFgoSRklMTF9SVUxFX05PTl9aRVJPEAESFgoSRklMTF9SVUxFX0VWRU5fT0REEAIqtgEKCk1hc2tNZXRob2QSGwoXTUFTS19NRVRIT0RfVU5TUEVDSUZJRUQQABIVChFNQVNLX01FVEhPRF9OQUlWRRABEhUKEU1BU0tfTUVUSE9EX1RJTEVEEAISHQoZTUFTS19NRVRIT0RfRURHRV9GSUxURVJFRBADEiMKH01BU0tfTUVUSE9EX1RJTEVEX0VER0VfRklMVEVSRUQQBBIZChVNQVNLX01FVEhPRF9ST1dfU1BBTlMQBSq7BAoJU3RhdGlzdGljEhkKFVNUQVRJU1RJQ19VTlNQRUNJRklFRBAAEhMKD1NUQVRJU1RJQ19DT1VOVBABEhEKDVNUQVRJU1RJQ19TVU0QAhIcChhTVEFUSVNUSUNfU1VNX09GX1NRVUFSRVMQAxISCg5TVEFUSVNUSUNfTUVBThAEEhYKElNUQVRJU1RJQ19WQVJJQU5DRRAFEhQKEFNUQVRJU1RJQ19TVERERVYQBhIRCg1TVEFUSVNUSUNfTUlOEAcSEQoNU1RBVElTVElDX01BWBAIEhcKE1NUQVRJU1RJQ19ISVNUT0dSQU0QCRIZChVTVEFUSVNUSUNfUEVSQ0VOVElMRVMQChIUChBTVEFUSVNUSUNfTUVESUFOEAsSEgoOU1RBVElTVElDX01PREUQDBIWChJTVEFUSVNUSUNfRElTVElOQ1QQDRIWChJTVEFUSVNUSUNfQ0VOVFJPSUQQDhIWChJTVEFUSVNUSUNfU0tFV05FU1MQDxIWChJTVEFUSVNUSUNfS1VSVE9TSVMQEBIVChFTVEFUSVNUSUNfRU5UUk9QWRAREiUKIVNUQVRJU1RJQ19NRUFOX0FCU09MVVRFX0RFVklBVElPThASEiEKHVNUQVRJU1RJQ19JTlRFUlFVQVJUSUxFX1JBTkdFEBMSGAoUU1RBVElTVElDX0NVTVVMQVRJVkUQFBIXChNTVEFUSVNUSUNfRElTVEFOQ0VTEBUSEwoPU1RBVElTVElDX1BMQU5FEBYqdwoQUGVyY2VudGlsZU1ldGhvZBIhCh1QRVJDRU5USUxFX01FVEhPRF9VTlNQRUNJRklFRBAAEiIKHlBFUkNFTlRJTEVfTUVUSE9EX05FQVJFU1RfUkFOSxABEhwKGFBFUkNFTlRJTEVfTUVUSE9EX0xJTkVBUhACKokBCg1CbG9iVGhyZXNob2xkEh4KGkJMT0JfVEhSRVNIT0xEX1VOU1BFQ0lGSUVEEAASGQoVQkxPQl9USFJFU0hPTERfVkFMVUVTEAESHQoZQkxPQl9USFJFU0hPTERfREVWSUFUSU9OUxACEh4KGkJMT0JfVEhSRVNIT0xEX1BFUkNFTlRJTEVTEAMqfwoJTW9ycGhLaW5kEhoKFk1PUlBIX0tJTkRfVU5TUEVDSUZJRUQQABIUChBNT1JQSF9LSU5EX0VST0RFEAESFQoRTU9SUEhfS0lORF9ESUxBVEUQAhITCg9NT1JQSF9LSU5EX09QRU4QAxIUChBNT1JQSF9LSU5EX0NMT1NFEAQqUgoJQmxvYk9yZGVyEhoKFkJMT0JfT1JERVJfVU5TUEVDSUZJRUQQABIUChBCTE9CX09SREVSX1BMQUNFEAESEwoPQkxPQl9PUkRFUl9BUkVBEAIqpAEKD0NvcnJlbGF0aW9uS2luZBIgChxDT1JSRUxBVElPTl9LSU5EX1VOU1BFQ0lGSUVEEAASGAoUQ09SUkVMQVRJT05fS0lORF9MQUcQARIbChdDT1JSRUxBVElPTl9LSU5EX1JBRElBTBACEhoKFkNPUlJFTEFUSU9OX0tJTkRfRlJBTUUQAxIcChhDT1JSRUxBVElPTl9LSU5EX0NIQU5ORUwQBCqMAQoLUHJvZmlsZUtpbmQSHAoYUFJPRklMRV9LSU5EX1VOU1BFQ0lGSUVEEAASFQoRUFJPRklMRV9LSU5EX1JPV1MQARIYChRQUk9GSUxFX0tJTkRfQ09MVU1OUxACEhcKE1BST0ZJTEVfS0lORF9SQURJVVMQAxIVChFQUk9GSUxFX0tJTkRfTElORRAEKpsBCgpDb2xvclNwYWNlEhsKF0NPTE9SX1NQQUNFX1VOU1BFQ0lGSUVEEAASFAoQQ09MT1JfU1BBQ0VfR1JBWRABEhgKFENPTE9SX1NQQUNFX0dSQVlfNzA5EAISEwoPQ09MT1JfU1BBQ0VfSFNWEAMSEwoPQ09MT1JfU1BBQ0VfTEFCEAQSFgoSQ09MT1JfU1BBQ0VfTUFUUklYEAUqWwoKRGVyaXZhdGl2ZRIaChZERVJJVkFUSVZFX1VOU1BFQ0lGSUVEEAASFwoTREVSSVZBVElWRV9HUkFESUVOVBABEhgKFERFUklWQVRJVkVfTEFQTEFDSUFOEAIqfwoLTG9jYXRlTW9kZWwSHAoYTE9DQVRFX01PREVMX1VOU1BFQ0lGSUVEEAASHAoYTE9DQVRFX01PREVMX1RSQU5TTEFUSU9OEAESGwoXTE9DQVRFX01PREVMX1NJTUlMQVJJVFkQAhIXChNMT0NBVEVfTU9ERUxfQUZGSU5FEAMqegoMRmlkdWNpYWxLaW5kEh0KGUZJRFVDSUFMX0tJTkRfVU5TUEVDSUZJRUQQABIYChRGSURVQ0lBTF9LSU5EX0NJUkNMRRABEhgKFEZJRFVDSUFMX0tJTkRfU1FVQVJFEAISFwoTRklEVUNJQUxfS0lORF9DUk9TUxADKkYKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame]);
+  fileDesc("Chhwb2x5c2Nhbi92MS9yZWdpb24ucHJvdG8SC3BvbHlzY2FuLnYxIhIKBFJpbmcSCgoCeHkYASADKAEiOwoETWFzaxIMCgRydW5zGAEgAygPEiUKBWltYWdlGAIgASgLMhYucG9seXNjYW4udjEuTWFza0ltYWdlIkQKCU1hc2tJbWFnZRIhCgVmcmFtZRgBIAEoCzISLnBvbHlzY2FuLnYxLkZyYW1lEgkKAXgYAiABKBESCQoBeRgDIAEoESLNAQoGUmVnaW9uEgwKBG5hbWUYASABKAkSIAoFcmluZ3MYAiADKAsyES5wb2x5c2Nhbi52MS5SaW5nEigKCWZpbGxfcnVsZRgDIAEoDjIVLnBvbHlzY2FuLnYxLkZpbGxSdWxlEg4KBmxpbWl0cxgEIAMoCRIpCglyZWZlcmVuY2UYBSABKAsyFi5wb2x5c2Nhbi52MS5SZWZlcmVuY2USHwoEbWFzaxgGIAEoCzIRLnBvbHlzY2FuLnYxLk1hc2sSDQoFc2hhcGUYByABKAkicgoEUG9zZRIQCghyb3RhdGlvbhgBIAEoARINCgVzY2FsZRgCIAEoARIhCgVhYm91dBgDIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EgoKAmR4GAQgASgBEgoKAmR5GAUgASgBEg4KBmFmZmluZRgGIAMoASJJCglSZWZlcmVuY2USDgoGcmVnaW9uGAEgASgJEiwKBmNvdW50cxgCIAMoCzIcLnBvbHlzY2FuLnYxLlJlZmVyZW5jZUNvdW50cyIhCg9SZWZlcmVuY2VDb3VudHMSDgoGY291bnRzGAEgAygHIjsKDUhpc3RvZ3JhbVNwZWMSDAoEYmlucxgBIAEoDRINCgVsb3dlchgCIAEoARINCgV1cHBlchgDIAEoASIlCgtQaXhlbE9mZnNldBIKCgJkeBgBIAEoERIKCgJkeRgCIAEoESJdChBDb29jY3VycmVuY2VTcGVjEg4KBmxldmVscxgBIAEoDRIpCgdvZmZzZXRzGAIgAygLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGY291bnRzGAMgASgIIiAKC0NvdmVyZWRTcGVjEhEKCWhpc3RvZ3JhbRgBIAEoCCJcCgVNb3JwaBIkCgRraW5kGAEgASgOMhYucG9seXNjYW4udjEuTW9ycGhLaW5kEg0KBXdpZHRoGAIgASgNEg4KBmhlaWdodBgDIAEoDRIOCgZyYWRpdXMYBCABKA0ijQMKCEJsb2JTcGVjEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEi0KCXRocmVzaG9sZBgCIAEoDjIaLnBvbHlzY2FuLnYxLkJsb2JUaHJlc2hvbGQSEgoFbG93ZXIYAyABKAFIAIgBARISCgV1cHBlchgEIAEoAUgBiAEBEhkKDHN0cm9uZ19sb3dlchgFIAEoAUgCiAEBEhkKDHN0cm9uZ191cHBlchgGIAEoAUgDiAEBEhYKDmZvdXJfY29ubmVjdGVkGAcgASgIEiEKBXN0ZXBzGAggAygLMhIucG9seXNjYW4udjEuTW9ycGgSEAoIbWluX2FyZWEYCSABKA0SEQoJbWF4X2Jsb2JzGAogASgNEiUKBW9yZGVyGAsgASgOMhYucG9seXNjYW4udjEuQmxvYk9yZGVyEhAKCGNvbnRvdXJzGAwgASgIQggKBl9sb3dlckIICgZfdXBwZXJCDwoNX3N0cm9uZ19sb3dlckIPCg1fc3Ryb25nX3VwcGVyIqoBCg9Db3JyZWxhdGlvblRlcm0SKgoEa2luZBgBIAEoDjIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uS2luZBIoCgZvZmZzZXQYAiABKAsyGC5wb2x5c2Nhbi52MS5QaXhlbE9mZnNldBIOCgZyYWRpdXMYAyABKA0SDQoFZnJhbWUYBCABKAkSIgoEd2l0aBgFIAEoDjIULnBvbHlzY2FuLnYxLkNoYW5uZWwiugEKC0NvcnJlbGF0aW9uEigKAm9mGAEgASgLMhwucG9seXNjYW4udjEuQ29ycmVsYXRpb25UZXJtEg0KBXBhaXJzGAIgASgEEhQKB3Byb2R1Y3QYAyABKAFIAIgBARIXCgpjb3ZhcmlhbmNlGAQgASgBSAGIAQESGAoLY29ycmVsYXRpb24YBSABKAFIAogBAUIKCghfcHJvZHVjdEINCgtfY292YXJpYW5jZUIOCgxfY29ycmVsYXRpb24i3QMKClJlZHVjdGlvbnMSKgoKc3RhdGlzdGljcxgBIAMoDjIWLnBvbHlzY2FuLnYxLlN0YXRpc3RpYxITCgtwZXJjZW50aWxlcxgCIAMoARI4ChFwZXJjZW50aWxlX21ldGhvZBgDIAEoDjIdLnBvbHlzY2FuLnYxLlBlcmNlbnRpbGVNZXRob2QSLQoJaGlzdG9ncmFtGAQgASgLMhoucG9seXNjYW4udjEuSGlzdG9ncmFtU3BlYxIzCgxjb29jY3VycmVuY2UYBSABKAsyHS5wb2x5c2Nhbi52MS5Db29jY3VycmVuY2VTcGVjEjIKDGNvcnJlbGF0aW9ucxgGIAMoCzIcLnBvbHlzY2FuLnYxLkNvcnJlbGF0aW9uVGVybRIpCgdjb3ZlcmVkGAwgASgLMhgucG9seXNjYW4udjEuQ292ZXJlZFNwZWMSJAoFYmxvYnMYDiABKAsyFS5wb2x5c2Nhbi52MS5CbG9iU3BlYxInCgZjb2xvcnMYCiADKA4yFy5wb2x5c2Nhbi52MS5Db2xvclNwYWNlEhQKDGNvbG9yX21hdHJpeBgLIAMoARIsCgtkZXJpdmF0aXZlcxgPIAMoDjIXLnBvbHlzY2FuLnYxLkRlcml2YXRpdmUiowEKCVJlZ2lvblNldBIkCgdyZWdpb25zGAEgAygLMhMucG9seXNjYW4udjEuUmVnaW9uEiEKBXNjYWxlGAIgASgLMhIucG9seXNjYW4udjEuU2NhbGUSKAoIZHJhd25fb24YAyABKAsyFi5wb2x5c2Nhbi52MS5GcmFtZVNpemUSIwoGbG9jYXRlGAQgASgLMhMucG9seXNjYW4udjEuTG9jYXRlIpEBCgZMb2NhdGUSKAoJZmlkdWNpYWxzGAEgAygLMhUucG9seXNjYW4udjEuRmlkdWNpYWwSJwoFbW9kZWwYAiABKA4yGC5wb2x5c2Nhbi52MS5Mb2NhdGVNb2RlbBIUCgxtYXhfcmVzaWR1YWwYAyABKAESHgoWbWF4X2Rpc3RvcnRpb25fcGVyY2VudBgEIAEoASLkAQoIRmlkdWNpYWwSIwoGd2luZG93GAEgASgLMhMucG9seXNjYW4udjEuUmVnaW9uEh4KAmF0GAIgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJwoEa2luZBgDIAEoDjIZLnBvbHlzY2FuLnYxLkZpZHVjaWFsS2luZBIMCgRkYXJrGAQgASgIEhEKCXRocmVzaG9sZBgFIAEoDRIQCghtaW5fYXJlYRgGIAEoDRIQCghtYXhfYXJlYRgHIAEoDRIlCgdjaGFubmVsGAggASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbCLOAQoITG9jYXRpb24SDQoFZm91bmQYASABKAgSDgoGcmVhc29uGAIgASgJEh8KBHBvc2UYAyABKAsyES5wb2x5c2Nhbi52MS5Qb3NlEhAKCHJvdGF0aW9uGAQgASgBEg8KB3NjYWxlX3gYBSABKAESDwoHc2NhbGVfeRgGIAEoARINCgVzbGFudBgHIAEoARIQCghyZXNpZHVhbBgIIAEoARItCglmaWR1Y2lhbHMYCSADKAsyGi5wb2x5c2Nhbi52MS5Gb3VuZEZpZHVjaWFsIqEBCg1Gb3VuZEZpZHVjaWFsEgwKBG5hbWUYASABKAkSDQoFZm91bmQYAiABKAgSDgoGcmVhc29uGAMgASgJEh4KAmF0GAQgASgLMhIucG9seXNjYW4udjEuUG9pbnQSDAoEYXJlYRgFIAEoDRIRCgl0aHJlc2hvbGQYBiABKAESFQoIcmVzaWR1YWwYByABKAFIAIgBAUILCglfcmVzaWR1YWwiKgoJRnJhbWVTaXplEg0KBXdpZHRoGAEgASgNEg4KBmhlaWdodBgCIAEoDSJBCgVTY2FsZRIJCgF4GAEgASgBEgkKAXkYAiABKAESIgoGb3JpZ2luGAMgASgLMhIucG9seXNjYW4udjEuUG9pbnQiQAoOTWlsbGltZXRyZVJlY3QSCgoCeDAYASABKAESCgoCeTAYAiABKAESCgoCeDEYAyABKAESCgoCeTEYBCABKAEirAEKC0xpbWl0UmVzdWx0EhIKCmV4cHJlc3Npb24YASABKAkSJQoHdmVyZGljdBgCIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSEgoFdmFsdWUYAyABKAFIAIgBARIlCgdjaGFubmVsGAQgASgOMhQucG9seXNjYW4udjEuQ2hhbm5lbBIOCgZyZWFzb24YBSABKAkSDQoFcGFydHMYBiABKA1CCAoGX3ZhbHVlIjQKD1BlcmNlbnRpbGVWYWx1ZRISCgpwZXJjZW50aWxlGAEgASgBEg0KBXZhbHVlGAIgASgBIlcKCUhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAQSDQoFYmVsb3cYBCABKAQSDQoFYWJvdmUYBSABKAQivgsKEUNoYW5uZWxTdGF0aXN0aWNzEiUKB2NoYW5uZWwYASABKA4yFC5wb2x5c2Nhbi52MS5DaGFubmVsEhIKBWNvdW50GAIgASgESACIAQESEAoDc3VtGAMgASgESAGIAQESGwoOc3VtX29mX3NxdWFyZXMYBCABKARIAogBARIRCgRtZWFuGAUgASgBSAOIAQESFQoIdmFyaWFuY2UYBiABKAFIBIgBARITCgZzdGRkZXYYByABKAFIBYgBARIQCgNtaW4YCCABKA1IBogBARIQCgNtYXgYCSABKA1IB4gBARIqCgZtaW5fYXQYCiABKAsyGi5wb2x5c2Nhbi52MS5QaXhlbFBvc2l0aW9uEioKBm1heF9hdBgLIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SEwoGbWVkaWFuGAwgASgBSAiIAQESEQoEbW9kZRgNIAEoDUgJiAEBEhUKCGRpc3RpbmN0GA4gASgNSAqIAQESMQoLcGVyY2VudGlsZXMYDyADKAsyHC5wb2x5c2Nhbi52MS5QZXJjZW50aWxlVmFsdWUSKQoJaGlzdG9ncmFtGBAgASgLMhYucG9seXNjYW4udjEuSGlzdG9ncmFtEi0KEXdlaWdodGVkX2NlbnRyb2lkGBEgASgLMhIucG9seXNjYW4udjEuUG9pbnQSFQoIc2tld25lc3MYEiABKAFIC4gBARIVCghrdXJ0b3NpcxgTIAEoAUgMiAEBEhQKB2VudHJvcHkYFCABKAFIDYgBARIkChdtZWFuX2Fic29sdXRlX2RldmlhdGlvbhgVIAEoAUgOiAEBEiAKE2ludGVycXVhcnRpbGVfcmFuZ2UYFiABKAFID4gBARISCgpjdW11bGF0aXZlGBcgAygEEh8KEmtvbG1vZ29yb3Zfc21pcm5vdhgYIAEoAUgQiAEBEhgKC3dhc3NlcnN0ZWluGBkgASgBSBGIAQESGwoOamVuc2VuX3NoYW5ub24YGiABKAFIEogBARIXCgpjaGlfc3F1YXJlGBsgASgBSBOIAQESJQoJbWluX2F0X21tGBwgASgLMhIucG9seXNjYW4udjEuUG9pbnQSJQoJbWF4X2F0X21tGB0gASgLMhIucG9seXNjYW4udjEuUG9pbnQSMAoUd2VpZ2h0ZWRfY2VudHJvaWRfbW0YHiABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBImCgh0ZXh0dXJlcxgfIAMoCzIULnBvbHlzY2FuLnYxLlRleHR1cmUSLgoMY29ycmVsYXRpb25zGCAgAygLMhgucG9seXNjYW4udjEuQ29ycmVsYXRpb24SFAoHcGxhbmVfeBghIAEoAUgUiAEBEhQKB3BsYW5lX3kYIiABKAFIFYgBARIbCg5wbGFuZV9yZXNpZHVhbBgjIAEoAUgWiAEBEgwKBHN0ZXAYKCABKAESDAoEemVybxgpIAEoDRIlCgdjb3ZlcmVkGCogASgLMhQucG9seXNjYW4udjEuQ292ZXJlZEIICgZfY291bnRCBgoEX3N1bUIRCg9fc3VtX29mX3NxdWFyZXNCBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXZCBgoEX21pbkIGCgRfbWF4QgkKB19tZWRpYW5CBwoFX21vZGVCCwoJX2Rpc3RpbmN0QgsKCV9za2V3bmVzc0ILCglfa3VydG9zaXNCCgoIX2VudHJvcHlCGgoYX21lYW5fYWJzb2x1dGVfZGV2aWF0aW9uQhYKFF9pbnRlcnF1YXJ0aWxlX3JhbmdlQhUKE19rb2xtb2dvcm92X3NtaXJub3ZCDgoMX3dhc3NlcnN0ZWluQhEKD19qZW5zZW5fc2hhbm5vbkINCgtfY2hpX3NxdWFyZUIKCghfcGxhbmVfeEIKCghfcGxhbmVfeUIRCg9fcGxhbmVfcmVzaWR1YWwiqAEKB0NvdmVyZWQSCwoDc3VtGAEgASgBEhEKBG1lYW4YAiABKAFIAIgBARIVCgh2YXJpYW5jZRgDIAEoAUgBiAEBEhMKBnN0ZGRldhgEIAEoAUgCiAEBEjAKCWhpc3RvZ3JhbRgFIAEoCzIdLnBvbHlzY2FuLnYxLkNvdmVyZWRIaXN0b2dyYW1CBwoFX21lYW5CCwoJX3ZhcmlhbmNlQgkKB19zdGRkZXYiXgoQQ292ZXJlZEhpc3RvZ3JhbRINCgVsb3dlchgBIAEoARINCgV1cHBlchgCIAEoARIOCgZjb3VudHMYAyADKAESDQoFYmVsb3cYBCABKAESDQoFYWJvdmUYBSABKAEinAIKB1RleHR1cmUSKAoGb2Zmc2V0GAEgASgLMhgucG9seXNjYW4udjEuUGl4ZWxPZmZzZXQSDgoGbGV2ZWxzGAIgASgNEg0KBXBhaXJzGAMgASgEEhUKCGNvbnRyYXN0GAQgASgBSACIAQESGAoLaG9tb2dlbmVpdHkYBSABKAFIAYgBARITCgZlbmVyZ3kYBiABKAFIAogBARIYCgtjb3JyZWxhdGlvbhgHIAEoAUgDiAEBEhQKB2VudHJvcHkYCCABKAFIBIgBARIOCgZjb3VudHMYCSADKA1CCwoJX2NvbnRyYXN0Qg4KDF9ob21vZ2VuZWl0eUIJCgdfZW5lcmd5Qg4KDF9jb3JyZWxhdGlvbkIKCghfZW50cm9weSK3BAoMUmVnaW9uUmVzdWx0Eg0KBWluZGV4GAEgASgNEgwKBG5hbWUYAiABKAkSDQoFY291bnQYAyABKAQSDAoEYXJlYRgEIAEoARIVCghjb3ZlcmFnZRgFIAEoAUgAiAEBEiYKBmJvdW5kcxgGIAEoCzIWLnBvbHlzY2FuLnYxLlBpeGVsUmVjdBIkCghjZW50cm9pZBgHIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EjAKCGNoYW5uZWxzGAggAygLMh4ucG9seXNjYW4udjEuQ2hhbm5lbFN0YXRpc3RpY3MSJQoHdmVyZGljdBgJIAEoDjIULnBvbHlzY2FuLnYxLlZlcmRpY3QSKAoGbGltaXRzGAogAygLMhgucG9seXNjYW4udjEuTGltaXRSZXN1bHQSFQoIYXJlYV9tbTIYCyABKAFIAYgBARIWCgljb3VudF9tbTIYDCABKAFIAogBARIuCglib3VuZHNfbW0YDSABKAsyGy5wb2x5c2Nhbi52MS5NaWxsaW1ldHJlUmVjdBInCgtjZW50cm9pZF9tbRgOIAEoCzISLnBvbHlzY2FuLnYxLlBvaW50EhoKDWNvdmVyZWRfY291bnQYEyABKAFIA4gBARInCgVibG9icxgVIAEoCzIYLnBvbHlzY2FuLnYxLlJlZ2lvbkJsb2JzQgsKCV9jb3ZlcmFnZUILCglfYXJlYV9tbTJCDAoKX2NvdW50X21tMkIQCg5fY292ZXJlZF9jb3VudCKQAQoLUmVnaW9uQmxvYnMSDQoFZm91bmQYASABKAQSDAoEa2VwdBgCIAEoBBIMCgRhcmVhGAMgASgEEhAKCHRvb19tYW55GAQgASgIEiAKBWJsb2JzGAUgAygLMhEucG9seXNjYW4udjEuQmxvYhIVCghhcmVhX21tMhgGIAEoAUgAiAEBQgsKCV9hcmVhX21tMiKxBAoEQmxvYhIpCgVmaXJzdBgBIAEoCzIaLnBvbHlzY2FuLnYxLlBpeGVsUG9zaXRpb24SDAoEYXJlYRgCIAEoBBImCgZib3VuZHMYAyABKAsyFi5wb2x5c2Nhbi52MS5QaXhlbFJlY3QSJAoIY2VudHJvaWQYBCABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIOCgZsZW5ndGgYBSABKAESDwoHYnJlYWR0aBgGIAEoARINCgVhbmdsZRgHIAEoARINCgVzaWRlcxgIIAEoBBIRCglwZXJpbWV0ZXIYCSABKAESEQoJcm91bmRuZXNzGAogASgBEg0KBWhvbGVzGAsgASgNEgsKA3N1bRgMIAEoBBILCgNtaW4YDSABKA0SCwoDbWF4GA4gASgNEgwKBG1lYW4YDyABKAESDgoGc3RkZGV2GBAgASgBEiIKB2NvbnRvdXIYESADKAsyES5wb2x5c2Nhbi52MS5SaW5nEhUKCGFyZWFfbW0yGBIgASgBSACIAQESJwoLY2VudHJvaWRfbW0YEyABKAsyEi5wb2x5c2Nhbi52MS5Qb2ludBIWCglsZW5ndGhfbW0YFCABKAFIAYgBARIXCgpicmVhZHRoX21tGBUgASgBSAKIAQESGQoMcGVyaW1ldGVyX21tGBYgASgBSAOIAQFCCwoJX2FyZWFfbW0yQgwKCl9sZW5ndGhfbW1CDQoLX2JyZWFkdGhfbW1CDwoNX3BlcmltZXRlcl9tbSpVCghGaWxsUnVsZRIZChVGSUxMX1JVTEVfVU5TUEVDSUZJRUQQABIWChJGSUxMX1JVTEVfTk9OX1pFUk8QARIWChJGSUxMX1JVTEVfRVZFTl9PREQQAiq2AQoKTWFza01ldGhvZBIbChdNQVNLX01FVEhPRF9VTlNQRUNJRklFRBAAEhUKEU1BU0tfTUVUSE9EX05BSVZFEAESFQoRTUFTS19NRVRIT0RfVElMRUQQAhIdChlNQVNLX01FVEhPRF9FREdFX0ZJTFRFUkVEEAMSIwofTUFTS19NRVRIT0RfVElMRURfRURHRV9GSUxURVJFRBAEEhkKFU1BU0tfTUVUSE9EX1JPV19TUEFOUxAFKrsECglTdGF0aXN0aWMSGQoVU1RBVElTVElDX1VOU1BFQ0lGSUVEEAASEwoPU1RBVElTVElDX0NPVU5UEAESEQoNU1RBVElTVElDX1NVTRACEhwKGFNUQVRJU1RJQ19TVU1fT0ZfU1FVQVJFUxADEhIKDlNUQVRJU1RJQ19NRUFOEAQSFgoSU1RBVElTVElDX1ZBUklBTkNFEAUSFAoQU1RBVElTVElDX1NURERFVhAGEhEKDVNUQVRJU1RJQ19NSU4QBxIRCg1TVEFUSVNUSUNfTUFYEAgSFwoTU1RBVElTVElDX0hJU1RPR1JBTRAJEhkKFVNUQVRJU1RJQ19QRVJDRU5USUxFUxAKEhQKEFNUQVRJU1RJQ19NRURJQU4QCxISCg5TVEFUSVNUSUNfTU9ERRAMEhYKElNUQVRJU1RJQ19ESVNUSU5DVBANEhYKElNUQVRJU1RJQ19DRU5UUk9JRBAOEhYKElNUQVRJU1RJQ19TS0VXTkVTUxAPEhYKElNUQVRJU1RJQ19LVVJUT1NJUxAQEhUKEVNUQVRJU1RJQ19FTlRST1BZEBESJQohU1RBVElTVElDX01FQU5fQUJTT0xVVEVfREVWSUFUSU9OEBISIQodU1RBVElTVElDX0lOVEVSUVVBUlRJTEVfUkFOR0UQExIYChRTVEFUSVNUSUNfQ1VNVUxBVElWRRAUEhcKE1NUQVRJU1RJQ19ESVNUQU5DRVMQFRITCg9TVEFUSVNUSUNfUExBTkUQFip3ChBQZXJjZW50aWxlTWV0aG9kEiEKHVBFUkNFTlRJTEVfTUVUSE9EX1VOU1BFQ0lGSUVEEAASIgoeUEVSQ0VOVElMRV9NRVRIT0RfTkVBUkVTVF9SQU5LEAESHAoYUEVSQ0VOVElMRV9NRVRIT0RfTElORUFSEAIqiQEKDUJsb2JUaHJlc2hvbGQSHgoaQkxPQl9USFJFU0hPTERfVU5TUEVDSUZJRUQQABIZChVCTE9CX1RIUkVTSE9MRF9WQUxVRVMQARIdChlCTE9CX1RIUkVTSE9MRF9ERVZJQVRJT05TEAISHgoaQkxPQl9USFJFU0hPTERfUEVSQ0VOVElMRVMQAyp/CglNb3JwaEtpbmQSGgoWTU9SUEhfS0lORF9VTlNQRUNJRklFRBAAEhQKEE1PUlBIX0tJTkRfRVJPREUQARIVChFNT1JQSF9LSU5EX0RJTEFURRACEhMKD01PUlBIX0tJTkRfT1BFThADEhQKEE1PUlBIX0tJTkRfQ0xPU0UQBCpSCglCbG9iT3JkZXISGgoWQkxPQl9PUkRFUl9VTlNQRUNJRklFRBAAEhQKEEJMT0JfT1JERVJfUExBQ0UQARITCg9CTE9CX09SREVSX0FSRUEQAiqkAQoPQ29ycmVsYXRpb25LaW5kEiAKHENPUlJFTEFUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIYChRDT1JSRUxBVElPTl9LSU5EX0xBRxABEhsKF0NPUlJFTEFUSU9OX0tJTkRfUkFESUFMEAISGgoWQ09SUkVMQVRJT05fS0lORF9GUkFNRRADEhwKGENPUlJFTEFUSU9OX0tJTkRfQ0hBTk5FTBAEKpsBCgpDb2xvclNwYWNlEhsKF0NPTE9SX1NQQUNFX1VOU1BFQ0lGSUVEEAASFAoQQ09MT1JfU1BBQ0VfR1JBWRABEhgKFENPTE9SX1NQQUNFX0dSQVlfNzA5EAISEwoPQ09MT1JfU1BBQ0VfSFNWEAMSEwoPQ09MT1JfU1BBQ0VfTEFCEAQSFgoSQ09MT1JfU1BBQ0VfTUFUUklYEAUqWwoKRGVyaXZhdGl2ZRIaChZERVJJVkFUSVZFX1VOU1BFQ0lGSUVEEAASFwoTREVSSVZBVElWRV9HUkFESUVOVBABEhgKFERFUklWQVRJVkVfTEFQTEFDSUFOEAIqfwoLTG9jYXRlTW9kZWwSHAoYTE9DQVRFX01PREVMX1VOU1BFQ0lGSUVEEAASHAoYTE9DQVRFX01PREVMX1RSQU5TTEFUSU9OEAESGwoXTE9DQVRFX01PREVMX1NJTUlMQVJJVFkQAhIXChNMT0NBVEVfTU9ERUxfQUZGSU5FEAMqegoMRmlkdWNpYWxLaW5kEh0KGUZJRFVDSUFMX0tJTkRfVU5TUEVDSUZJRUQQABIYChRGSURVQ0lBTF9LSU5EX0NJUkNMRRABEhgKFEZJRFVDSUFMX0tJTkRfU1FVQVJFEAISFwoTRklEVUNJQUxfS0lORF9DUk9TUxADKkYKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhAKDFZFUkRJQ1RfUEFTUxABEhAKDFZFUkRJQ1RfRkFJTBACQjtaOWdpdGh1Yi5jb20vcG9seXNjYW4vcG9seXNjYW4vcHJvdG8vcG9seXNjYW4vdjE7cG9seXNjYW52MWIGcHJvdG8z", [file_polyscan_v1_frame]);
 
 /**
  * Ring is a closed polygon; the last vertex joins the first.
@@ -619,157 +619,6 @@ export const CorrelationSchema: GenMessage<Correlation> = /*@__PURE__*/
   messageDesc(file_polyscan_v1_region, 14);
 
 /**
- * ProfileTerm asks for sums of samples by bins, of the pixels of a region inside the frame. Pixels are where their
- * centres are.
- *
- * A line has one segment or more. Each is divided into bins of equal length: as many as its length over bin, rounded to
- * nearest, and 1 at least. A pixel belongs to the first segment that it lies beside, from the beginning up to but not
- * with the end, in the bin of its foot, and at most width/2 away: those exactly so far away count on the right of the
- * way, and not on the left. At a bend some on the outside belong to none.
- *
- * @generated from message polyscan.v1.ProfileTerm
- */
-export type ProfileTerm = Message<"polyscan.v1.ProfileTerm"> & {
-  /**
-   * @generated from field: polyscan.v1.ProfileKind kind = 1;
-   */
-  kind: ProfileKind;
-
-  /**
-   * The centre, or 2 to 33 places from which and to which segments of a line go; they move with a pose. Each segment is
-   * up to 32,768 px long along either axis.
-   *
-   * @generated from field: repeated polyscan.v1.Point points = 2;
-   */
-  points: Point[];
-
-  /**
-   * Of a line, in pixels; 0 has no bounds.
-   *
-   * @generated from field: double width = 3;
-   */
-  width: number;
-
-  /**
-   * How long a bin is, in pixels; 0 means 1. A region has at most 65,536 bins.
-   *
-   * @generated from field: uint32 bin = 4;
-   */
-  bin: number;
-};
-
-/**
- * Describes the message polyscan.v1.ProfileTerm.
- * Use `create(ProfileTermSchema)` to create a new message.
- */
-export const ProfileTermSchema: GenMessage<ProfileTerm> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 15);
-
-/**
- * ProfilePiece is bins of equal size that lie behind each other.
- *
- * @generated from message polyscan.v1.ProfilePiece
- */
-export type ProfilePiece = Message<"polyscan.v1.ProfilePiece"> & {
-  /**
-   * @generated from field: uint32 bins = 1;
-   */
-  bins: number;
-
-  /**
-   * Where the first of them begins: a row or a column of the frame, a distance from the centre, or one from the
-   * beginning of the line.
-   *
-   * @generated from field: double start = 2;
-   */
-  start: number;
-
-  /**
-   * @generated from field: double size = 3;
-   */
-  size: number;
-};
-
-/**
- * Describes the message polyscan.v1.ProfilePiece.
- * Use `create(ProfilePieceSchema)` to create a new message.
- */
-export const ProfilePieceSchema: GenMessage<ProfilePiece> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 16);
-
-/**
- * Profile is what a profile comes to in one channel. The mean of a bin is sum/count, rounded once; the numbers are made
- * of means, each step of the arithmetic rounded once.
- *
- * @generated from message polyscan.v1.Profile
- */
-export type Profile = Message<"polyscan.v1.Profile"> & {
-  /**
-   * @generated from field: polyscan.v1.ProfileTerm of = 1;
-   */
-  of?: ProfileTerm | undefined;
-
-  /**
-   * One; of a line one for each segment.
-   *
-   * @generated from field: repeated polyscan.v1.ProfilePiece pieces = 2;
-   */
-  pieces: ProfilePiece[];
-
-  /**
-   * Of each bin.
-   *
-   * @generated from field: repeated uint64 counts = 3;
-   */
-  counts: bigint[];
-
-  /**
-   * @generated from field: repeated uint64 sums = 4;
-   */
-  sums: bigint[];
-
-  /**
-   * The greatest and the least mean of bins with pixels, and their difference.
-   *
-   * @generated from field: optional double max = 5;
-   */
-  max?: number | undefined;
-
-  /**
-   * @generated from field: optional double min = 6;
-   */
-  min?: number | undefined;
-
-  /**
-   * @generated from field: optional double range = 7;
-   */
-  range?: number | undefined;
-
-  /**
-   * The steepest step: of neighbouring bins that have pixels, the second mean less the first, where its magnitude is
-   * greatest, and of equal ones the first. Unset where there are no two such bins.
-   *
-   * @generated from field: optional double step = 8;
-   */
-  step?: number | undefined;
-
-  /**
-   * Where that is: between the two bins, moved to the vertex of the parabola through the magnitudes of the step and of
-   * those beside it. Unset where there is no step other than 0.
-   *
-   * @generated from field: optional double edge = 9;
-   */
-  edge?: number | undefined;
-};
-
-/**
- * Describes the message polyscan.v1.Profile.
- * Use `create(ProfileSchema)` to create a new message.
- */
-export const ProfileSchema: GenMessage<Profile> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 17);
-
-/**
  * Reductions says what to compute. All of it is done in one pass over the pixels.
  *
  * @generated from message polyscan.v1.Reductions
@@ -815,14 +664,6 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
   correlations: CorrelationTerm[];
 
   /**
-   * Asks for ChannelStatistics.profiles. With those of limits there are at most 16 different ones, of at most 4,194,304
-   * bins in all regions and channels.
-   *
-   * @generated from field: repeated polyscan.v1.ProfileTerm profiles = 16;
-   */
-  profiles: ProfileTerm[];
-
-  /**
    * Asks for RegionResult.covered_count and ChannelStatistics.covered, of the frame's own channels.
    *
    * @generated from field: polyscan.v1.CoveredSpec covered = 12;
@@ -864,7 +705,7 @@ export type Reductions = Message<"polyscan.v1.Reductions"> & {
  * Use `create(ReductionsSchema)` to create a new message.
  */
 export const ReductionsSchema: GenMessage<Reductions> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 18);
+  messageDesc(file_polyscan_v1_region, 15);
 
 /**
  * RegionSet is a list of regions that are looked at together.
@@ -910,7 +751,7 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
  * Use `create(RegionSetSchema)` to create a new message.
  */
 export const RegionSetSchema: GenMessage<RegionSet> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 19);
+  messageDesc(file_polyscan_v1_region, 16);
 
 /**
  * Locate finds a part by its fiducials, fits a pose to them by least squares, and checks it.
@@ -949,7 +790,7 @@ export type Locate = Message<"polyscan.v1.Locate"> & {
  * Use `create(LocateSchema)` to create a new message.
  */
 export const LocateSchema: GenMessage<Locate> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 20);
+  messageDesc(file_polyscan_v1_region, 17);
 
 /**
  * Fiducial is a mark on the part: one blob in its window has its brightness, its area and its form, and doesn't touch
@@ -1020,7 +861,7 @@ export type Fiducial = Message<"polyscan.v1.Fiducial"> & {
  * Use `create(FiducialSchema)` to create a new message.
  */
 export const FiducialSchema: GenMessage<Fiducial> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 21);
+  messageDesc(file_polyscan_v1_region, 18);
 
 /**
  * Location is where a part was found.
@@ -1088,7 +929,7 @@ export type Location = Message<"polyscan.v1.Location"> & {
  * Use `create(LocationSchema)` to create a new message.
  */
 export const LocationSchema: GenMessage<Location> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 22);
+  messageDesc(file_polyscan_v1_region, 19);
 
 /**
  * FoundFiducial is what was found of a fiducial.
@@ -1145,7 +986,7 @@ export type FoundFiducial = Message<"polyscan.v1.FoundFiducial"> & {
  * Use `create(FoundFiducialSchema)` to create a new message.
  */
 export const FoundFiducialSchema: GenMessage<FoundFiducial> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 23);
+  messageDesc(file_polyscan_v1_region, 20);
 
 /**
  * FrameSize is how large a frame is, in pixels.
@@ -1169,7 +1010,7 @@ export type FrameSize = Message<"polyscan.v1.FrameSize"> & {
  * Use `create(FrameSizeSchema)` to create a new message.
  */
 export const FrameSizeSchema: GenMessage<FrameSize> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 24);
+  messageDesc(file_polyscan_v1_region, 21);
 
 /**
  * Scale says what pixels are on the part. Its numbers stand for the decimals that they are written as.
@@ -1203,7 +1044,7 @@ export type Scale = Message<"polyscan.v1.Scale"> & {
  * Use `create(ScaleSchema)` to create a new message.
  */
 export const ScaleSchema: GenMessage<Scale> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 25);
+  messageDesc(file_polyscan_v1_region, 22);
 
 /**
  * MillimetreRect is a rectangle in mm.
@@ -1237,7 +1078,7 @@ export type MillimetreRect = Message<"polyscan.v1.MillimetreRect"> & {
  * Use `create(MillimetreRectSchema)` to create a new message.
  */
 export const MillimetreRectSchema: GenMessage<MillimetreRect> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 26);
+  messageDesc(file_polyscan_v1_region, 23);
 
 /**
  * LimitResult is the outcome of one limit.
@@ -1293,7 +1134,7 @@ export type LimitResult = Message<"polyscan.v1.LimitResult"> & {
  * Use `create(LimitResultSchema)` to create a new message.
  */
 export const LimitResultSchema: GenMessage<LimitResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 27);
+  messageDesc(file_polyscan_v1_region, 24);
 
 /**
  * PercentileValue is one percentile.
@@ -1317,7 +1158,7 @@ export type PercentileValue = Message<"polyscan.v1.PercentileValue"> & {
  * Use `create(PercentileValueSchema)` to create a new message.
  */
 export const PercentileValueSchema: GenMessage<PercentileValue> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 28);
+  messageDesc(file_polyscan_v1_region, 25);
 
 /**
  * Histogram counts samples by value.
@@ -1360,7 +1201,7 @@ export type Histogram = Message<"polyscan.v1.Histogram"> & {
  * Use `create(HistogramSchema)` to create a new message.
  */
 export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 29);
+  messageDesc(file_polyscan_v1_region, 26);
 
 /**
  * ChannelStatistics are the numbers of one channel inside one region. Only what was asked for is set;
@@ -1596,14 +1437,6 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
    * @generated from field: polyscan.v1.Covered covered = 42;
    */
   covered?: Covered | undefined;
-
-  /**
-   * One for each that Reductions.profiles asks for, in order, equal ones once; none in channels that are derived from
-   * others.
-   *
-   * @generated from field: repeated polyscan.v1.Profile profiles = 43;
-   */
-  profiles: Profile[];
 };
 
 /**
@@ -1611,7 +1444,7 @@ export type ChannelStatistics = Message<"polyscan.v1.ChannelStatistics"> & {
  * Use `create(ChannelStatisticsSchema)` to create a new message.
  */
 export const ChannelStatisticsSchema: GenMessage<ChannelStatistics> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 30);
+  messageDesc(file_polyscan_v1_region, 27);
 
 /**
  * Covered is what the samples come to that are weighted by the share of each pixel that the region covers.
@@ -1660,7 +1493,7 @@ export type Covered = Message<"polyscan.v1.Covered"> & {
  * Use `create(CoveredSchema)` to create a new message.
  */
 export const CoveredSchema: GenMessage<Covered> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 31);
+  messageDesc(file_polyscan_v1_region, 28);
 
 /**
  * CoveredHistogram has the pixels, in fractions, of each bin.
@@ -1701,7 +1534,7 @@ export type CoveredHistogram = Message<"polyscan.v1.CoveredHistogram"> & {
  * Use `create(CoveredHistogramSchema)` to create a new message.
  */
 export const CoveredHistogramSchema: GenMessage<CoveredHistogram> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 32);
+  messageDesc(file_polyscan_v1_region, 29);
 
 /**
  * Texture is what the pairs at one offset come to. The numbers are of the symmetric matrix: P(i, j) is the share of
@@ -1775,7 +1608,7 @@ export type Texture = Message<"polyscan.v1.Texture"> & {
  * Use `create(TextureSchema)` to create a new message.
  */
 export const TextureSchema: GenMessage<Texture> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 33);
+  messageDesc(file_polyscan_v1_region, 30);
 
 /**
  * RegionResult is what a region's pixels came to.
@@ -1897,7 +1730,7 @@ export type RegionResult = Message<"polyscan.v1.RegionResult"> & {
  * Use `create(RegionResultSchema)` to create a new message.
  */
 export const RegionResultSchema: GenMessage<RegionResult> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 34);
+  messageDesc(file_polyscan_v1_region, 31);
 
 /**
  * RegionBlobs are the blobs of a region.
@@ -1952,7 +1785,7 @@ export type RegionBlobs = Message<"polyscan.v1.RegionBlobs"> & {
  * Use `create(RegionBlobsSchema)` to create a new message.
  */
 export const RegionBlobsSchema: GenMessage<RegionBlobs> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 35);
+  messageDesc(file_polyscan_v1_region, 32);
 
 /**
  * Blob is connected pixels of a region. Places and lengths are in pixels.
@@ -2097,7 +1930,7 @@ export type Blob = Message<"polyscan.v1.Blob"> & {
  * Use `create(BlobSchema)` to create a new message.
  */
 export const BlobSchema: GenMessage<Blob> = /*@__PURE__*/
-  messageDesc(file_polyscan_v1_region, 36);
+  messageDesc(file_polyscan_v1_region, 33);
 
 /**
  * FillRule decides which winding numbers are inside.
@@ -2534,52 +2367,6 @@ export const CorrelationKindSchema: GenEnum<CorrelationKind> = /*@__PURE__*/
   enumDesc(file_polyscan_v1_region, 7);
 
 /**
- * ProfileKind says along what a profile is.
- *
- * @generated from enum polyscan.v1.ProfileKind
- */
-export enum ProfileKind {
-  /**
-   * @generated from enum value: PROFILE_KIND_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * A bin is some rows, from the first one that the box around the region reaches in the frame.
-   *
-   * @generated from enum value: PROFILE_KIND_ROWS = 1;
-   */
-  ROWS = 1,
-
-  /**
-   * Likewise, of columns.
-   *
-   * @generated from enum value: PROFILE_KIND_COLUMNS = 2;
-   */
-  COLUMNS = 2,
-
-  /**
-   * A bin is the pixels of which the distance from a centre is in [k bin, (k+1) bin).
-   *
-   * @generated from enum value: PROFILE_KIND_RADIUS = 3;
-   */
-  RADIUS = 3,
-
-  /**
-   * A bin is a part of a line.
-   *
-   * @generated from enum value: PROFILE_KIND_LINE = 4;
-   */
-  LINE = 4,
-}
-
-/**
- * Describes the enum polyscan.v1.ProfileKind.
- */
-export const ProfileKindSchema: GenEnum<ProfileKind> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 8);
-
-/**
  * ColorSpace is what is derived from red, green and blue: more channels, behind those of the frame.
  *
  * @generated from enum polyscan.v1.ColorSpace
@@ -2630,7 +2417,7 @@ export enum ColorSpace {
  * Describes the enum polyscan.v1.ColorSpace.
  */
 export const ColorSpaceSchema: GenEnum<ColorSpace> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 9);
+  enumDesc(file_polyscan_v1_region, 8);
 
 /**
  * Derivative is what is derived from each pixel and its eight neighbours, of gray or of the luma (BT.601) of colours:
@@ -2666,7 +2453,7 @@ export enum Derivative {
  * Describes the enum polyscan.v1.Derivative.
  */
 export const DerivativeSchema: GenEnum<Derivative> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 10);
+  enumDesc(file_polyscan_v1_region, 9);
 
 /**
  * LocateModel says what the pose may do.
@@ -2705,7 +2492,7 @@ export enum LocateModel {
  * Describes the enum polyscan.v1.LocateModel.
  */
 export const LocateModelSchema: GenEnum<LocateModel> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 11);
+  enumDesc(file_polyscan_v1_region, 10);
 
 /**
  * FiducialKind is the form of a mark. A circle, a square and a cross are as long as they are broad (4 to 5 at least)
@@ -2742,7 +2529,7 @@ export enum FiducialKind {
  * Describes the enum polyscan.v1.FiducialKind.
  */
 export const FiducialKindSchema: GenEnum<FiducialKind> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 12);
+  enumDesc(file_polyscan_v1_region, 11);
 
 /**
  * Verdict is the outcome of limits.
@@ -2772,5 +2559,5 @@ export enum Verdict {
  * Describes the enum polyscan.v1.Verdict.
  */
 export const VerdictSchema: GenEnum<Verdict> = /*@__PURE__*/
-  enumDesc(file_polyscan_v1_region, 13);
+  enumDesc(file_polyscan_v1_region, 12);
 
