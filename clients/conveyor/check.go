@@ -22,6 +22,7 @@ type checker struct {
 	next    uint64            // where the next one starts, of every
 	end     uint64            // the line after the last one that was handed over
 	lost    []lineRange       // lines that a fault took away
+	dropped int               // parts that have no result, since the server never heard of them
 
 	problems []string // the first of them, for people
 	wrong    int      // all of them
@@ -62,7 +63,8 @@ func (c *checker) sent(first uint64, lines int, starts []uint64, lost bool) {
 		return
 	}
 	if lost {
-		return // and its marks with it
+		c.dropped += len(starts) // a part begins by its mark, whatever else comes of it
+		return
 	}
 	for _, s := range starts {
 		c.open[s] = c.started
@@ -141,7 +143,8 @@ func (c *checker) judge(k *claim) {
 func (c *checker) finish() (lost int) {
 	for _, first := range slices.Sorted(maps.Keys(c.open)) {
 		if !c.seen(first) {
-			continue // not a line of it reached the server, which has nothing to say about it
+			c.dropped++ // not a line of it reached the server, which has nothing to say about it
+			continue
 		}
 		c.problem("part %d at line %d: no result", c.open[first], first)
 		lost++

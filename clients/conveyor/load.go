@@ -65,6 +65,7 @@ type outcome struct {
 	partial  int
 	wrong    int
 	lost     int
+	dropped  int // parts
 	problems []string
 	failures []error // of cameras: sessions that ended
 	batch    *batchReport
@@ -171,6 +172,7 @@ func (l *load) run(ctx context.Context) (*outcome, error) {
 		}
 		c.mu.Lock()
 		out.lost += c.checker.finish()
+		out.dropped += c.checker.dropped
 		out.checked += c.checker.checked
 		out.partial += c.checker.partial
 		out.wrong += c.checker.wrong

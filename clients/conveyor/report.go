@@ -84,6 +84,7 @@ type checkInfo struct {
 	Partial  int      `json:"incomplete_as_expected"`
 	Wrong    int      `json:"problems"`
 	Lost     int      `json:"lost_results"`
+	Dropped  int      `json:"dropped_parts"` // that have no result, since a fault dropped what begins them, or all of them
 	Problems []string `json:"first_problems"`
 }
 
@@ -180,7 +181,7 @@ func newReport(l *load, o *outcome, want demands) *report {
 		Counts:   o.counts,
 		Latency:  latencyInfo{All: o.latency, Pacing: o.slips, Stage: map[string]quantiles{}},
 		Outage:   ms(o.counts.Outage),
-		Check:    checkInfo{l.verify, o.checked, o.partial, o.wrong, o.lost, append([]string{}, o.problems...)},
+		Check:    checkInfo{l.verify, o.checked, o.partial, o.wrong, o.lost, o.dropped, append([]string{}, o.problems...)},
 		Memory:   o.memory,
 		Warnings: append([]string{}, o.warnings...),
 		History:  append([]point{}, o.history...),
@@ -267,13 +268,17 @@ func (r *report) write(e *env, w io.Writer) error {
 		line("memory", "%.1f MiB at first, %.1f MiB at the end, %.1f MiB at most: %+.1f MiB", mib(m.Start), mib(m.End),
 			mib(m.Peak), mib(m.Growth))
 	}
+	if n := int64(r.Check.Dropped); n > 0 {
+		line("dropped", "%s of %s played have no result: the fault dropped their lines", thousands(n),
+			count(int(r.Counts.Parts+n)+r.Check.Lost, "part"))
+	}
 	if r.Check.Verified {
 		line("checked", "%s against the oracle, %s of them incomplete as they had to be: %s",
 			thousands(int64(r.Check.Checked)), thousands(int64(r.Check.Partial)),
 			count(r.Check.Wrong, "problem"))
 	} else {
-		line("checked", "only that every part came back (--verify checks the numbers): %s",
-			count(r.Check.Wrong, "problem"))
+		every := map[bool]string{true: "every part", false: "every part that was not dropped"}[r.Check.Dropped == 0]
+		line("checked", "only that %s came back (--verify checks the numbers): %s", every, count(r.Check.Wrong, "problem"))
 	}
 	for _, p := range r.Check.Problems {
 		line("", "%s", cli.Printable(p))

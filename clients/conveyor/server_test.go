@@ -4,10 +4,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	_ "github.com/polyscan/polyscan/internal/shorttest"
@@ -145,5 +149,21 @@ func TestSoak(t *testing.T) {
 		t.Fatalf("void: the run proves nothing\n%s", out)
 	default:
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestReportOfDroppedParts: the report doesn't say that every part came back where some were dropped.
+func TestReportOfDroppedParts(t *testing.T) {
+	t.Parallel()
+	out, errs, code := conveyor(t, "--width", "256", "--strip-lines", "64", "--part-lines", "32", "--region-count", "4",
+		"--line-rate", "40000", "--repeat", "40", "--duration", "0", "--fault", "drop:0.3", "--quiet", "--max-held-up", "1")
+	var dropped int
+	line := regexp.MustCompile(`dropped +(\d+) of 40 parts played have no result: the fault dropped their lines`)
+	if m := line.FindStringSubmatch(out); m != nil {
+		dropped, _ = strconv.Atoi(m[1])
+	}
+	if code != exitOK || dropped == 0 || !strings.Contains(out, fmt.Sprintf("parts       %d: ", 40-dropped)) ||
+		!strings.Contains(out, "only that every part that was not dropped came back") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
