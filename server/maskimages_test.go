@@ -267,3 +267,78 @@ func TestRefusesMaskImages(t *testing.T) {
 	s.idleHost(t)
 	s2.idleHost(t)
 }
+
+// TestMaskImageSizes: a mask that is an image is never used on a frame of another size without a word.
+func TestMaskImageSizes(t *testing.T) {
+	s := start(t, Config{})
+	file := func(side int) *pb.Frame {
+		m := image.NewGray(image.Rect(0, 0, side, side))
+		for i := range m.Pix {
+			m.Pix[i] = byte(i % 2)
+		}
+		return fileFrame(encodePicture(t, "png", m))
+	}
+	limited := func(f *pb.Frame, x, y int32) *pb.Region {
+		r := imaged("m", f, x, y)
+		r.Limits = []string{"mean < 1"}
+		return r
+	}
+	frame := rawFrame(64, 64, gray8, make([]byte, 64*64))
+	const at = "inspection.region_set.regions[%].mask.image.frame"
+	for _, c := range []struct {
+		name    string
+		on      uint32 // side of drawn_on
+		regions []*pb.Region
+		field   string // refused; none if the frame passes
+		words   []string
+	}{
+		{"the frame's size", 0, []*pb.Region{limited(file(64), 0, 0)}, "", nil},
+		{"also drawn on it", 64, []*pb.Region{limited(file(64), 0, 0)}, "", nil},
+		{"smaller", 0, []*pb.Region{limited(file(32), 0, 0)}, "frame", []string{"64x64", "32x32"}},
+		{"larger", 0, []*pb.Region{limited(file(65), 0, 0)}, "frame", []string{"64x64", "65x65"}},
+		{"limits of another region", 0, []*pb.Region{imaged("i", file(32), 0, 0), limited(file(9), 1, 1)}, "frame",
+			[]string{"64x64", "32x32"}},
+		{"another than drawn_on", 64, []*pb.Region{limited(file(32), 0, 0)}, strings.Replace(at, "%", "0", 1),
+			[]string{"32x32", "64x64", "drawn_on"}},
+		{"two sizes", 0, []*pb.Region{limited(file(64), 0, 0), limited(file(32), 0, 0)}, strings.Replace(at, "%", "1", 1),
+			[]string{"32x32", "64x64", "regions[0]"}},
+		{"a patch", 64, []*pb.Region{limited(file(32), 32, 32)}, "", nil},
+		{"a patch beside drawn_on", 64, []*pb.Region{limited(file(32), 32, 33)}, strings.Replace(at, "%", "0", 1),
+			[]string{"32x32", "(32, 33)", "64x64"}},
+		{"a patch before the image", 0, []*pb.Region{limited(file(32), -1, 0), limited(file(64), 0, 0)},
+			strings.Replace(at, "%", "0", 1), []string{"(-1, 0)", "64x64", "regions[1]"}},
+	} {
+		in := inspecting(c.regions...)
+		if c.on != 0 {
+			in.GetRegionSet().DrawnOn = &pb.FrameSize{Width: c.on, Height: c.on}
+		}
+		res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: frame})
+		if c.field != "" {
+			wantRefused(t, err, c.field, c.words...)
+		} else if err != nil || res.GetResult().GetVerdict() != pb.Verdict_VERDICT_PASS {
+			t.Errorf("%s: %v, %v", c.name, res, err)
+		}
+	}
+	// A recipe remembers the size.
+	_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "m",
+		RegionSet: inspecting(limited(file(32), 0, 0)).GetRegionSet()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Frame: frame, Inspection: &pb.Inspection{
+		Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "m"}}}})
+	wantRefused(t, err, "frame", "64x64", "32x32")
+	for _, req := range []*pb.RasterizeRequest{
+		{Regions: &pb.RasterizeRequest_Recipe{Recipe: &pb.RecipeRef{Name: "m"}}},
+		{Regions: &pb.RasterizeRequest_RegionSet{RegionSet: inspecting(limited(file(32), 0, 0)).GetRegionSet()}},
+	} {
+		req.Width, req.Height = 32, 64
+		_, err = s.inspection.Rasterize(t.Context(), req)
+		wantRefused(t, err, "width", "32x64", "32x32")
+		req.Height = 32
+		if _, err = s.inspection.Rasterize(t.Context(), req); err != nil {
+			t.Error(err)
+		}
+	}
+	s.idleHost(t)
+}

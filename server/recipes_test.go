@@ -654,3 +654,11 @@ func TestRecipeWriteFails(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestPutRecipeOfVersion: which version a recipe becomes is not for the client to say.
+func TestPutRecipeOfVersion(t *testing.T) {
+	s := start(t, Config{})
+	_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "m", Version: 7,
+		RegionSet: inspecting(rect("a", 0, 0, 1, 1)).GetRegionSet()}})
+	wantRefused(t, err, "recipe.version", "7", "set by the server", "expected_version")
+}

@@ -939,7 +939,9 @@ type MaskImage struct {
 	// that is converted. A pixel is part of the mask where any sample but alpha isn't 0; one that isn't opaque then is an
 	// error. frame_id and part_id play no part. The images of a set have as many pixels together as a frame at most.
 	Frame *Frame `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
-	// Where the image's first pixel lies in frames.
+	// Where the image's first pixel lies in frames. At (0, 0), where neither is given, the image is one of the whole frame:
+	// it must have the size of RegionSet.drawn_on, which is its size where the set doesn't say. Elsewhere it must lie
+	// within drawn_on where that is known.
 	X             int32 `protobuf:"zigzag32,2,opt,name=x,proto3" json:"x,omitempty"`
 	Y             int32 `protobuf:"zigzag32,3,opt,name=y,proto3" json:"y,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2048,9 +2050,10 @@ type RegionSet struct {
 	Regions []*Region `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
 	// How large pixels are: results then have areas and positions in mm, too, and limits may say mm and mm2.
 	Scale *Scale `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
-	// The frame that the regions were drawn on, where that is known. Where regions have limits, or get them (Teach), a
-	// frame of another size is refused: the limits would look at other pixels. Lines of a line-scan must have its width;
-	// parts may have any length, unless they are whole (ScanOpen.whole_parts).
+	// The frame that the regions were drawn on, where that is known; a mask that is an image of a whole frame says it, too.
+	// Where regions have limits, or get them (Teach), a frame, or an image of Rasterize, of another size is refused: the
+	// limits would look at other pixels. Lines of a line-scan must have its width; parts may have any length, unless they are whole
+	// (ScanOpen.whole_parts).
 	DrawnOn *FrameSize `protobuf:"bytes,3,opt,name=drawn_on,json=drawnOn,proto3" json:"drawn_on,omitempty"`
 	// How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found
 	// doesn't pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of

@@ -64,24 +64,50 @@ func (s *Masks) replace(ctx context.Context, m protoreflect.Message, path string
 	})
 }
 
-// ofSet is a set, which lies at path in the request, with runs for images.
+// ofSet is a set, which lies at path in the request, with runs for images. An image that begins at pixel (0, 0) is as
+// large as the frame that the set was drawn on, and says so where the set doesn't: runs alone would lie in a frame of
+// another size without anyone seeing it.
 func (s *Masks) ofSet(ctx context.Context, set *pb.RegionSet, path string) (*pb.RegionSet, error) {
 	out := shallow(set)
 	out.Regions = slices.Clone(set.GetRegions())
 	pixels, numbers := s.Reader.MaxPixels, 0
+	on, of := set.GetDrawnOn(), path+".drawn_on"
+	type patch struct {
+		at         string
+		x, y, w, h int
+	}
+	var patches []patch // that begin elsewhere
 	for i, r := range out.Regions {
 		if r.GetMask().GetImage() == nil {
 			continue
 		}
-		runs, err := s.runsOf(ctx, r.GetMask(), fmt.Sprintf("%s.regions[%d].mask", path, i), &pixels)
+		at := fmt.Sprintf("%s.regions[%d].mask", path, i)
+		runs, w, h, err := s.runsOf(ctx, r.GetMask(), at, &pixels)
 		if err != nil {
 			return nil, err
+		}
+		at += ".image.frame"
+		switch m := r.GetMask().GetImage(); {
+		case m.GetX() != 0 || m.GetY() != 0:
+			patches = append(patches, patch{at, int(m.GetX()), int(m.GetY()), w, h})
+		case on == nil:
+			on, of = &pb.FrameSize{Width: uint32(w), Height: uint32(h)}, at
+		case int(on.GetWidth()) != w || int(on.GetHeight()) != h:
+			return nil, apierr.Refuse(at, fmt.Sprintf("%dx%d", w, h), "must be %dx%d pixels, as %s is: an image without x "+
+				"and y is one of the whole frame", on.GetWidth(), on.GetHeight(), of)
 		}
 		r = shallow(r)
 		r.Mask = &pb.Mask{Runs: runs}
 		out.Regions[i] = r
 		numbers += len(runs)
 	}
+	for _, p := range patches {
+		if on != nil && (p.x < 0 || p.y < 0 || p.x+p.w > int(on.GetWidth()) || p.y+p.h > int(on.GetHeight())) {
+			return nil, apierr.Refuse(p.at, fmt.Sprintf("%dx%d", p.w, p.h), "at (%d, %d) must lie within the %dx%d pixels "+
+				"of %s", p.x, p.y, on.GetWidth(), on.GetHeight(), of)
+		}
+	}
+	out.DrawnOn = on
 	s.Sets.Replaced(set, out, numbers)
 	return out, nil
 }
@@ -99,44 +125,44 @@ func shallow[M any, P interface {
 	return to
 }
 
-// runsOf are the runs of a mask that is an image, as messages have them. pixels is how many the image may have; those
+// runsOf are the runs of a mask that is an image, as messages have them, and the size of the image. pixels is how many the image may have; those
 // that it has are taken away.
-func (s *Masks) runsOf(ctx context.Context, m *pb.Mask, path string, pixels *int64) ([]int32, error) {
+func (s *Masks) runsOf(ctx context.Context, m *pb.Mask, path string, pixels *int64) (runs []int32, w, h int, err error) {
 	image := m.GetImage()
 	if n := len(m.GetRuns()); n > 0 {
-		return nil, apierr.Refuse(path+".image", nil, "beside %d numbers of runs: a mask has one of them", n)
+		return nil, 0, 0, apierr.Refuse(path+".image", nil, "beside %d numbers of runs: a mask has one of them", n)
 	}
-	if err := s.Check(image); err != nil {
-		return nil, apierr.Under(path+".image", err)
+	if err = s.Check(image); err != nil {
+		return nil, 0, 0, apierr.Under(path+".image", err)
 	}
 	at := path + ".image.frame"
 	dev, err := s.Acquire()
 	if err != nil {
-		return nil, err
+		return nil, 0, 0, err
 	}
 	defer dev.End()
 	f, err := s.Reader.Read(ctx, image.GetFrame(), [][]byte{image.GetFrame().GetData()}, at)
 	if err != nil {
-		return nil, err
+		return nil, 0, 0, err
 	}
 	defer f.Release()
 	if err := f.Check("frame"); err != nil {
-		return nil, wire.Paths{Frame: at}.Translate(err)
+		return nil, 0, 0, wire.Paths{Frame: at}.Translate(err)
 	}
 	if f.Coding != (kernels.Coding{}) {
 		name := wire.FormatName(wire.SentLayoutOf(f.Picture).GetPixelFormat())
-		return nil, apierr.Refuse(at+".layout.pixel_format", name,
+		return nil, 0, 0, apierr.Refuse(at+".layout.pixel_format", name,
 			"must be gray or colours that need no conversion, such as GRAY8")
 	}
 	n := int64(f.Width) * int64(f.Height)
 	if *pixels -= n; *pixels < 0 {
-		return nil, apierr.Refuse(at, [2]int{f.Width, f.Height},
+		return nil, 0, 0, apierr.Refuse(at, [2]int{f.Width, f.Height},
 			"makes more than %d pixels of all images of the regions, which is the limit", s.Reader.MaxPixels)
 	}
 	if f.Resident.Len() > 0 {
 		share, err := s.Reader.Host.Take(ctx, budget.Decoding, int64(f.Resident.Len()))
 		if err != nil {
-			return nil, err
+			return nil, 0, 0, err
 		}
 		defer share.Release()
 		data := make([]byte, f.Resident.Len())
@@ -145,7 +171,7 @@ func (s *Masks) runsOf(ctx context.Context, m *pb.Mask, path string, pixels *int
 		if err := dev.Do(ctx, job, func(q *kernels.Queue) error {
 			return kernels.DownloadChunks(q, data, f.Resident)
 		}); err != nil {
-			return nil, err
+			return nil, 0, 0, err
 		}
 		f.Data = [][]byte{data}
 	}
@@ -155,7 +181,7 @@ func (s *Masks) runsOf(ctx context.Context, m *pb.Mask, path string, pixels *int
 		return b.scan(&f.Picture, pause)
 	})
 	b.request.Written(b.asked)
-	return b.runs, err
+	return b.runs, f.Width, f.Height, err
 }
 
 // runBuilder makes runs of an image, whose memory counts for a request.

@@ -230,6 +230,7 @@ func (s *Service) HandleRasterize(ctx context.Context, req *pb.RasterizeRequest)
 	p := wire.Paths{Set: "region_set"}
 	var set *polygon.Set
 	var err error
+	regions := req.GetRegionSet()
 	switch r := req.GetRegions().(type) {
 	case *pb.RasterizeRequest_RegionSet:
 		err = s.Frames.Work.Do(ctx, wire.SetWork(r.RegionSet), wire.SmallSet, func(pause func() error) (err error) {
@@ -239,10 +240,13 @@ func (s *Service) HandleRasterize(ctx context.Context, req *pb.RasterizeRequest)
 	case *pb.RasterizeRequest_Recipe:
 		var stored *pb.Recipe
 		if stored, set, err = s.Recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion()); err == nil {
-			p.Stored, p.Ref = wire.RecipeID(stored), "recipe"
+			p.Stored, p.Ref, regions = wire.RecipeID(stored), "recipe", stored.GetRegionSet()
 		}
 	default:
 		err = apierr.Refuse("regions", nil, "one of region_set and recipe must be given")
+	}
+	if err == nil && set.HasLimits() {
+		err = wire.CheckDrawnOn(regions.GetDrawnOn(), int(req.GetWidth()), int(req.GetHeight()), "width")
 	}
 	if err != nil {
 		return nil, err

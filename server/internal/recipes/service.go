@@ -137,6 +137,10 @@ func (s *Service) Compile(ctx context.Context, m *pb.Recipe, path string) (set *
 
 func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
 	in := req.GetRecipe()
+	if v := in.GetVersion(); v != 0 {
+		return nil, apierr.Refuse("recipe.version", v, "is set by the server: leave it out, and use expected_version to say "+
+			"which version you have seen")
+	}
 	set, flat, err := s.Compile(ctx, in, "recipe")
 	if err != nil {
 		return nil, err

@@ -85,7 +85,9 @@ export type MaskImage = Message<"polyscan.v1.MaskImage"> & {
   frame?: Frame | undefined;
 
   /**
-   * Where the image's first pixel lies in frames.
+   * Where the image's first pixel lies in frames. At (0, 0), where neither is given, the image is one of the whole frame:
+   * it must have the size of RegionSet.drawn_on, which is its size where the set doesn't say. Elsewhere it must lie
+   * within drawn_on where that is known.
    *
    * @generated from field: sint32 x = 2;
    */
@@ -728,9 +730,10 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
   scale?: Scale | undefined;
 
   /**
-   * The frame that the regions were drawn on, where that is known. Where regions have limits, or get them (Teach), a
-   * frame of another size is refused: the limits would look at other pixels. Lines of a line-scan must have its width;
-   * parts may have any length, unless they are whole (ScanOpen.whole_parts).
+   * The frame that the regions were drawn on, where that is known; a mask that is an image of a whole frame says it, too.
+   * Where regions have limits, or get them (Teach), a frame, or an image of Rasterize, of another size is refused: the
+   * limits would look at other pixels. Lines of a line-scan must have its width; parts may have any length, unless they are whole
+   * (ScanOpen.whole_parts).
    *
    * @generated from field: polyscan.v1.FrameSize drawn_on = 3;
    */
