@@ -22,7 +22,7 @@ import (
 // Exit codes.
 const (
 	exitOK       = 0
-	exitReject   = 1   // a verdict FAIL, with --fail-on-reject; fewer than --count, of watch
+	exitReject   = 1   // a verdict FAIL, with --fail-on-reject; fewer than --count, of watch; serve: start it again
 	exitUsage    = 2   // wrong arguments or bad input
 	exitServer   = 3   // the server, or the way to it
 	exitCanceled = 130 // interrupted, as shells report it
@@ -249,10 +249,11 @@ func exitCode(err error) int {
 	var in *inputError
 	var lost *command.OutputError
 	var few *fewVerdicts
+	var served *serveError
 	switch e := clients.AsError(err); {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errRejected), errors.As(err, &few):
+	case errors.Is(err, errRejected), errors.As(err, &few), errors.As(err, &served):
 		return exitReject
 	case errors.Is(err, context.Canceled):
 		return exitCanceled

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/server"
 	"github.com/polyscan/polyscan/server/daemon"
 	"github.com/polyscan/polyscan/server/drivers"
 )
@@ -29,16 +30,27 @@ Examples:
 `
 }
 
+// serveError ended a server that another try may start, such as one whose address is in use: polyscand exits as this.
+type serveError struct{ error }
+
+func (e *serveError) Unwrap() error { return e.error }
+
 func (c *serveCmd) Run(e *env) error {
 	err := daemon.Run(e.ctx, "polyscan serve", &c.Flags, e.stdout, e.stderr, nil)
+	wrong := errors.Is(err, server.ErrConfig)
 	switch {
 	case c.LogFormat == "json" && errors.Is(err, daemon.ErrStart):
 		daemon.Report(e.stderr, "polyscan serve", true, err, "")
-		return errSaid
+		if wrong {
+			return errSaid
+		}
+		return errRejected
 	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, kernels.ErrNoDevice):
 		return noDevice(c.Device, err)
-	case errors.Is(err, daemon.ErrStart):
+	case wrong:
 		return &inputError{err.Error()}
+	case err != nil:
+		return &serveError{err}
 	}
-	return err
+	return nil
 }

@@ -573,14 +573,18 @@ func TestServe(t *testing.T) {
 	}
 	// The address is taken now.
 	if _, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--http", web, "--memory",
-		"1048576"); code != exitUsage || !strings.Contains(stderr, "--http: listen tcp "+web+": ") {
+		"1048576"); code != exitReject || !strings.Contains(stderr, "--http: listen tcp "+web+": ") {
 		t.Errorf("a second server on the same port: exit %d, %s", code, stderr)
+	}
+	// A setting that is wrong stays so.
+	if _, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--recipes", "/proc/self/recipes"); code != exitUsage {
+		t.Errorf("recipes where none can be: exit %d, %s", code, stderr)
 	}
 	// With --log-format json that is said in JSON alone.
 	stdout, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--http", web, "--memory", "1MiB",
 		"--log-format", "json")
 	var line struct{ Msg string }
-	if err := json.Unmarshal([]byte(stderr), &line); err != nil || code != exitUsage || stdout != "" ||
+	if err := json.Unmarshal([]byte(stderr), &line); err != nil || code != exitReject || stdout != "" ||
 		!strings.Contains(line.Msg, "--http: listen tcp "+web) {
 		t.Errorf("exit %d, %q, %q: %v", code, stdout, stderr, err)
 	}

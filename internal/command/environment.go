@@ -19,8 +19,9 @@ const (
 )
 
 // Environment says which variables somebody set in vain: those that are almost a setting of the command, by letters, by
-// the case of these, by the prefix, or by another word that its tag aka has for it, and say which that is; and those
-// that are empty where no flag is given instead. Other variables are a matter of other programs.
+// the case of these, by the prefix, by words at the end of one that the other lacks, or by another word that its tag aka
+// has for it, and say which that is; and those that are empty where no flag is given instead. Other variables are a
+// matter of other programs.
 func Environment(k *kong.Context, environ []string) (texts []string) {
 	of := map[string]string{} // by words that stand for it
 	flags := map[string]*kong.Flag{}
@@ -48,7 +49,9 @@ func Environment(k *kong.Context, environ []string) (texts []string) {
 		}
 		near := ""
 		if word, ours := strings.CutPrefix(name, EnvPrefix); ours {
-			near = of[spelling.Nearest(word, words)]
+			if near = of[spelling.Nearest(word, words)]; near == "" {
+				near = of[begins(strings.ToLower(word), words)]
+			}
 		} else if head, word, _ := strings.Cut(name, "_"); spelling.Nearest(head, []string{prefixWord}) != "" {
 			near = of[strings.ToLower(word)]
 		}
@@ -57,6 +60,21 @@ func Environment(k *kong.Context, environ []string) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// begins is the first of known words that begins as a word does, up to a whole part of either: token_file for tokens,
+// and history for history_dir. The names of ports and hosts that Kubernetes sets for a service are no words.
+func begins(word string, known []string) string {
+	if strings.Contains(word, "_port") || strings.Contains(word, "_service_") {
+		return ""
+	}
+	for _, k := range known {
+		if strings.HasPrefix(k, word+"_") || strings.HasPrefix(k, strings.TrimSuffix(word, "s")+"_") ||
+			strings.HasPrefix(word, k+"_") {
+			return k
+		}
+	}
+	return ""
 }
 
 // Strict says that the command was asked to take warnings for errors.
