@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/polyscan/polyscan/internal/spelling"
@@ -77,8 +78,14 @@ var otherNames = map[string]string{
 	"specs": "limits", "specification": "limits", "specifications": "limits", "tolerance": "limits",
 	"tolerances": "limits", "rule": "limits", "rules": "limits", "condition": "limits", "conditions": "limits",
 	"check": "limits", "checks": "limits", "assert": "limits", "asserts": "limits", "lsl": "limits", "usl": "limits",
-	"constraint": "limits", "constraints": "limits", "threshold": "limits", "thresholds": "limits",
+	"constraint": "limits", "constraints": "limits", "threshold": "limits", "thresholds": "limits", "expected": "limits",
+	"limit": "limits",
 }
+
+// otherPixels are keys that would change what is looked at, by those of polyscan's own format that do.
+var otherPixels = map[string]string{"hole": "rings", "polygons": "rings", "exclude": "shape", "subtract": "shape",
+	"invert": "shape", "transform": "shape", "offset": "shape", "position": "shape", "rotation": "shape", "unit": "scale",
+	"golden": "frames"}
 
 // harmless are keys on which no verdict hangs.
 var harmless = []string{"name", "description", "label", "id", "category_id", "imagePath", "file_name", "crs"}
@@ -113,15 +120,24 @@ func (b *builder) strange(key, near, hint string, verdict bool, where func() str
 }
 
 // nearest notes a key that an object doesn't have, if it looks like one that it has or belongs to another object of
-// polyscan's own formats.
-func (b *builder) nearest(key string, o *object, where func() string) {
+// polyscan's own formats. It returns what the key means.
+func (b *builder) nearest(key string, o *object, where func() string) meaning {
 	if slices.Contains(o.known, key) {
-		return
+		return meaning{}
 	}
 	at := nearKey{o, key}
 	m, ok := b.near[at]
 	if !ok {
 		m = o.meaning(key)
+		if m.near == "" && o != &scaleObject && o != &drawnOnObject {
+			m.limits, m.bounds, m.called = likeLimit(key), boundsWhat(key), calledLimits(key)
+			m.limits = m.limits || otherNames[strings.ToLower(key)] == limitsKey
+			_, err := polygon.ParseQuantity(key)
+			m.measured = err == nil && o != &recipeObject
+		}
+		if m.near == "" && (o == &regionObject || o == &recipeObject) {
+			m.pixels = otherPixels[strings.ToLower(key)]
+		}
 		if b.near == nil {
 			b.near = map[nearKey]meaning{}
 		}
@@ -131,6 +147,51 @@ func (b *builder) nearest(key string, o *object, where func() string) {
 	}
 	counts := m.misplaced || slices.Contains(o.read, m.near) && !slices.Contains(harmless, m.near)
 	b.strange(key, m.near, m.hint, counts, where)
+	return m
+}
+
+// ignored notes a key that an object ignores, if it looks like another one, or if its value, which is at the cursor, is
+// limits in another form or would change what is looked at.
+func (b *builder) ignored(c cursor, key string, o *object, where func() string) {
+	m := b.nearest(key, o, where)
+	value := c.s[c.pos:]
+	c.skip()
+	value = value[:len(value)-len(c.s)+c.pos]
+	kind := kind(value[0])
+	number := false
+	if len(value) <= maxNumber { // else an error copies it
+		_, err := strconv.ParseFloat(strings.Trim(value, `"`), 64)
+		number = err == nil
+	}
+	structured := kind == kindObject || kind == kindArray
+	limits := m.limits && strings.ContainsAny(value, digits) && !(m.measured && number) ||
+		m.bounds && (number || structured && strings.ContainsAny(value, digits)) ||
+		m.called && structured && keysOfLimits(value) ||
+		kind == kindString && !slices.Contains(names, key) && len(value) <= maxNote && likeRange((&cursor{s: value}).text())
+	switch {
+	case m.near != "":
+	case limits:
+		b.strange(key, limitsKey, hintOfLimits, true, where)
+	case m.pixels == "", slices.Contains([]string{"false", "null", "0", "0.0", `""`, "[]"}, value):
+	case structured || !strings.EqualFold(key, "position"): // a position on a line is a note
+		b.strange(key, m.pixels, meant(m.pixels), true, where)
+	}
+}
+
+const (
+	digits    = "0123456789"
+	maxNumber = 64 // of bytes
+)
+
+// names are keys whose texts are names, which may be those of quantities.
+var names = []string{"name", "label", "id"}
+
+// saysRange matches what makes a range of a text that begins with a quantity ("mean below 90", "p99 80-120").
+var saysRange = regexp.MustCompile(`(?i)\b(below|under|above|over|less|more|greater|most|least|between|from|within|max|min)\b` +
+	`.*\d|\d\s*(-|–|\.\.|to|±|\+/?-)\s*\d`)
+
+func likeRange(text string) bool {
+	return saysRange.MatchString(text) && !slices.Contains(notes, firstQuantity(text)) && firstQuantity(text) != ""
 }
 
 // maxNear bounds how many keys a builder remembers the meaning of, so that files of many alike objects are read fast.
@@ -144,11 +205,21 @@ type nearKey struct {
 // withoutDashes makes names equal that are spelt as one word or as several.
 var withoutDashes = strings.NewReplacer("_", "", "-", "")
 
-// meaning is the key that another one is close to, what to tell of it, and whether it is a key of another object.
+// meaning is the key that another one is close to, what to tell of it, and whether it is a key of another object. Where
+// it is close to none, its value decides.
 type meaning struct {
 	near, hint string
 	misplaced  bool
+
+	limits   bool   // its name is that of limits
+	measured bool   // its name is a quantity, so that a number may be what somebody measured
+	bounds   bool   // it bounds something that is no quantity ("max_defects")
+	called   bool   // limits are part of its name ("QC_Limits")
+	pixels   string // the key that changes what is looked at as this one would
 }
+
+// elsewhere is the meaning of a key that belongs to another place.
+func elsewhere(key, hint string) meaning { return meaning{near: key, hint: hint, misplaced: true} }
 
 func (o *object) meaning(key string) meaning {
 	plain := func(key string) string { return withoutDashes.Replace(strings.ToLower(key)) }
@@ -159,27 +230,27 @@ func (o *object) meaning(key string) meaning {
 	own := slices.Contains([]*object{&regionObject, &recipeObject, &scaleObject, &drawnOnObject}, o)
 	switch {
 	case o == &regionObject && misplaced(&recipeObject):
-		return meaning{key, "it belongs beside the regions, not into one of them", true}
+		return elsewhere(key, "it belongs beside the regions, not into one of them")
 	case slices.Contains([]*object{&recipeObject, &labelMeFile, &cocoFile, &geoCollection}, o) &&
 		slices.Contains([]string{"regions", "shapes", "annotations", "features"}, key):
-		return meaning{key, "a file has regions of one format", true}
+		return elsewhere(key, "a file has regions of one format")
 	case o == &recipeObject && misplaced(&regionObject):
-		return meaning{key, "it belongs into a region, not beside the regions", true}
+		return elsewhere(key, "it belongs into a region, not beside the regions")
 	case !own && (misplaced(&recipeObject) || misplaced(&regionObject)):
-		return meaning{key, "it is read in polyscan's own format alone", true}
+		return elsewhere(key, "it is read in polyscan's own format alone")
 	case !own && slices.Contains(aboutPlace, plain(key)) && (o != &freeObject || !strings.HasPrefix(plain(key), "pose")):
-		return meaning{key, `parts are found by the section "locate" of polyscan's own format, or lie where a call's pose ` +
-			"says", true}
+		return elsewhere(key, `parts are found by the section "locate" of polyscan's own format, or lie where a call's pose `+
+			"says")
 	case o == &freeObject:
 		near := spelling.Nearest(key, o.read)
 		return meaning{near: near, hint: meant(near)}
 	case o == &regionObject && slices.Contains(aboutPlace, plain(key)),
 		o == &recipeObject && slices.Contains(slices.Concat(aboutPlace, besideRegions), plain(key)):
-		return meaning{key, hintOfLocate, true}
+		return elsewhere(key, hintOfLocate)
 	case o == &regionObject && likeLimit(key):
 		return meaning{near: limitsKey, hint: hintOfLimits}
 	case o == &scaleObject && strings.HasPrefix(strings.ToLower(key), "unit"):
-		return meaning{key, "a scale is in millimetres, by its mm_per_pixel", true}
+		return elsewhere(key, "a scale is in millimetres, by its mm_per_pixel")
 	}
 	near := otherNames[strings.ToLower(key)]
 	if !slices.Contains(o.read, near) {
@@ -188,43 +259,47 @@ func (o *object) meaning(key string) meaning {
 	return meaning{near: near, hint: meant(near)}
 }
 
-// likeLimit says that a key of a region is a quantity, an end of a range, or both ("max", "max_value", "mean_upper"),
-// as limits of other programs are. width, height and area may be notes of how large the region is.
+// likeLimit says that a key is a quantity, an end of a range, or both ("max", "max_value", "mean_upper", "minMean"), as
+// limits of other programs are.
 func likeLimit(key string) bool {
-	key = strings.ToLower(key)
-	if slices.Contains([]string{"width", "height", "area", "value", "limit"}, key) {
-		return false
-	}
-	words := strings.FieldsFunc(key, betweenWords)
-	return len(words) > 0 && !slices.ContainsFunc(words, func(word string) bool {
-		_, err := polygon.ParseQuantity(word)
-		return err != nil && !slices.Contains(rangeWords, word)
-	})
+	words := wordsOf(key)
+	return len(words) > 0 && !slices.Contains(notes, strings.ToLower(key)) &&
+		!slices.ContainsFunc(words, func(word string) bool {
+			_, err := polygon.ParseQuantity(word)
+			return err != nil && !slices.Contains(rangeWords, word)
+		})
 }
 
-// structured notes a key that is called as limits are and holds quantities, or ends of ranges, as the limits of other
-// programs are: "spec": {"mean": {"min": 90}}. Statistics of a GIS program have keys that say nothing of limits.
-func (b *builder) structured(c cursor, key string, o *object, where func() string) {
-	kind := c.kind()
-	called := func(word string) bool { return word == "limit" || word == limitsKey || otherNames[word] == limitsKey }
-	low := strings.ToLower(key)
-	if kind != kindObject && kind != kindArray || o.meaning(key).near != "" || !strings.HasSuffix(low, limitsKey) &&
-		!slices.ContainsFunc(strings.FieldsFunc(low, betweenWords), called) {
-		return
-	}
-	end := c
-	end.skip()
-	for c.pos < end.pos {
+// notes are quantities and the like that may be notes of how large a region is, or of what.
+var notes = []string{"width", "height", "area", "value", "limit"}
+
+// boundsWhat says that a key bounds something that is neither a quantity nor a place.
+func boundsWhat(key string) bool {
+	words := wordsOf(key)
+	return len(words) > 1 && slices.ContainsFunc(words, func(word string) bool { return slices.Contains(boundWords, word) }) &&
+		!slices.ContainsFunc(words, func(word string) bool { return slices.Contains(placeWords, word) })
+}
+
+// calledLimits says that limits are part of the name of a key.
+func calledLimits(key string) bool {
+	return strings.HasSuffix(strings.ToLower(key), limitsKey) ||
+		slices.ContainsFunc(wordsOf(key), func(word string) bool { return word == limitsKey || otherNames[word] == limitsKey })
+}
+
+// keysOfLimits says that keys or texts in a value are quantities, or ends of ranges, as the limits of other programs
+// are: {"mean": {"min": 90}}. Statistics of a GIS program have keys that say nothing of limits.
+func keysOfLimits(value string) bool {
+	for c := (&cursor{s: value}); c.pos < len(value); {
 		if c.kind() != kindString {
 			c.pos++
 			continue
 		}
 		start := c.pos
-		if c.skipString(); c.pos-start <= maxNote && likeLimit((&cursor{s: c.s, pos: start}).text()) {
-			b.strange(key, limitsKey, hintOfLimits, true, where)
-			return
+		if c.skipString(); c.pos-start <= maxNote && likeLimit((&cursor{s: value, pos: start}).text()) {
+			return true
 		}
 	}
+	return false
 }
 
 // Keys about where parts lie, without dashes, and those that are notes in a region and in the objects of other formats.
@@ -241,11 +316,25 @@ const hintOfLocate = `parts are found by the section "locate" beside the regions
 // hintOfLimits is what to tell of limits of another form.
 const hintOfLimits = `limits are texts under "limits", such as ["max < 100"]`
 
-func betweenWords(r rune) bool { return r == '_' || r == '-' || r == ' ' }
+// wordsOf are the words of a key in small letters: "mean_min", "mean-min", "mean.min" and "meanMin" have two.
+func wordsOf(key string) []string {
+	return strings.FieldsFunc(strings.ToLower(camel.ReplaceAllString(key, "${1}_$2")), func(r rune) bool {
+		return strings.ContainsRune("_- .:/", r)
+	})
+}
 
-// rangeWords are what ends of ranges are called.
-var rangeWords = []string{"lower", "upper", "low", "high", "least", "most", "minimum", "maximum", "limit", "value",
-	"range"}
+// camel matches where a word begins with a capital.
+var camel = regexp.MustCompile(`([\p{Ll}\d])(\p{Lu})`)
+
+// rangeWords are what ends of ranges are called, boundWords those that bound what stands beside them, and placeWords
+// what is bounded where a key is about a place, or a map.
+var (
+	rangeWords = []string{"lower", "upper", "low", "high", "least", "most", "minimum", "maximum", "limit", "value",
+		"range", "lsl", "usl", "threshold", "tolerance", "tol", "expected", "nominal"}
+	boundWords = []string{"min", "max", "minimum", "maximum", "lower", "upper", "lsl", "usl"}
+	placeWords = []string{"x", "y", "z", "lat", "lon", "lng", "left", "right", "top", "bottom", "row", "col", "column",
+		"zoom"}
+)
 
 func meant(near string) string { return fmt.Sprintf("did you mean %s?", quote(near)) }
 
@@ -255,8 +344,7 @@ var regionsInside = regexp.MustCompile(`"(rings|mask|shape)"\s*:`)
 // unread skips the value of a key that an object ignores. Limits in it are an error, and in polyscan's own formats
 // regions a warning.
 func (b *builder) unread(c *cursor, key string, o *object, where func() string) *Error {
-	b.nearest(key, o, where)
-	b.structured(*c, key, o, where)
+	b.ignored(*c, key, o, where)
 	start := c.pos
 	if e := c.skipUnread(key); e != nil {
 		return e.within("%s", key)

@@ -28,7 +28,9 @@ func TestStrangeKeys(t *testing.T) {
 			[]string{`regions[0] "a1": the key "limit" is ignored; did you mean "limits"?`}},
 		{"recipe", `{"a":0,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0,"regions":[` + region(`1"x":0`) +
 			`],"reduction":["mean"],"limit":["mean below 3"],"rules":3}`,
-			[]string{`recipe: the key "reduction" is ignored; did you mean "reductions"?`}},
+			[]string{`recipe: the key "reduction" is ignored; did you mean "reductions"?`,
+				`recipe: the key "limit" is ignored; limits are texts under "limits", such as ["max < 100"]`,
+				`recipe: the key "rules" is ignored; limits are texts under "limits", such as ["max < 100"]`}},
 		{"far", `[` + region(`1"colour":"red","id":7,"node":1,"title":"x","full":1`) + `]`,
 			[]string{`regions[0] "a1": the key "full" is ignored; did you mean "fill"?`}},
 		{"of the protocol", `[` + region(`1"fill_rule":"evenodd"`) + `,` + region(`2"holes":[]`) + `]`,
@@ -150,7 +152,7 @@ func TestMisspeltOfOthers(t *testing.T) {
 		{`{"type":"Feature","properties":{"QC_Limits":{"p99":[0,9]},"grayLimits":[{"lower":1}],"mean":90,"stats":{"mean":3},` +
 			`"tolerance":0.5,"check":{"by":"x"},"spec":["a"],"range":[1,2],"max":{"value":3}},"geometry":` +
 			`{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]}}`, `the feature: properties: the key "QC_Limits"`,
-			"limits limits"},
+			"limits limits limits limits limits"},
 		{labelMe("", `,"flags":{"tolerance":{"mean":{"upper":9}}},"attributes":{"mean":3,"thresholds":{"min":{"gray":4}}}`),
 			`shapes[0] "a": flags: the key "tolerance" is ignored; limits are`, "limits limits"},
 		// Keys of polyscan's own format, which others don't have.
@@ -196,6 +198,69 @@ func TestMisspeltOfOthers(t *testing.T) {
 	for _, file := range []string{labelMe(`,"imageWidth":9`, ""), coco(`,"width":9`, box), coco(`,"width":0,"height":9`, box)} {
 		if _, err := Parse("", []byte(file), Options{}); err == nil || !strings.Contains(err.Error(), "width and height must both") {
 			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// TestLimitsOfAnotherForm: what a limit is of another program is told in every format, and what somebody measured or
+// noted isn't.
+func TestLimitsOfAnotherForm(t *testing.T) {
+	files := map[string]string{
+		"region": `[{"name":"a","rings":` + triangle + `,%s}]`,
+		"recipe": `{"regions":[{"name":"a","rings":` + triangle + `}],%s}`,
+		"GeoJSON": `{"type":"Feature","properties":{%s},"geometry":` +
+			`{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]}}`,
+		"COCO": `{"images":[{"id":1,"file_name":"x.png","width":9,"height":9}],"annotations":[{"id":7,"image_id":1,` +
+			`"segmentation":[[1,1,9,1,9,9]],"attributes":{%s}}]}`,
+		"COCO beside": `{"images":[{"id":1,"file_name":"x.png","width":9,"height":9}],"annotations":[{"id":7,"image_id":1,` +
+			`"segmentation":[[1,1,9,1,9,9]],%s}]}`,
+		"LabelMe": `{"imageWidth":9,"imageHeight":9,"shapes":[{"label":"a","points":[[1,1],[9,1],[9,9]],"flags":{%s}}]}`,
+		"LabelMe beside": `{"imageWidth":9,"imageHeight":9,"shapes":[{"label":"a","points":[[1,1],[9,1],[9,9]],` +
+			`"flags":{},%s}]}`,
+	}
+	limits := []string{`"mean_min":80`, `"mean":{"min":80}`, `"mean":[80,120]`, `"mean":"80-120"`, `"lsl":80`,
+		`"limit_low":80`, `"threshold":80`, `"tolerance":5`, `"minMean":90`, `"meanMin":"80"`, `"lowerLimit":3`,
+		`"maxMean":90`, `"mean.max":90`, `"expected":{"mean":90}`, `"max_defects":3`, `"maxDefects":"3"`,
+		`"note":"mean below 90"`, `"note":"p99 80-120"`, `"meanLSL":80`}
+	notes := []string{`"min_zoom":3`, `"xMax":3`, `"checked":true`, `"place":"area 3"`, `"model":"X3"`, `"value":3`}
+	for name, file := range files {
+		for _, key := range limits {
+			f, err := Parse("", fmt.Appendf(nil, file, key), Options{})
+			// Flags that begin with a quantity are an error, and so are notes that are limits.
+			if err == nil && (!slices.Equal(f.Misspelt, []string{"limits"}) || len(f.Warnings) != 1) ||
+				err != nil && !(strings.HasPrefix(name, "LabelMe") && strings.Contains(err.Error(), "begins with the quantity")) {
+				t.Errorf("%s: %s: %v, %+v", name, key, err, f)
+			}
+		}
+		for _, key := range notes {
+			if f, err := Parse("", fmt.Appendf(nil, file, key), Options{}); err != nil || len(f.Misspelt) > 0 {
+				t.Errorf("%s: %s: %v, %+v", name, key, err, f)
+			}
+		}
+	}
+	for _, name := range []string{"GeoJSON", "COCO"} { // what somebody measured
+		f, err := Parse("", fmt.Appendf(nil, files[name], `"mean":90,"min":"3.5","max":200,"count":12,"mode":"manual"`), Options{})
+		if err != nil || len(f.Misspelt) > 0 {
+			t.Errorf("%s: %v, %+v", name, err, f)
+		}
+		f, err = Parse("", fmt.Appendf(nil, files[name], `"limits":" "`), Options{})
+		if err != nil || len(f.Misspelt) > 0 || len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "its text is empty") {
+			t.Errorf("%s: %v, %+v", name, err, f)
+		}
+	}
+	described := fmt.Appendf(nil, files["LabelMe beside"], `"description":"Mean between 80 and 120"`)
+	if f, err := Parse("", described, Options{}); err != nil || !slices.Equal(f.Misspelt, []string{"limits"}) {
+		t.Errorf("a description: %v, %+v", err, f)
+	}
+	for key, near := range map[string]string{`"hole":[[1,1]]`: "rings", `"polygons":[[[1,1]]]`: "rings", `"exclude":"b"`: "shape",
+		`"subtract":["b"]`: "shape", `"invert":true`: "shape", `"transform":"rotate(3)"`: "shape", `"offset":[1,2]`: "shape",
+		`"position":{"x":3}`: "shape", `"rotation":90`: "shape", `"unit":"mm"`: "scale", `"golden":"g.png"`: "frames",
+		`"invert":false`: "", `"rotation":0`: "", `"position":"left"`: ""} {
+		for _, name := range []string{"region", "recipe"} {
+			f, err := Parse("", fmt.Appendf(nil, files[name], key), Options{})
+			if err != nil || strings.Join(f.Misspelt, " ") != near {
+				t.Errorf("%s: %s: %v, %+v", name, key, err, f)
+			}
 		}
 	}
 }

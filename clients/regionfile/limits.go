@@ -41,8 +41,7 @@ func (b *builder) flags(c *cursor, where func() string) ([]string, *Error) {
 				quote(flag))
 		case kind == kindFalse:
 		case kind != kindTrue && kind != kindNull && !strings.ContainsAny(flag, limitSigns):
-			b.nearest(flag, &freeObject, where)
-			b.structured(value, flag, &freeObject, where)
+			b.ignored(value, flag, &freeObject, where)
 			fallthrough
 		case !strings.ContainsAny(flag, limitSigns):
 			if e := value.skipUnread(flag); e != nil {
@@ -97,9 +96,9 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 	var limits []string
 	seen := false
 	for more := c.enter(); more; more = c.next() {
-		if key := c.key(); key != limitsKey {
-			b.nearest(key, &freeObject, where)
-			b.structured(*c, key, &freeObject, where)
+		key := c.key()
+		if key != limitsKey {
+			b.ignored(*c, key, &freeObject, where)
 			if e := c.skipUnread(key); e != nil {
 				return nil, e.within("%s", key)
 			}
@@ -113,6 +112,7 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 		if c.kind() == kindArray {
 			limits, e = b.strings(c)
 		} else {
+			isNull := c.kind() == kindNull
 			var text string
 			text, e = c.stringOrNull()
 			for part := range strings.SplitSeq(text, ";") {
@@ -121,7 +121,11 @@ func (b *builder) attributes(c *cursor, where func() string) ([]string, *Error) 
 				}
 			}
 			// CVAT writes an attribute that was left blank as an empty text.
-			if strings.TrimSpace(text) != "" && len(limits) == 0 && e == nil {
+			switch {
+			case len(limits) > 0 || e != nil || isNull:
+			case strings.TrimSpace(text) == "":
+				b.strange(key, limitsKey, "its text is empty, so that the region has no limits; null says so", false, where)
+			default:
 				e = fail(ErrInvalid, "no limit in %s: leave the key out, or say null", quote(text))
 			}
 		}

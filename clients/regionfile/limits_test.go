@@ -51,7 +51,6 @@ func TestForeignLimits(t *testing.T) {
 		{"a channel and a space", shape(`{"red mean below 1":true}`), nil, `begins with the quantity red.mean`},
 		{"a space, and no limit", shape(`{"red part":true,"a min":true}`), []string{"max < 9", "min > 1"}, ""},
 		{"semicolons", annotation(`{"limits":";;"}`), nil, `attributes: limits: no limit in ";;"`},
-		{"a blank", feature(`{"limits":" "}`), nil, ""},
 		{"no limits at all", feature(`{"limits":[]}`), nil, ""},
 		{"words that aren't set", shape(`{"mean below 20":false}`), []string{"max < 9", "min > 1"}, ""},
 		{"other words", shape(`{"a mean scratch":true,"meant for U8":true,"red":true,"value":true,"":true}`),
