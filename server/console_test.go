@@ -250,6 +250,38 @@ func TestUnknownMethod(t *testing.T) {
 	}
 }
 
+// TestCalledOtherwise: a method that is called by another way than its own is told so, in JSON.
+func TestCalledOtherwise(t *testing.T) {
+	s := start(t, Config{Console: true})
+	const unary, stream = "/polyscan.v1.DeviceService/GetDevice", "/polyscan.v1.InspectionService/StreamFrames"
+	for _, c := range []struct {
+		method, path, kind, timeout string
+		code                        int
+		want                        string
+	}{
+		{"GET", unary, "", "", 405, "GET: calls are sent by POST"},
+		{"PUT", stream, "application/json", "", 405, "PUT: calls are sent by POST"},
+		{"GET", "/polyscan.v1.DeviceService/Nothing", "", "", 404, ""},
+		{"POST", stream, "application/json", "", 501, "StreamFrames is a stream: must be application/connect+json"},
+		{"POST", stream, "application/proto", "", 501, "StreamFrames is a stream"},
+		{"POST", unary, "application/connect+json", "", 200, "GetDevice is no stream: must be application/json"},
+		{"POST", unary, "application/json", "0", 504, `Connect-Timeout-Ms = \"0\": the time for the call is over`},
+	} {
+		r := httptest.NewRequest(c.method, "http://localhost"+c.path, strings.NewReader("{}"))
+		r.Header.Set("Content-Type", c.kind)
+		if c.timeout != "" {
+			r.Header.Set("Connect-Timeout-Ms", c.timeout)
+		}
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		text := w.Body.String()
+		if w.Code != c.code || !strings.Contains(text, c.want) || c.code == 405 && w.Header().Get("Allow") != "POST" ||
+			c.code > 404 && !strings.Contains(text, `{"code":"`) || strings.Contains(text, "takes no calls") {
+			t.Errorf("%s %s, %s: %d %q", c.method, c.path, c.kind, w.Code, text)
+		}
+	}
+}
+
 // TestBadEnvelopes: bodies that hold no whole messages are the client's mistake, in words that say what is expected, and
 // not one of the server, or a server that takes no calls.
 func TestBadEnvelopes(t *testing.T) {

@@ -159,8 +159,8 @@ func (f *filterFlags) checkKnown(e *env, conn *connection, flag, region string) 
 			start, open := strings.CutSuffix(word, "*")
 			is := func(k string) bool { return k == word || open && strings.HasPrefix(k, start) }
 			if !slices.ContainsFunc(all, is) {
-				return usage("%s %s: no part in the history has it%s", ask.flag, cli.Printable(word),
-					meantOf(word, all))
+				return usage("%s %s: no part in the history has it%s (a part comes into it within a second of its verdict)",
+					ask.flag, cli.Printable(word), meantOf(word, all))
 			}
 		}
 	}
@@ -456,8 +456,12 @@ func (c *historyParetoCmd) Run(e *env) error {
 				return err
 			}
 			none := "no region failed"
-			if all.GetTotal().GetParts() == 0 { // such as of a camera whose name is misspelt
+			switch n := all.GetTotal(); {
+			case n.GetParts() == 0: // such as of a camera whose name is misspelt
 				none = "no parts"
+			case n.GetFailed() > 0: // their regions have no limits, or the time of the failures is over
+				none = fmt.Sprintf("no region failed, and %d of %d parts have the verdict FAIL, as one has that was not found",
+					n.GetFailed(), n.GetParts())
 			}
 			_, err = fmt.Fprintln(e.stdout, none)
 			return err

@@ -21,6 +21,10 @@ func JSONWords(err error) string {
 		if found := w.says.FindStringSubmatch(text); found != nil {
 			text = w.says.ReplaceAllString(text, w.words)
 			if w.kind > 0 {
+				const most = 200 // bytes: pixels that are no base64 would hide what a field takes
+				if len(text) > most {
+					text = strings.ToValidUTF8(text[:most], "") + "...: must be "
+				}
 				text += cmp.Or(jsonKinds[found[w.kind]], "of the type "+found[w.kind])
 			}
 			break

@@ -1,6 +1,7 @@
 package apierr
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -28,6 +29,8 @@ func TestJSONWords(t *testing.T) {
 			`the fields of which one is wanted (regions)`,
 		`{"inspection":{"regionSet":{"regions":[{"rings":[{"xy":["a"]}]}]}}}`: `JSON, line 1, column 57: xy = "a": must be ` +
 			`a number`,
+		`{"frame":{"data":"` + strings.Repeat("!", 3000) + `"}}`: `JSON, line 1, column 18: data = "` +
+			strings.Repeat("!", 192) + `...: must be a text in base64`,
 	} {
 		err := protojson.Unmarshal([]byte(text), &pb.ReduceRequest{})
 		if err == nil {

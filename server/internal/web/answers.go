@@ -40,7 +40,7 @@ var httpStatus = map[codes.Code]int{
 	codes.InvalidArgument: http.StatusBadRequest, codes.Unauthenticated: http.StatusUnauthorized,
 	codes.PermissionDenied: http.StatusForbidden, codes.NotFound: http.StatusNotFound,
 	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Unimplemented: http.StatusNotImplemented,
-	codes.Unavailable: http.StatusServiceUnavailable,
+	codes.Unavailable: http.StatusServiceUnavailable, codes.DeadlineExceeded: http.StatusGatewayTimeout,
 }
 
 func writeError(w http.ResponseWriter, code codes.Code, text string) {

@@ -109,7 +109,11 @@ func New(cfg Config) (*Handler, error) {
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			st, ok := status.FromError(err)
-			if !ok { // no error of the body
+			switch {
+			case ok: // an error of the body
+			case errors.Is(err, context.DeadlineExceeded):
+				st = status.New(codes.DeadlineExceeded, "the time that the caller gave the call is over")
+			default:
 				st = status.New(codes.Unavailable, noCalls)
 			}
 			w.Header().Set("Content-Type", "application/grpc")
@@ -135,7 +139,16 @@ func New(cfg Config) (*Handler, error) {
 	h.mux.HandleFunc("POST /console/login", h.login)
 	h.mux.HandleFunc("POST /console/logout", h.logout)
 	h.mux.HandleFunc("POST /", h.call)
-	h.mux.Handle("/", h.files)
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if h.methodOf(r.URL.Path) == nil {
+			h.files.ServeHTTP(w, r)
+			return
+		}
+		cfg.Metrics.Refused.WithLabelValues("method").Inc()
+		w.Header().Set("Allow", http.MethodPost)
+		writeJSON(w, http.StatusMethodNotAllowed, connectError{connect.CodeUnimplemented.String(),
+			fmt.Sprintf("%s: calls are sent by POST, with a body such as {}", r.Method), nil})
+	})
 	return h, nil
 }
 
@@ -349,6 +362,16 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		h.answer(w, "method", kind, codes.Unimplemented, text)
 		return
 	}
+	if m := h.methodOf(r.URL.Path); (m.IsClientStream || m.IsServerStream) && isUnary(kind) {
+		h.answer(w, "method", kind, codes.Unimplemented, fmt.Sprintf(
+			"Content-Type = %q: %s is a stream: must be application/connect+json, or another of Connect's streams and gRPC-Web",
+			kind, m.Name))
+		return
+	} else if !m.IsClientStream && !m.IsServerStream && strings.HasPrefix(kind, "application/connect+") {
+		h.answer(w, "method", kind, codes.Unimplemented, fmt.Sprintf(
+			"Content-Type = %q: %s is no stream: must be application/json, or another of Connect and gRPC-Web", kind, m.Name))
+		return
+	}
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {
 		if v := r.Header.Get(name); v != "" && v != "identity" {
 			h.refuse(w, "body", codes.Unimplemented, fmt.Sprintf("%s = %q: messages are not compressed here", name, v))
@@ -358,6 +381,10 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 	for name, want := range timeouts {
 		if v := r.Header.Get(name); v != "" && !want.pattern.MatchString(v) {
 			h.refuse(w, "body", codes.InvalidArgument, fmt.Sprintf("%s = %q: must be %s", name, v, want.words))
+			return
+		}
+		if v := r.Header.Get(name); v != "" && strings.Trim(v, "0HMSmun") == "" {
+			h.answer(w, "body", kind, codes.DeadlineExceeded, fmt.Sprintf("%s = %q: the time for the call is over", name, v))
 			return
 		}
 	}

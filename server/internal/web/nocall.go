@@ -21,13 +21,24 @@ import (
 	"github.com/polyscan/polyscan/internal/spelling"
 )
 
+// methodOf is the method that a path leads to, or nil.
+func (h *Handler) methodOf(path string) *grpc.MethodInfo {
+	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	methods := h.Services[service].Methods
+	i := slices.IndexFunc(methods, func(m grpc.MethodInfo) bool { return m.Name == method })
+	if i < 0 {
+		return nil
+	}
+	return &methods[i]
+}
+
 // noMethod says why a path leads to no method, with the nearest one that there is; empty where it leads to one.
 func (h *Handler) noMethod(path string) string {
-	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	known, ok := h.Services[service]
-	if slices.ContainsFunc(known.Methods, func(m grpc.MethodInfo) bool { return m.Name == method }) {
+	if h.methodOf(path) != nil {
 		return ""
 	}
+	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	known, ok := h.Services[service]
 	what, full := "method", map[string]string{} // by what is compared
 	for _, m := range known.Methods {
 		full[m.Name] = m.Name
