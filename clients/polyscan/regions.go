@@ -123,6 +123,10 @@ func (c *regionsCmd) Run(e *env) error {
 		}
 		for i := range f.Regions {
 			if f.Regions[i].Shape != "" {
+				if len(masks[i]) == 0 {
+					return bad(r.name, "region %q comes to no pixel, and a mask needs at least 1: leave --pixels or the region out",
+						f.Regions[i].Name)
+				}
 				f.Regions[i].Shape, f.Regions[i].Mask = "", masks[i]
 			}
 		}
@@ -284,8 +288,14 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File, inPix
 	return r, nil
 }
 
-// checkLimits warns of regions of the file that nobody judges beside others that it has limits for.
+// checkLimits warns of regions of the file that nobody judges beside others that it has limits for, and of limits that
+// hold on frames of any size.
 func (r *regions) checkLimits(e *env) error {
+	if text := cli.Unsized(r.file); text != "" {
+		if err := r.warn(e, "%s", text); err != nil {
+			return err
+		}
+	}
 	if text := cli.Limitless(r.file.Regions, len(r.file.Regions)-r.shapes); text != "" && r.limited {
 		return r.warn(e, "%s", text)
 	}

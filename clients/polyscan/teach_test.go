@@ -77,6 +77,10 @@ func TestTeach(t *testing.T) {
 			t.Errorf("no %q in\n%s", words, out)
 		}
 	}
+	text, err := os.ReadFile(taught)
+	if err != nil || !regexp.MustCompile(`"drawn_on": ?\{"height": ?\d+, ?"name": ?"", ?"width": ?\d+\}`).Match(text) {
+		t.Errorf("no size of the frames in %.400s, %v", text, err)
+	}
 	got := succeed(t, "try", "--good", good, "--bad", bad, "-r", taught, "--fail-on-error")
 	if !strings.Contains(got, "11 of 11 good pass, 1 of 1 bad fail") || !strings.Contains(got, "bracket hole 3: mean") {
 		t.Errorf("%s", got)

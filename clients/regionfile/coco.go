@@ -197,18 +197,21 @@ func (b *builder) pickImage(images cocoList[cocoImage], annotated cocoList[bool]
 		}
 		return id, nil
 	}
-	switch len(annotated.order) {
-	case 0:
+	if len(annotated.order) == 0 {
 		return "", fail(ErrNoRegions, "no annotations in this COCO file")
-	case 1:
-		return annotated.order[0], nil
 	}
 	if b.opts.ImageHint != "" {
-		hits := imagesCalled(images, base(b.opts.ImageHint))
-		hits = keepAnnotated(hits, annotated)
-		if len(hits) == 1 {
+		called := imagesCalled(images, base(b.opts.ImageHint))
+		hits := keepAnnotated(called, annotated)
+		switch {
+		case len(hits) == 1:
 			return hits[0], nil
+		case len(called) > 0 && len(hits) == 0: // those of another image are of another frame
+			return "", fail(ErrNoRegions, "the image %s has no annotations", quote(base(b.opts.ImageHint)))
 		}
+	}
+	if len(annotated.order) == 1 {
+		return annotated.order[0], nil
 	}
 	return "", fail(ErrAmbiguousImage, "annotations for %d images, pick one by name or id: %s",
 		len(annotated.order), listImages(images, annotated.order))

@@ -79,7 +79,7 @@ func TestCOCOImages(t *testing.T) {
 		image   string
 	}{
 		{"the only annotated image", doc("2", "2"), Options{}, "b/x.png"},
-		{"the only one, whatever the hint", doc("2"), Options{ImageHint: "a/c.png"}, "b/x.png"},
+		{"the only one, whatever the hint", doc("2"), Options{ImageHint: "a/unknown.png"}, "b/x.png"},
 		{"full name before id", doc("1", "4"), Options{Image: "1"}, "1"},
 		{"id before last element", doc("1", `"x.png"`), Options{Image: "x.png"}, "c.png"},
 		{"hint among annotated ones", doc("1", "4"), Options{ImageHint: "x.png"}, "a/x.png"},
@@ -103,6 +103,8 @@ func TestCOCOImages(t *testing.T) {
 		{"unknown without anything", annotations(``), Options{Image: "y.png"}, `no image "y.png", the file has: none`,
 			ErrAmbiguousImage},
 		{"not annotated", doc("1"), Options{Image: "c.png"}, `the image "c.png" has no annotations`, ErrNoRegions},
+		{"a frame that is not annotated", doc("2"), Options{ImageHint: "a/c.png"}, `the image "c.png" has no annotations`,
+			ErrNoRegions},
 		{"ambiguous hint", doc("1", "2"), Options{ImageHint: "x.png"},
 			`annotations for 2 images, pick one by name or id: "a/x.png" (id 1), "b/x.png" (id 2)`, ErrAmbiguousImage},
 		{"no annotations", `{` + images + `,"annotations":[]}`, Options{}, `no annotations in this COCO file`,

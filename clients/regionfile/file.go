@@ -170,8 +170,8 @@ type Options struct {
 	Image string
 
 	// ImageHint is a path or name of the frame at hand. Of a COCO file with annotations for several images, the one
-	// whose file_name has the same last element is taken. Unlike Image, it doesn't matter when only one image has
-	// annotations.
+	// whose file_name has the same last element is taken; it is an error if the file has that image without annotations.
+	// Unlike Image, a name that the file doesn't have doesn't matter when only one image has annotations.
 	ImageHint string
 
 	// Tolerance is the largest distance in pixels between a curve and the polygon that replaces it (SVG curves and

@@ -35,7 +35,10 @@ func LoadInspection(path string, strict bool, warn func(string)) (*polyscanv1.In
 	if err := CheckRead(file); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if text := Limitless(file.Regions, len(file.Regions)); text != "" {
+	for _, text := range []string{Limitless(file.Regions, len(file.Regions)), Unsized(file)} {
+		if text == "" {
+			continue
+		}
 		if strict {
 			return nil, fmt.Errorf("%s: %s (--strict)", path, text)
 		}
@@ -76,6 +79,18 @@ func CheckRead(file *regionfile.File) error {
 			"something else: correct it (the warning above says why)", file.Lost[0])
 	}
 	return nil
+}
+
+// Unsized says that limits of a file hold on frames of any size, where the file could say on which its regions were
+// drawn: one of a format that has sizes, or of polyscan's own that names a frame. It is empty of other files.
+func Unsized(file *regionfile.File) string {
+	has := slices.Contains([]regionfile.Format{regionfile.FormatLabelMe, regionfile.FormatCOCO, regionfile.FormatSVG}, file.Format)
+	limits := slices.ContainsFunc(file.Regions, func(g regionfile.Region) bool { return len(g.Limits) > 0 })
+	if file.ImageWidth > 0 || !has && file.Image == "" || !limits && file.Locate == nil {
+		return ""
+	}
+	return "it doesn't say the width and height of the image that its regions were drawn on, so that frames of any size " +
+		"are judged"
 }
 
 // Limitless says which regions nobody judges though others have limits: those that have none and that no limit, shape

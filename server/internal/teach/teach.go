@@ -269,6 +269,7 @@ func (t *teach) answer() (proto.Message, error) {
 // limit, or nil.
 func (t *teach) learn(res *pb.TeachResponse, good int) (*pb.RegionSet, []*polygon.Limit, error) {
 	set := t.what.with(make([]*pb.Region, len(t.what.from.GetRegions())))
+	set.DrawnOn = &pb.FrameSize{Width: uint32(t.size.width), Height: uint32(t.size.height)} // which all frames have
 	limits := make([]*polygon.Limit, 0, len(t.what.from.GetRegions())*len(t.learnt))
 	values := make([]float64, 0, good)
 	reductions := wire.ReductionsOf(t.what.recipe.GetReductions())

@@ -89,7 +89,7 @@ func NewInspection(ctx context.Context, in *pb.Inspection, path, frame string, r
 	default:
 		return nil, apierr.Refuse(path+".regions", nil, "one of region_set and recipe must be given")
 	}
-	if out.Set.HasLimits() {
+	if out.Set.HasLimits() || regions.GetLocate() != nil { // of which a part that isn't found fails
 		out.drawnOn = regions.GetDrawnOn()
 	}
 	var err error
