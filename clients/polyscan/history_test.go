@@ -129,9 +129,11 @@ func TestHistory(t *testing.T) {
 		"--name cam-*: no part in the history has it: there is camera-3, desk": {"pareto", "--name", "cam-*", "--addr", addr},
 		"--name x: no part in the history has it": {"count", "--name", "x", "--json", "--addr",
 			addr},
-		`--name desc: no part in the history has it: did you mean "desk"? (a part comes into it within a second of its verdict)` + "\n": {"list", "--name", "camera-3", "--name",
+		`--name desc: no part in the history has it: did you mean "desk"? (a part comes into it within a second of its verdict)` + "\n": {
+			"list", "--name", "camera-3", "--name",
 			"desc", "--addr", addr},
-		`--name dusk: no part in the history has it: did you mean "desk"? (a part comes into it within a second of its verdict)` + "\n": {"count", "--name", "dusk,camera-*",
+		`--name dusk: no part in the history has it: did you mean "desk"? (a part comes into it within a second of its verdict)` + "\n": {
+			"count", "--name", "dusk,camera-*",
 			"--addr", addr},
 		`--name des: no part in the history has it`: {"pareto", "--name", "camera-3,des", "--addr", addr},
 		`--name dsk: no part in the history has it`: {"series", "bracket hole 3", "mean", "--name", "desk", "--name", "dsk",

@@ -2052,8 +2052,8 @@ type RegionSet struct {
 	Scale *Scale `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
 	// The frame that the regions were drawn on, where that is known; a mask that is an image of a whole frame says it, too.
 	// Where regions have limits, or get them (Teach), a frame, or an image of Rasterize, of another size is refused: the
-	// limits would look at other pixels. Lines of a line-scan must have its width; parts may have any length, unless they are whole
-	// (ScanOpen.whole_parts).
+	// limits would look at other pixels. Lines of a line-scan must have its width; parts may have any length, unless they
+	// are whole (ScanOpen.whole_parts).
 	DrawnOn *FrameSize `protobuf:"bytes,3,opt,name=drawn_on,json=drawnOn,proto3" json:"drawn_on,omitempty"`
 	// How the part is found in each frame: the regions are then moved with its pose. A frame in which it isn't found
 	// doesn't pass. A request that says a pose is measured with that. TeachService, and line-scans without a pose of

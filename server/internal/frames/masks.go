@@ -125,8 +125,8 @@ func shallow[M any, P interface {
 	return to
 }
 
-// runsOf are the runs of a mask that is an image, as messages have them, and the size of the image. pixels is how many the image may have; those
-// that it has are taken away.
+// runsOf are the runs of a mask that is an image, as messages have them, and the size of the image. pixels is how
+// many the image may have; those that it has are taken away.
 func (s *Masks) runsOf(ctx context.Context, m *pb.Mask, path string, pixels *int64) (runs []int32, w, h int, err error) {
 	image := m.GetImage()
 	if n := len(m.GetRuns()); n > 0 {

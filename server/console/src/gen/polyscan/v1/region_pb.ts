@@ -732,8 +732,8 @@ export type RegionSet = Message<"polyscan.v1.RegionSet"> & {
   /**
    * The frame that the regions were drawn on, where that is known; a mask that is an image of a whole frame says it, too.
    * Where regions have limits, or get them (Teach), a frame, or an image of Rasterize, of another size is refused: the
-   * limits would look at other pixels. Lines of a line-scan must have its width; parts may have any length, unless they are whole
-   * (ScanOpen.whole_parts).
+   * limits would look at other pixels. Lines of a line-scan must have its width; parts may have any length, unless they
+   * are whole (ScanOpen.whole_parts).
    *
    * @generated from field: polyscan.v1.FrameSize drawn_on = 3;
    */
