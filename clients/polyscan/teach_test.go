@@ -152,8 +152,11 @@ func TestTeachUsage(t *testing.T) {
 			t.Errorf("%v: exit %d, %q lacks %q; %s", args, code, stderr, want, out)
 		}
 	}
-	got := succeed(t, "reduce", good+"/frame_000.png", "-r", regions, "--limit", "washer ?ore: mean in [1, 2]",
-		"--limit", "nut*: mean < 250")
+	got, stderr, code := polyscan(t, "reduce", good+"/frame_000.png", "-r", regions, "--limit",
+		"washer ?ore: mean in [1, 2]", "--limit", "nut*: mean < 250")
+	if code != exitOK || !strings.HasSuffix(stderr, "have no limits, and others have: nothing that they show can fail a part\n") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
 	if !strings.Contains(got, "is above 2") || !strings.Contains(got, "1 of 3 regions with limits") {
 		t.Errorf("%s", got)
 	}
@@ -254,5 +257,21 @@ func TestTeachKept(t *testing.T) {
 	if _, stderr, code := polyscan(t, "try", "--kept", "camera-3", "--recipe", "taught", "--addr", addr,
 		"--strict"); code != exitUsage || !strings.Contains(stderr, "were not tried (--strict)") {
 		t.Errorf("a recipe, strictly: exit %d, %s", code, stderr)
+	}
+}
+
+// TestTryOutsideTheFrame: a region that reaches outside the frame fails on every part, which is no catch of a bad one:
+// as teach does, try refuses it. One whose limits allow for that, or that has none, is as good as another.
+func TestTryOutsideTheFrame(t *testing.T) {
+	out := func(limits string) string {
+		return write(t, "out.json", `[{"name":"a","rings":[[[1000,100],[1600,100],[1600,140]]],"limits":[`+limits+`]},`+
+			`{"name":"b","rings":[[[9,9],[19,9],[19,19]]],"limits":["mean > 1"]}]`)
+	}
+	metal := frames + "metal.png"
+	for limits, want := range map[string]int{`"mean > 1"`: exitUsage, `"coverage >= 0.001", "mean > 1"`: exitOK, ``: exitOK} {
+		_, stderr, code := polyscan(t, "try", "--bad", metal, "-r", out(limits))
+		if code != want || want == exitUsage && !strings.Contains(stderr, `"a": reaches outside the frame, where all limits fail`) {
+			t.Errorf("%s: exit %d: %s", limits, code, stderr)
+		}
 	}
 }

@@ -201,18 +201,23 @@ func (t *teach) violation(v kernels.Violation) (path, value, reason string) {
 	return t.what.paths.Violation(v)
 }
 
+// reachesOutside says that a region isn't all in the frame, and that none of its limits allows that.
+func reachesOutside(r *polygon.RegionResult, limits []*polygon.Limit) bool {
+	return (!r.CoverageKnown || r.Coverage < 1) && !slices.ContainsFunc(limits, (*polygon.Limit).AllowsOutside)
+}
+
+const outsideReason = `reaches outside the frame, where all limits fail; move it, or add a limit such as "coverage >= 0.8"`
+
 // look takes the numbers of a region, and what its own limits say that stay.
 func (t *teach) look(m *measurement, i int, r *polygon.RegionResult) error {
 	limits := t.measured.Limits(i)
 	own := len(limits) - len(t.learnt)
-	covers := slices.ContainsFunc(limits[:own], (*polygon.Limit).AllowsOutside)
 	switch {
 	case r.Count == 0:
 		return t.what.refuse(i, "", fmt.Sprintf("%q", r.Name),
 			"has no pixel in the frame: there is nothing to learn")
-	case (!r.CoverageKnown || r.Coverage < 1) && !covers:
-		return t.what.refuse(i, "", fmt.Sprintf("%q", r.Name),
-			`reaches outside the frame, where all limits fail; move it, or add a limit such as "coverage >= 0.8"`)
+	case reachesOutside(r, limits[:own]):
+		return t.what.refuse(i, "", fmt.Sprintf("%q", r.Name), outsideReason)
 	}
 	why := ""
 	for k := range r.Limits {

@@ -4,6 +4,7 @@ package teach
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -76,7 +77,13 @@ func (t *try) frame(ctx context.Context, j *judged, f *frames.Frame) error {
 	t.res.Backend = res.Backend
 	n := int64(judgedBytes)
 	for i := range res.Regions {
-		if r := &res.Regions[i]; r.Verdict == polygon.Fail {
+		r := &res.Regions[i]
+		// All of its limits fail on every frame, good or bad, which catches nothing.
+		if limits := t.what.set.Limits(i); len(limits) > 0 && reachesOutside(r, limits) {
+			res.Release()
+			return t.what.refuse(i, "", fmt.Sprintf("%q", r.Name), outsideReason)
+		}
+		if r.Verdict == polygon.Fail {
 			fail(m, i, r.Name, reasonOf(r))
 		}
 	}
