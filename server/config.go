@@ -165,9 +165,9 @@ type Config struct {
 	// default nothing is kept.
 	HistoryDir string `name:"history" type:"path" placeholder:"DIR" default:"" group:"History"`
 	// How long parts are kept. 0 means without end.
-	HistoryAge time.Duration `name:"history-age" min:"1m" max:"876000h" group:"History" needs:"history"`
+	HistoryAge time.Duration `name:"history-age" min:"1m" max:"876000h" zero:"no end" group:"History" needs:"history"`
 	// Most bytes on the disk. Three quarters of it may be pictures; the oldest go first. 0 means any number.
-	HistoryBytes int64 `name:"history-bytes" type:"size" min:"16MiB" group:"History" needs:"history"`
+	HistoryBytes int64 `name:"history-bytes" type:"size" min:"16MiB" zero:"any number" group:"History" needs:"history"`
 	// Keep the picture of each so many-th part that did not fail, too. 0 means of none.
 	HistoryGood int `name:"history-good" placeholder:"N" max:"1000000000" group:"History" needs:"history"`
 	// Memory for what waits to be written, and for the pixels of parts under way. What finds no room there is not kept,

@@ -2,6 +2,7 @@
 // flag, the variable of the environment and the key of the file (see server/daemon), and its tags the rest:
 //
 //	default:"4MiB"  what 0 means
+//	zero:"no end"   what 0 means where there is no default
 //	min:"1MiB"      the least of other values; unless given 1 where there is a default, and 0 where there is none
 //	max:"256"       the most, 2^31 for counts, 2^62 for sizes and any time unless given
 //	type:"size"     an integer that counts bytes
@@ -11,6 +12,7 @@
 package setting
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -98,7 +100,8 @@ func check(v any, zero func(Field) bool) error {
 		}
 		least, most := f.Bounds()
 		if n := f.Value.Int(); n < 0 || n > most || n < least && (n != 0 || !zero(f)) {
-			e := &BoundError{Path: f.Path, Name: f.Name, Value: f.Format(n), Min: f.Format(least), zero: zero(f)}
+			e := &BoundError{Path: f.Path, Name: f.Name, Value: f.Format(n), Min: f.Format(least), zero: zero(f),
+				zeroIs: f.Tag.Get("zero")}
 			if most < maxSize {
 				e.Max = f.Format(most)
 			}
@@ -112,7 +115,8 @@ func check(v any, zero func(Field) bool) error {
 type BoundError struct {
 	Path, Name      string // as in [Field]
 	Value, Min, Max string // Max is "" where any number does
-	zero            bool   // 0 is the default
+	zero            bool   // 0 may be given
+	zeroIs          string // what it stands for; "" is the default
 }
 
 func (e *BoundError) Error() string { return "Config." + e.Path + e.tail() }
@@ -126,7 +130,7 @@ func (e *BoundError) tail() string {
 		want = "at least " + e.Min
 	}
 	if e.zero && strings.Trim(e.Min, "0s") != "" {
-		want += ", or 0 for the default"
+		want += ", or 0 for " + cmp.Or(e.zeroIs, "the default")
 	}
 	return fmt.Sprintf(" = %s: must be %s", e.Value, want)
 }
