@@ -3,10 +3,13 @@ package main
 // polyscan blobs: what is connected and bright, or dark, in the regions of a frame.
 
 import (
+	"cmp"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -146,9 +149,15 @@ func (c *blobsCmd) Run(e *env) (err error) {
 	case c.JSON:
 		err = writeJSON(e.stdout, reportOf(f.name, res, askedPercentiles(r)))
 	case c.CSV:
+		if err = drawn.checkCoverage(e, f.name, res); err != nil {
+			return err
+		}
+		if why := whyFailed(res); why != "" { // for which the rows have no room
+			e.warn("%s: FAIL: %s", f.name, why)
+		}
 		err = writeBlobsCSV(e.stdout, res)
 	default:
-		if err = writeBlobs(e, e.stdout, res, ""); err == nil {
+		if err = errors.Join(writeBlobs(e, e.stdout, res, ""), writeReasons(e, e.stdout, res)); err == nil {
 			err = writeSummary(e, e.stdout, f.name, res, total)
 		}
 		if err == nil {
@@ -172,7 +181,7 @@ func (c *blobsCmd) Run(e *env) (err error) {
 // regionsOrAll is the target that the flags say, or all of the frame.
 func (c *blobsCmd) regionsOrAll(e *env, f *frame) (*target, error) {
 	if c.Recipe != "" || c.Regions != "" {
-		return c.target(e, c.Recipe, c.Frame, c.FailOnReject)
+		return c.judged(e, c.Recipe, c.Frame, c.FailOnReject)
 	}
 	if err := c.checkFile(); err != nil {
 		return nil, err
@@ -276,7 +285,7 @@ func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // writeBlobs prints the blobs of a frame, region by region, behind some text; nothing where there are none.
 func writeBlobs(e *env, w io.Writer, res *polyscanv1.FrameResult, before string) error {
-	t := &table{columns: []column{{title: "REGION"}, {"BLOBS", true}, {"#", true}}}
+	t := &table{columns: []column{{title: "REGION"}, {"INSIDE", true}, {"BLOBS", true}, {"#", true}}}
 	scaled := false
 	for _, g := range res.GetRegions() {
 		scaled = scaled || g.AreaMm2 != nil
@@ -300,7 +309,10 @@ func writeBlobs(e *env, w io.Writer, res *polyscanv1.FrameResult, before string)
 		if all.GetFound() != all.GetKept() {
 			count += " of " + strconv.FormatUint(all.GetFound(), 10)
 		}
-		head := []cell{{text: e.fit(cli.Printable(g.GetName()), maxNameColumns)}, {text: count}}
+		head := []cell{{text: e.fit(cli.Printable(g.GetName()), maxNameColumns)}, {}, {text: count}}
+		if reachesOutside(g) {
+			head[1] = coverageCell(g)
+		}
 		for k, b := range all.GetBlobs() {
 			if k == maxBlobRows {
 				break
@@ -317,21 +329,43 @@ func writeBlobs(e *env, w io.Writer, res *polyscanv1.FrameResult, before string)
 				row = append(row, cell{text: text})
 			}
 			t.add(row...)
-			head = []cell{{}, {}}
+			head = []cell{{}, {}, {}}
 		}
 		if len(all.GetBlobs()) == 0 {
 			t.add(head...)
 		} else if n := int(all.GetKept()) - maxBlobRows; n > 0 {
-			t.add(cell{}, cell{text: fmt.Sprintf("%d more", n)})
+			t.add(cell{}, cell{}, cell{text: fmt.Sprintf("%d more", n)})
 		}
 	}
 	if !some {
 		return nil
 	}
+	t.dropEmpty("INSIDE")
 	if _, err := io.WriteString(w, before); err != nil {
 		return err
 	}
 	return t.write(e, w)
+}
+
+// checkCoverage warns of regions that reach outside the frame, whose blobs are those of the rest of them.
+func (r *regions) checkCoverage(e *env, frame string, res *polyscanv1.FrameResult) error {
+	var outside []*polyscanv1.RegionResult
+	for _, g := range res.GetRegions() {
+		if reachesOutside(g) {
+			outside = append(outside, g)
+		}
+	}
+	if len(outside) == 0 {
+		return nil
+	}
+	least := slices.MinFunc(outside, func(a, b *polyscanv1.RegionResult) int {
+		return cmp.Compare(a.GetCoverage(), b.GetCoverage())
+	})
+	more := ""
+	if n := len(outside) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more reach outside it", n)
+	}
+	return r.warn(e, "%s of region %q lie inside %s%s", coverageCell(least).text, least.GetName(), frame, more)
 }
 
 // writeBlobsCSV prints a line for each blob.

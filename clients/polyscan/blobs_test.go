@@ -65,3 +65,37 @@ func TestBlobs(t *testing.T) {
 		t.Errorf("reduce:\n%s", out)
 	}
 }
+
+// TestBlobsOutside: no blob in a region that reaches outside the frame isn't the same as none in one that is inside, and
+// why a frame fails is said where its rows can't.
+func TestBlobsOutside(t *testing.T) {
+	metal := frames + "metal.png" // 1024x512
+	regions := write(t, "out.json", `[{"name":"edge","rings":[[[1000,100],[1600,100],[1600,140],[1000,140]]]},
+		{"name":"far","rings":[[[2000,0],[2009,0],[2009,9]]]},{"name":"in","rings":[[[9,9],[19,9],[19,19]]]}]`)
+	args := []string{"blobs", metal, "-r", regions, "--find", ">= 250"}
+	out := succeed(t, args...)
+	for _, want := range []string{"REGION  INSIDE  BLOBS", "edge     4.0 %", "far        0 %", "in              "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	warning := regions + `: 0 % of region "far" lie inside ` + metal + `, and 1 more reach outside it`
+	if _, stderr, code := polyscan(t, append(args, "--csv")...); code != exitOK ||
+		!strings.HasSuffix(stderr, warning+"\n") {
+		t.Errorf("--csv: exit %d: %s", code, stderr)
+	}
+	if out, stderr, code := polyscan(t, append(args, "--csv", "--strict")...); code != exitUsage || out != "" ||
+		!strings.HasSuffix(stderr, warning+" (--strict)\n") {
+		t.Errorf("--csv --strict: exit %d: %s%s", code, out, stderr)
+	}
+	lost := write(t, "lost.json", `{"locate":{"fiducials":[{"name":"F1","window":"rect(4,4,24,24)","at":[12,12],
+		"kind":"circle","min_area":20}]},"regions":[{"name":"a","rings":[[[9,9],[19,9],[19,19]]],"limits":["blobs < 9"]}]}`)
+	_, stderr, code := polyscan(t, "blobs", metal, "-r", lost, "--find", ">= 250", "--csv", "--fail-on-reject")
+	if code != exitReject || !strings.Contains(stderr, metal+": FAIL: the part was not found: fiducial") {
+		t.Errorf("a part that is not found: exit %d: %s", code, stderr)
+	}
+	out, stderr, code = polyscan(t, "blobs", metal, "--find", ">= 250", "--limit", "frame: blobs > 99999", "--fail-on-reject")
+	if code != exitReject || !strings.Contains(out, "FAILED") || stderr != "" {
+		t.Errorf("a limit that fails: exit %d: %s%s", code, out, stderr)
+	}
+}

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -70,8 +73,27 @@ func (c *connection) fail(err error, frameName string, r *regions) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return &serverError{to: c.to, blobs: cmp.Or(c.blobs, "--blobs"), timeout: c.timeout, err: e, frame: frameName,
+	s := &serverError{to: c.to, blobs: cmp.Or(c.blobs, "--blobs"), timeout: c.timeout, err: e, frame: frameName,
 		regions: r}
+	if m := unknownRecipe.FindStringSubmatch(e.Reason()); m != nil && e.Code == codes.NotFound {
+		if names, err := c.recipeNames(); err == nil && !slices.Contains(names, m[1]) {
+			s.meant = meantOf(m[1], names)
+		}
+	}
+	return s
+}
+
+var unknownRecipe = regexp.MustCompile(`^recipe "([^"]*)": not stored$`)
+
+// recipeNames are the names of all recipes that the server has.
+func (c *connection) recipeNames() (names []string, err error) {
+	for r, err := range c.Recipes(c.ctx, "", false) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, r.GetName())
+	}
+	return names, nil
 }
 
 // connect dials --addr, or starts a server inside the process. recipeDir is where that one keeps recipes.

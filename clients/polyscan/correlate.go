@@ -3,6 +3,7 @@ package main
 // Correlations: how they are spelled, and the frames that they speak of.
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -32,6 +33,25 @@ func goldenOf(text string) (name, file string) {
 		return name, file
 	}
 	return "golden", text
+}
+
+// checkOther warns of a frame to compare with that is one of those that are judged, which agrees with itself.
+func (o *goldenFlags) checkOther(e *env, strict bool, judged ...string) error {
+	for _, text := range o.Golden {
+		_, golden := goldenOf(text)
+		for _, file := range judged {
+			if golden == "-" || file == "-" || !cli.OneFile(golden, file) {
+				continue
+			}
+			text := fmt.Sprintf("--golden %s is the judged file %s itself: whatever compares the two passes",
+				cli.Printable(text), cli.Printable(file))
+			if strict {
+				return usage("%s (--strict)", text)
+			}
+			e.warn("%s", text)
+		}
+	}
+	return nil
 }
 
 // goldenIdle is how long the server keeps such a frame that nobody uses.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,7 +35,8 @@ func TestCorrelations(t *testing.T) {
 			Limits []limitReport
 		}
 	}
-	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", "--golden", frames+"metal.png", "--correlate",
+	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", "--golden",
+		another(t, frames+"metal.png"), "--correlate",
 		"channels",
 		"--correlate", `ncc of "golden"`, "--correlate", "autocorrelation(3,-1)", "--limit",
 		`*: ncc of "golden" at (0,0) >= 1`,
@@ -61,8 +63,8 @@ func TestCorrelations(t *testing.T) {
 	}
 	picture := filepath.Join(t.TempDir(), "correlogram.png")
 	succeed(t, append(args, "--correlate", "radial(8)", "--correlate", "autocorrelation(4,0)", "--plot", picture)...)
-	out = succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--golden", "good="+frames+
-		"conveyor/frame_001.png",
+	out = succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--golden", "good="+
+		another(t, frames+"conveyor/frame_001.png"),
 		"--limit", `*: ncc of "good" > -1`, "--limit", "*: ncc of the frame before > -1", "-q")
 	if !strings.Contains(out, "10 PASS, 2 FAIL") { // one has a defect, and the first has none before it
 		t.Errorf("of a stream with a defect:\n%s", out)
@@ -100,9 +102,37 @@ func TestCorrelationRecipes(t *testing.T) {
 		!strings.Contains(stderr, `the recipe compares with the frame "golden": "SOMEFRAME" is no resident frame`) {
 		t.Errorf("without the recipe's frame: exit %d: %s", code, stderr)
 	}
-	out = succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder, "--golden", frames+
-		"metal.png")
+	out = succeed(t, "reduce", frames+"metal.png", "--recipe", "metal", "--recipes", folder, "--golden",
+		another(t, frames+"metal.png"))
 	if !strings.Contains(out, "\nCORRELATION ") {
 		t.Errorf("the recipe's correlations are not there:\n%s", out)
+	}
+}
+
+// another is a copy of a file: a frame to compare with isn't the judged one itself.
+func another(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, filepath.Base(path), string(data))
+}
+
+// TestGoldenIsAnother: the judged file given as the frame to compare with agrees with itself, whatever it shows.
+func TestGoldenIsAnother(t *testing.T) {
+	metal := frames + "metal.png"
+	for _, c := range [][]string{{"reduce", metal, "-r", frames + "metal.regions.json", "--golden", metal},
+		{"stream", frames + "conveyor", "-r", frames + "conveyor/regions.json", "--golden", "golden=" + frames +
+			"conveyor/../conveyor/frame_003.png"}} {
+		args := append(c, "--limit", `*: ncc of "golden" > 0.2`)
+		if _, stderr, code := polyscan(t, args...); code != exitOK || strings.Count(stderr, "\n") != 1 ||
+			!strings.Contains(stderr, " itself: whatever compares the two passes") {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+		if _, stderr, code := polyscan(t, append(args, "--strict")...); code != exitUsage ||
+			!strings.Contains(stderr, "passes (--strict)") {
+			t.Errorf("%q --strict: exit %d: %s", args, code, stderr)
+		}
 	}
 }

@@ -57,6 +57,7 @@ type serverError struct {
 	blobs   string // the flag that says what blobs are
 	frame   string // name of the frame, empty if there is none
 	regions *regions
+	meant   string // of a recipe that isn't there: which may have been meant
 }
 
 func (e *serverError) Unwrap() error { return e.err }
@@ -69,7 +70,7 @@ func (e *serverError) Error() string {
 		switch e.err.Code {
 		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition,
 			codes.AlreadyExists:
-			return e.err.Reason()
+			return strings.Replace(e.err.Reason(), "expected_version =", "--expect", 1) + e.meant
 		case codes.DeadlineExceeded:
 			if e.timeout > 0 {
 				return fmt.Sprintf("no answer within %v (--timeout)", e.timeout)

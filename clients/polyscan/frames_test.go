@@ -123,7 +123,7 @@ func TestFramesOfRegionsFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{}, {"--stats", "mean"}, {"--golden", image}} {
+	for _, args := range [][]string{{}, {"--stats", "mean"}, {"--golden", another(t, image)}} {
 		succeed(t, on(append([]string{"reduce", image, "-r", file, "--fail-on-reject"}, args...)...)...)
 	}
 	succeed(t, on("recipe", "put", "-r", file)...)

@@ -544,7 +544,16 @@ func (c *historySeriesCmd) Run(e *env) error {
 			e.warn("only the newest parts were looked at: say --name, --recipe or --from")
 		}
 		if len(res.GetPoints()) == 0 {
-			_, err := fmt.Fprintln(e.stdout, "no values")
+			all, err := conn.CountParts(conn.ctx, &polyscanv1.CountPartsRequest{Filter: filter})
+			if err != nil {
+				return err
+			}
+			none := "no values: no parts"
+			if n := all.GetTotal().GetParts(); n > 0 {
+				none = fmt.Sprintf("no values: none of %s has this number of the region, such as one that was not found (history "+
+					"list says why)", plural(int(n), "part", "parts"))
+			}
+			_, err = fmt.Fprintln(e.stdout, none)
 			return err
 		}
 		return writeSeries(e.stdout, res)
@@ -684,6 +693,10 @@ func (c *historyExportCmd) Run(e *env) error {
 				return err
 			}
 		}
+		if some.GetTotal().GetParts() == 0 && c.File != "-" { // which would replace a file of some
+			_, err := fmt.Fprintf(e.stdout, "no parts: %s is not written\n", cli.Printable(c.File))
+			return err
+		}
 		write := func(w io.Writer) error {
 			_, err := conn.ExportParts(conn.ctx, req, w)
 			return err
@@ -780,15 +793,9 @@ func (c *historyAuditCmd) Run(e *env) error {
 
 // checkKnown refuses a recipe without changes that the server doesn't have either.
 func (c *historyAuditCmd) checkKnown(conn *connection) error {
-	var all []string
-	for r, err := range conn.Recipes(conn.ctx, "", false) {
-		if err != nil {
-			return err
-		}
-		if r.GetName() == c.Recipe {
-			return nil
-		}
-		all = append(all, r.GetName())
+	all, err := conn.recipeNames()
+	if err != nil || slices.Contains(all, c.Recipe) {
+		return err
 	}
 	return usage("RECIPE %s: no recipe is or was called so%s", cli.Printable(c.Recipe), meantOf(c.Recipe, all))
 }

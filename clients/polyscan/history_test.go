@@ -176,6 +176,17 @@ func TestHistory(t *testing.T) {
 		0 || said != "" {
 		t.Errorf("a part at another time: exit %d: %s", code, said)
 	}
+	// A file of parts isn't replaced by one of none.
+	keep := write(t, "keep.csv", "the old parts\n")
+	said, errs, code := polyscan(t, "history", "export", keep, "--to", "2020-01-01", "--addr", addr)
+	if text, err := os.ReadFile(keep); code != 0 || errs != "" || said != "no parts: "+keep+" is not written\n" ||
+		err != nil || string(text) != "the old parts\n" {
+		t.Errorf("export of nothing: exit %d: %s%s; the file is %q, %v", code, said, errs, text, err)
+	}
+	said, _, code = polyscan(t, "history", "series", "#0", "p37", "--addr", addr)
+	if code != 0 || !strings.HasPrefix(said, "no values: none of 13 parts has this number of the region") {
+		t.Errorf("a series of nothing: exit %d: %s", code, said)
+	}
 	// A server that can't be reached is that, whatever file its answer was to go to, and no file is left.
 	for _, args := range [][]string{{"picture", "8", filepath.Join(dir, "gone.png")},
 		{"export", filepath.Join(dir, "gone.csv")}, {"list"}} {

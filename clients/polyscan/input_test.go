@@ -41,6 +41,7 @@ func TestBadInput(t *testing.T) {
 	t.Chdir(dir)
 	for name, content := range map[string]string{
 		"board.png": string(board),
+		"good.png":  string(board),
 		"cut.png":   string(board[:len(board)/2]),
 		"empty.png": "",
 		"text.txt":  "hello",
@@ -178,8 +179,8 @@ func TestBadInput(t *testing.T) {
 			`--correlate: "radial(33)": column 8: radial(33) has a distance that is not 0 to 32`},
 		{"reduce board.png -r ok.json --correlate mean", 2, `--correlate: "mean": want autocorrelation(8,0), ~`},
 		{"reduce board.png -r ok.json --golden gone.png", 2, "gone.png: no such file or directory"},
-		{"reduce board.png -r ok.json --golden board.png --golden golden=board.png", 2,
-			"--golden golden=board.png: each frame needs a name of its own"},
+		{"reduce board.png -r ok.json --golden good.png --golden golden=good.png", 2,
+			"--golden golden=good.png: each frame needs a name of its own"},
 		{"reduce board.png -r ok.json --bins 65537", 2, "--bins 65537: ~65536"},
 		// Output.
 		{"reduce board.png -r ok.json --overlay gone/x.png", 2, "gone/x.png: no such file or directory"},

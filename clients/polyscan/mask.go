@@ -120,7 +120,12 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return fmt.Errorf("the server's mask: %w", err)
 	}
-	what, labels := c.describe(img, res.GetCounts())
+	what, labels, capped := c.describe(img, res.GetCounts())
+	if capped != "" {
+		if err := known.warn(e, "%s", capped); err != nil {
+			return err
+		}
+	}
 	if c.Labels {
 		if err := known.checkLabels(e, labels); err != nil {
 			return err
@@ -210,8 +215,9 @@ func (r *regions) checkLabels(e *env, labels map[int]bool) error {
 	}
 }
 
-// describe says what an image holds, and finds the labels of one of labels.
-func (c *maskCmd) describe(img image.Image, counts []uint64) (what string, labels map[int]bool) {
+// describe says what an image holds, and finds the labels of one of labels. capped says that numbers are written as the
+// least or the greatest that there are.
+func (c *maskCmd) describe(img image.Image, counts []uint64) (what string, labels map[int]bool, capped string) {
 	total, sum, of := 0, uint64(0), plural(len(counts), "region", "regions")
 	least, greatest := float64(polygon.FieldZero), -float64(polygon.FieldZero)
 	labels = map[int]bool{}
@@ -223,12 +229,21 @@ func (c *maskCmd) describe(img image.Image, counts []uint64) (what string, label
 	if size := img.Bounds().Size(); total < size.X*size.Y {
 		least = -polygon.FieldZero
 	}
+	ends := least == -polygon.FieldZero || greatest == polygon.FieldZero-1
 	switch {
 	case c.Winding:
-		return fmt.Sprintf("winding numbers of %g to %g, of %s", least, greatest, of), nil
+		if ends {
+			capped = fmt.Sprintf("winding numbers are written as %d to %d, and there are some at these ends or beyond them",
+				-polygon.FieldZero, polygon.FieldZero-1)
+		}
+		return fmt.Sprintf("winding numbers of %g to %g, of %s", least, greatest, of), nil, capped
 	case c.Distance:
+		if ends {
+			capped = fmt.Sprintf("distances of %d px and more are written as %[1]d px: pixels are so far from the outline, or "+
+				"there is none", polygon.FieldZero/polygon.DistanceUnit)
+		}
 		return fmt.Sprintf("distances of %.1f to %.1f px, of %s", least/polygon.DistanceUnit,
-			greatest/polygon.DistanceUnit, of), nil
+			greatest/polygon.DistanceUnit, of), nil, capped
 	}
 	for _, n := range counts {
 		sum += n
@@ -237,7 +252,7 @@ func (c *maskCmd) describe(img image.Image, counts []uint64) (what string, label
 	if uint64(total) != sum {
 		what += fmt.Sprintf(" (%d where each region counts its own)", sum)
 	}
-	return what, labels
+	return what, labels, ""
 }
 
 // maxPalette is how many regions a palette of 8 bits has colours for, beside the black of no region, and maxWinding the
@@ -316,15 +331,18 @@ func (c *maskCmd) size(e *env) (w, h int, err error) {
 			return 0, 0, usage("--size: %v", err)
 		}
 		return w, h, nil
-	case c.Raw.set():
+	case c.Frame == "" && c.Raw.set():
 		return c.Raw.Width, c.Raw.Height, nil
 	case c.Frame == "":
 		return 0, 0, usage("the size is missing: give a FRAME or --size WxH")
 	}
-	o := frameFlags{}
+	o := frameFlags{Raw: c.Raw}
 	f, err := o.load(e, c.Frame)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, 0, err
+	case c.Raw.set():
+		return c.Raw.Width, c.Raw.Height, nil
 	}
 	return f.size()
 }

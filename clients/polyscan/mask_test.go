@@ -233,7 +233,8 @@ func TestShapes(t *testing.T) {
 		}
 		return out
 	}
-	want := counts(append([]string{"-r", frames + "board.regions.json", "--limit", "rim: mean < 250", "--overlay",
+	want := counts(append([]string{"-r", frames + "board.regions.json", "--limit", "rim: mean < 250", "--limit",
+		"rest: mean < 250", "--limit", "dot: mean < 250", "--overlay",
 		filepath.Join(dir, "o.png")}, shapes...)...)
 	if want["rim"] == 0 || want["rest"] == 0 || want["rim"]+want["rest"] != want["U1"] || want["dot"] != 276 {
 		t.Errorf("%d + %d of %d, and a dot of %d", want["rim"], want["rest"], want["U1"], want["dot"])
@@ -256,7 +257,8 @@ func TestShapes(t *testing.T) {
 		}
 	}
 	recipes := filepath.Join(dir, "recipes")
-	succeed(t, append([]string{"recipe", "put", "b", "-r", frames + "board.regions.json", "--recipes", recipes},
+	succeed(t, append([]string{"recipe", "put", "b", "-r", frames + "board.regions.json", "--recipes", recipes, "--limit",
+		"rest: mean < 250", "--limit", "dot: mean < 250"},
 		shapes...)...)
 	if got := counts("--recipe", "b", "--recipes", recipes); !maps.Equal(got, want) {
 		t.Errorf("by the recipe: %v, want %v", got, want)
@@ -291,5 +293,25 @@ func TestShapes(t *testing.T) {
 			!strings.Contains(stderr, strings.ReplaceAll(words, `\`, "")) {
 			t.Errorf("%s: exit %d, %s", text, code, stderr)
 		}
+	}
+}
+
+// TestMaskSaysWhatIsCapped: numbers that an image can't hold aren't written as others without a word, and a picture's
+// file isn't taken for raw pixels.
+func TestMaskSaysWhatIsCapped(t *testing.T) {
+	all := write(t, "all.json", `[{"name":"all","rings":[[[-2000,-2000],[2000,-2000],[2000,2000],[-2000,2000]]]}]`)
+	ring := `,[[4,4],[60,4],[60,60],[4,60]]`
+	many := write(t, "many.json", `[{"name":"a","rings":[`+strings.Repeat(ring, 33_000)[1:]+`]}]`)
+	out := filepath.Join(t.TempDir(), "m.png")
+	for _, c := range [][]string{{all, "--distance", "distances of 1024 px and more are written as 1024 px"},
+		{many, "--winding", "winding numbers are written as -32768 to 32767"}} {
+		args := []string{"mask", "--size", "64x64", "-r", c[0], c[1], "-o", out}
+		if _, stderr, code := polyscan(t, args...); code != exitOK || !strings.Contains(stderr, c[2]) {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+	}
+	_, stderr, code := polyscan(t, "mask", frames+"board.png", "--raw", "32x32:gray8", "-r", all, "-o", out)
+	if code != exitUsage || !strings.Contains(stderr, "it looks like a PNG file, which needs no --raw") {
+		t.Errorf("--raw: exit %d: %s", code, stderr)
 	}
 }

@@ -244,7 +244,73 @@ func TestErrorsNameTheirSource(t *testing.T) {
 	}
 	// One for all regions can fail in some of them, numbers of gray16 frames reach further, and a scale may come with
 	// frames.
-	for _, limit := range []string{"pad*: count <= 90", "pad1: mean < 999", "pad1: area <= 3 mm2"} {
+	for _, limit := range []string{"pad1: mean < 999", "pad1: area <= 3 mm2"} {
 		succeed(t, "regions", plain, "--limit", limit)
 	}
+	const some = `--limit "pad*: count <= 90": in region "pad2" it can't fail: count is 0 to 64, ~, and is left out`
+	for _, args := range [][]string{{"regions", plain}, {"reduce", metal, "-r", plain}} {
+		out, stderr, code := polyscan(t, append(args, "--limit", "pad*: count <= 90")...)
+		if code != exitOK || !like(stderr, "polyscan: warning: "+plain+": "+some+"\n~") {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+		if pad2 := out[strings.LastIndex(out, "pad2"):]; args[0] == "regions" && strings.Contains(pad2, "count <= 90") ||
+			args[0] == "reduce" && !strings.Contains(out, "(1 of 1 region with limits)") {
+			t.Errorf("%q:\n%s", args, out)
+		}
+		_, stderr, code = polyscan(t, append(args, "--strict", "--limit", "pad*: count <= 90")...)
+		if code != exitUsage || !like(stderr, "polyscan: "+plain+": "+some+" (--strict)\n") {
+			t.Errorf("%q --strict: exit %d: %s", args, code, stderr)
+		}
+	}
+}
+
+// TestSaysWhoIsNotJudged: limits of flags beside regions without, of files or of flags, are no less a warning than those
+// of the file.
+func TestSaysWhoIsNotJudged(t *testing.T) {
+	bare := write(t, "bare.json", `[{"name":"a","rings":[[[1,1],[90,1],[90,90]]]},
+		{"name":"far","rings":[[[1,1],[9,1],[9,9]]]}]`)
+	one := write(t, "one.json", `[{"name":"a","rings":[[[1,1],[90,1],[90,90]]],"limits":["mean > 3"]}]`)
+	for _, args := range [][]string{{"-r", bare, "--limit", "a: mean > 3"}, {"-r", one, "--shape", "far: circle(9,9,5)"}} {
+		want := args[1] + `: region "far" has no limits, and others have: nothing that it shows can fail a part`
+		for _, command := range [][]string{{"reduce", frames + "metal.png"}, {"blobs", frames + "metal.png", "--find", "<= 60"},
+			{"stream", frames + "conveyor"}, {"recipe", "put", "far", "--recipes", t.TempDir()}} {
+			_, stderr, code := polyscan(t, append(append(command, "--strict"), args...)...)
+			if code != exitUsage || stderr != "polyscan: "+want+" (--strict)\n" {
+				t.Errorf("%q: exit %d: %s", command, code, stderr)
+			}
+		}
+	}
+}
+
+// TestRecipesThatAreMeant: an unknown recipe comes with the name that is near, and refusals of put with its flags.
+func TestRecipesThatAreMeant(t *testing.T) {
+	recipes := []string{"--recipes", t.TempDir()}
+	regions := frames + "board.regions.json"
+	succeed(t, append([]string{"recipe", "put", "board", "-r", regions}, recipes...)...)
+	for want, args := range map[string][]string{
+		`recipe "bord": not stored: did you mean "board"?`:               {"recipe", "get", "bord"},
+		`recipe "boarb": not stored: did you mean "board"?`:              {"recipe", "delete", "boarb", "--all"},
+		`recipe "boad": not stored: did you mean "board"?`:               {"reduce", frames + "board.png", "--recipe", "boad"},
+		`PREFIX boardx: no recipe is called so: did you mean "board"?`:   {"recipe", "list", "boardx"},
+		`recipe "board": --expect 5: the latest is 1`:                    {"recipe", "put", "board", "-r", regions, "--expect", "5"},
+		`annotations for 2 images, pick one by name or id: "a.png" (id `: {"recipe", "put", "c", "-r", coco(t)},
+	} {
+		if _, stderr, code := polyscan(t, append(args, recipes...)...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+	}
+	if out, _, code := polyscan(t, append([]string{"recipe", "put", "c", "-r", coco(t), "--image", "b.png"},
+		recipes...)...); code != exitOK || out != "c@1: 1 region\n" {
+		t.Errorf("--image: exit %d: %s", code, out)
+	}
+	if out := succeed(t, append([]string{"recipe", "list", "boardx", "--json"}, recipes...)...); out != "[]\n" {
+		t.Errorf("a list for programs: %s", out)
+	}
+}
+
+func coco(t *testing.T) string {
+	return write(t, "coco.json", `{"images":[{"id":1,"file_name":"a.png","width":64,"height":64},
+		{"id":2,"file_name":"b.png","width":64,"height":64}],"categories":[{"id":1,"name":"a"}],"annotations":[
+		{"id":1,"image_id":1,"category_id":1,"segmentation":[[26,26,38,26,38,38,26,38]]},
+		{"id":2,"image_id":2,"category_id":1,"segmentation":[[26,26,38,26,38,38,26,38]]}]}`)
 }

@@ -86,6 +86,8 @@ type recipePutCmd struct {
 	Regions string `short:"r" placeholder:"FILE" predictor:"file"`
 	// Fill rule of regions that don't say: nonzero or evenodd.
 	Fill string `enum:"nonzero,evenodd" default:"nonzero" needs:"regions"`
+	// Which image of a COCO file: its file name or id.
+	Image string `placeholder:"NAME" needs:"regions"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
 	Strict bool
 	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
@@ -111,7 +113,7 @@ Examples:
 }
 
 func (c *recipePutCmd) Run(e *env) error {
-	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict, Limit: c.Limit, Shape: c.Shape,
+	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Image: c.Image, Strict: c.Strict, Limit: c.Limit, Shape: c.Shape,
 		Scale: c.Scale}
 	if c.Regions == "" && len(c.Shape) == 0 {
 		return usage("--regions FILE or --shape 'NAME: SHAPE' is missing")
@@ -321,6 +323,13 @@ func (c *recipeListCmd) Run(e *env) error {
 		t.dropEmpty("TENANT")
 		if c.JSON {
 			return writeJSON(e.stdout, all)
+		}
+		if len(all) == 0 && c.Prefix != "" {
+			names, err := conn.recipeNames()
+			if err != nil {
+				return conn.fail(err, "", nil)
+			}
+			return usage("PREFIX %s: no recipe is called so%s", cli.Printable(c.Prefix), meantOf(c.Prefix, names))
 		}
 		if len(all) == 0 {
 			_, err := fmt.Fprintln(e.stdout, "no recipes")

@@ -91,6 +91,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.Frame == "" && c.Resident == "" {
 		return usage("FRAME or --frame NAME is missing")
 	}
+	if err := c.checkOther(e, c.Strict, c.Frame); err != nil {
+		return err
+	}
 	t, err := c.judged(e, c.Recipe, c.Frame, c.FailOnReject)
 	if err != nil {
 		return err

@@ -148,11 +148,10 @@ func (c *regionsCmd) Run(e *env) error {
 
 // regions is a regions file after reading.
 type regions struct {
-	name    string
-	file    *regionfile.File
-	fill    string
-	strict  bool // warnings are errors
-	limited bool // the file has limits of its own
+	name   string
+	file   *regionfile.File
+	fill   string
+	strict bool // warnings are errors
 
 	reductions *polyscanv1.Reductions // that the file asks for; nil where it asks for none
 
@@ -278,8 +277,7 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File, inPix
 	if err := r.addShapes(o.Shape); err != nil {
 		return nil, err
 	}
-	r.limited = r.hasLimits()
-	if err := r.addLimits(o.Limit); err != nil {
+	if err := r.addLimits(e, o.Limit); err != nil {
 		return nil, err
 	}
 	if file.NotPixels != "" && inPixels {
@@ -288,15 +286,15 @@ func (o *regionFlags) complete(e *env, name string, file *regionfile.File, inPix
 	return r, nil
 }
 
-// checkLimits warns of regions of the file that nobody judges beside others that it has limits for, and of limits that
-// hold on frames of any size.
+// checkLimits warns of regions that nobody judges beside others that have limits, and of limits that hold on frames of any
+// size.
 func (r *regions) checkLimits(e *env) error {
-	if text := cli.Unsized(r.file); text != "" {
+	if text := cli.Limitless(r.file.Regions, len(r.file.Regions)); text != "" {
 		if err := r.warn(e, "%s", text); err != nil {
 			return err
 		}
 	}
-	if text := cli.Limitless(r.file.Regions, len(r.file.Regions)-r.shapes); text != "" && r.limited {
+	if text := cli.Unsized(r.file); text != "" {
 		return r.warn(e, "%s", text)
 	}
 	return nil
@@ -501,7 +499,8 @@ func drawnOnField(f *regionfile.File) []jsonField {
 }
 
 // addLimits adds what --limit says to the regions that it names, here or in the file: one name may be several regions'.
-func (r *regions) addLimits(limits []string) error {
+// It warns of those among several where the limit can't fail, and leaves it out there: they are as good as without.
+func (r *regions) addLimits(e *env, limits []string) error {
 	for _, text := range limits {
 		at := strings.LastIndexByte(text, ':') // which names may hold, and limits don't
 		if at < 0 {
@@ -512,21 +511,68 @@ func (r *regions) addLimits(limits []string) error {
 		if err != nil {
 			return usage("--limit %q: %v", text, err)
 		}
-		found := false
-		for i := range r.file.Regions {
-			g := &r.file.Regions[i]
+		var named []int
+		for i, g := range r.file.Regions {
 			own, renamed := r.file.Renamed[g.Name]
 			if pattern.MatchString(g.Name) || renamed && pattern.MatchString(own) {
-				found = true
+				named = append(named, i)
+			}
+		}
+		if len(named) == 0 {
+			return usage("--limit %q: no region of %s is called %q", text, r.name, name)
+		}
+		idle, why, err := r.idle(named, limit)
+		if err != nil {
+			return err
+		}
+		if n := len(idle); n == len(named) {
+			idle = nil // which is an error where they are judged
+		} else if n > 0 {
+			more := ""
+			if n > 1 {
+				more = fmt.Sprintf(" and %d more", n-1)
+			}
+			err := r.warn(e, "--limit %q: in region %q%s it %s, and is left out", text, r.file.Regions[idle[0]].Name, more, why)
+			if err != nil {
+				return err
+			}
+		}
+		for _, i := range named {
+			g := &r.file.Regions[i]
+			if !slices.Contains(idle, i) {
 				r.limits[[2]int{i, len(g.Limits)}] = name
 				g.Limits = append(slices.Clip(g.Limits), limit)
 			}
 		}
-		if !found {
-			return usage("--limit %q: no region of %s is called %q", text, r.name, name)
-		}
 	}
 	return nil
+}
+
+// idle is in which of several regions a limit can't fail, whatever frames show, and why in the first of them.
+func (r *regions) idle(named []int, limit string) (idle []int, why string, err error) {
+	if len(named) < 2 {
+		return nil, "", nil
+	}
+	masks, err := r.masks()
+	if err != nil {
+		return nil, "", err
+	}
+	for _, i := range named {
+		g := r.file.Regions[i]
+		if g.Shape != "" { // whose pixels others may make
+			g.Shape, g.Mask = "", masks[i]
+		}
+		g.Limits, g.Reference = []string{limit}, nil
+		alone := *r.file
+		alone.Regions = []regionfile.Region{g}
+		_, err := (&regions{name: r.name, file: &alone, fill: r.fill}).build(true, polygon.Bounds{})
+		if _, reason, ok := strings.Cut(fmt.Sprint(err), "can't fail: "); ok {
+			if idle = append(idle, i); why == "" {
+				why = "can't fail: " + reason
+			}
+		}
+	}
+	return idle, why, nil
 }
 
 // wildcards makes a regular expression of a name with * and ?, once that is quoted.

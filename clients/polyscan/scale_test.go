@@ -97,7 +97,8 @@ func TestShapesInMillimetres(t *testing.T) {
 		t.Error("regions --pixels finds other pixels of a shape in mm")
 	}
 	folder := t.TempDir()
-	succeed(t, append([]string{"recipe", "put", "board", "--shape", mm, "--recipes", folder}, regions...)...)
+	succeed(t, append([]string{"recipe", "put", "board", "--shape", mm, "--limit", "spot: mean < 250",
+		"--recipes", folder}, regions...)...)
 	limit := []string{"--limit", "spot: count in [309, 321]", "--json"}
 	report := succeed(t, append(append([]string{"reduce", board, "--shape", mm, "--overlay", t.TempDir() + "/o.png"},
 		limit...), regions...)...)

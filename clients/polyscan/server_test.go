@@ -488,8 +488,11 @@ func TestStreamBadFrames(t *testing.T) {
 	if _, _, code := polyscan(t, append(args, "--fail-on-reject")...); code != exitReject {
 		t.Errorf("--fail-on-reject: exit %d", code)
 	}
-	if got := refuse("3 of 5 frames", append(args, "-q")...); strings.Contains(got, "REFUSED") {
-		t.Errorf("-q prints\n%s", got)
+	stdout, stderr, code := polyscan(t, append(args, "-q")...)
+	if code != exitUsage || strings.Contains(stdout, "REFUSED") || !strings.HasSuffix(stderr,
+		"polyscan: warning: the first refused frame: a2.png: the file is empty\n"+
+			"polyscan: 3 of 5 frames refused, of which nothing is known\n") {
+		t.Errorf("-q: exit %d\n%s%s", code, stdout, stderr)
 	}
 	// Raw frames: only .raw and .bin, of the right size. Other files may be frames, too.
 	if _, stderr, code := polyscan(t, "stream", dir, "--raw", "4x3:gray8", "-r",

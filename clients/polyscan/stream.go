@@ -152,6 +152,13 @@ func (c *streamCmd) Run(e *env) (err error) {
 			return usage("--part-ids: %v", err)
 		}
 	}
+	files := make([]string, len(names))
+	for i, name := range names {
+		files[i] = filepath.Join(c.Dir, name)
+	}
+	if err := c.checkOther(e, c.Strict, files...); err != nil {
+		return err
+	}
 	t, err := c.judged(e, c.Recipe, c.Dir, c.FailOnReject)
 	if err != nil {
 		return err
@@ -180,16 +187,18 @@ func (c *streamCmd) Run(e *env) (err error) {
 		return s.run(r)
 	}
 	// Not a file that is whole or not at all, as others are: rows are there as soon as their frame is answered, and
-	// stay whatever happens then.
-	// So it is held for this program alone, before anything in it goes.
-	if st, err := os.Stat(c.CSV); err != nil || st.Mode().IsRegular() {
+	// stay whatever happens then. So it is held for this program alone, and what is in it stays until the stream has
+	// opened.
+	st, err := os.Stat(c.CSV)
+	isNew := err != nil
+	if isNew || st.Mode().IsRegular() {
 		lock := flock.New(c.CSV, flock.SetPermissions(0o666))
-		if ok, err := lock.TryLock(); err == nil && !ok { // where there are no locks, or no file, creating it tells
+		if ok, err := lock.TryLock(); err == nil && !ok { // where there are no locks, or no file, opening it tells
 			return bad(c.CSV, "another program writes to it")
 		}
 		defer lock.Close()
 	}
-	f, err := os.Create(c.CSV)
+	f, err := os.OpenFile(c.CSV, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return bad(c.CSV, "%v", reason(err))
 	}
@@ -197,10 +206,19 @@ func (c *streamCmd) Run(e *env) (err error) {
 		if cerr := f.Close(); err == nil && cerr != nil {
 			err = bad(c.CSV, "%v", reason(cerr))
 		}
+		if isNew && s.rows == nil { // it never opened
+			os.Remove(c.CSV)
+		}
 	}()
-	s.rows = csv.NewWriter(f)
-	if err := s.writeCSV(csvHeader); err != nil {
-		return err
+	s.opened = func() error {
+		s.opened = nil
+		if isNew || st.Mode().IsRegular() {
+			if err := f.Truncate(0); err != nil {
+				return bad(c.CSV, "%v", reason(err))
+			}
+		}
+		s.rows = csv.NewWriter(f)
+		return s.writeCSV(csvHeader)
 	}
 	return s.run(r)
 }
@@ -260,7 +278,8 @@ type streamRun struct {
 	conn   *connection
 	target *target
 	names  []string
-	rows   *csv.Writer
+	rows   *csv.Writer  // of --csv, once the stream has opened
+	opened func() error // makes rows, at the first answer; nil then, and without --csv
 
 	unusable sync.Map // from *polyscanv1.Frame to why it was sent without pixels
 
@@ -365,6 +384,9 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 		if err != nil {
 			return err
 		}
+	}
+	if s.refused != nil && c.Quiet && !c.JSON { // no line has said why
+		e.warn("the first refused frame: %v", s.refused)
 	}
 	if broken != nil {
 		return broken
@@ -545,27 +567,11 @@ func (s *streamRun) describe(a *clients.Answer) string {
 	if a.Err != nil {
 		return s.env.paint(cli.Red, "REFUSED") + " " + s.refusal(a)
 	}
-	if a.Result.GetVerdict() != polyscanv1.Verdict_VERDICT_FAIL {
+	why := whyFailed(a.Result)
+	if why == "" {
 		return ""
 	}
-	var why []string
-	for _, g := range a.Result.GetRegions() {
-		for _, l := range g.GetLimits() {
-			if l.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
-				why = append(why, g.GetName()+": "+l.GetReason())
-			}
-		}
-	}
-	if lost := cli.NotFound(a.Result.GetLocation()); lost != "" { // all limits say the same
-		why = []string{lost}
-	}
-	const most = 3
-	more := ""
-	if len(why) > most {
-		more = fmt.Sprintf(" (and %d more)", len(why)-most)
-		why = why[:most]
-	}
-	return s.env.paint(cli.Red, "FAIL") + " " + cli.Printable(a.Frame.GetFrameId()+"  "+strings.Join(why, "; ")) + more
+	return s.env.paint(cli.Red, "FAIL") + " " + cli.Printable(a.Frame.GetFrameId()) + "  " + why
 }
 
 // print writes the report.
@@ -634,6 +640,11 @@ func (s *streamRun) writeCSV(row []string) error {
 }
 
 func (s *streamRun) writeRows(a *clients.Answer) error {
+	if s.opened != nil {
+		if err := s.opened(); err != nil {
+			return err
+		}
+	}
 	if s.rows == nil {
 		return nil
 	}

@@ -286,3 +286,33 @@ func TestStreamCSVInUse(t *testing.T) {
 		t.Errorf("%d: %s", code, stderr)
 	}
 }
+
+// TestStreamKeepsItsFile: a file of --csv keeps the rows of the last stream until the next one has opened, and one that
+// isn't there is not made.
+func TestStreamKeepsItsFile(t *testing.T) {
+	old := write(t, "keep.csv", "the old rows\n")
+	recipes := t.TempDir()
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitServer, []string{"-r", frames + "conveyor/regions.json", "--addr", "127.0.0.1:1"}},
+		{exitUsage, []string{"--recipe", "nope", "--recipes", recipes}},
+		{exitUsage, []string{"-r", frames + "conveyor/regions.json", "--golden", "nofile.png", "--limit",
+			`*: ncc of "golden" > 0.2`}},
+	} {
+		for _, file := range []string{old, filepath.Join(filepath.Dir(old), "new.csv")} {
+			args := append([]string{"stream", frames + "conveyor", "--csv", file}, c.args...)
+			if _, stderr, code := polyscan(t, args...); code != c.code {
+				t.Errorf("%q: exit %d: %s", args, code, stderr)
+			}
+			if text, err := os.ReadFile(file); file == old && string(text) != "the old rows\n" || file != old && err == nil {
+				t.Errorf("%q: the file is %q, %v", args, text, err)
+			}
+		}
+	}
+	succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--csv", old)
+	if text, err := os.ReadFile(old); err != nil || !strings.HasPrefix(string(text), "sequence,frame,") {
+		t.Errorf("%.100s, %v", text, err)
+	}
+}

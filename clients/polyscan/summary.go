@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/polyscan/polyscan/clients/internal/cli"
@@ -138,7 +139,7 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 		t.columns = append(t.columns, column{"COVERED", true})
 	}
 	// Where a region reaches outside the frame, its numbers are of the rest of it alone.
-	outside := slices.ContainsFunc(res.GetRegions(), func(g *polyscanv1.RegionResult) bool { return g.GetCoverage() < 1 })
+	outside := slices.ContainsFunc(res.GetRegions(), reachesOutside)
 	if outside {
 		t.columns = append(t.columns, column{"INSIDE", true})
 	}
@@ -376,6 +377,34 @@ func verdictCell(v polyscanv1.Verdict) cell {
 		return cell{"FAIL", cli.Red}
 	}
 	return cell{"-", cli.Dim}
+}
+
+// reachesOutside says that a region's numbers aren't those of all of it.
+func reachesOutside(g *polyscanv1.RegionResult) bool { return g.GetCoverage() < 1 }
+
+// whyFailed says why a frame is FAIL, briefly; empty where it isn't.
+func whyFailed(res *polyscanv1.FrameResult) string {
+	if res.GetVerdict() != polyscanv1.Verdict_VERDICT_FAIL {
+		return ""
+	}
+	var why []string
+	for _, g := range res.GetRegions() {
+		for _, l := range g.GetLimits() {
+			if l.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
+				why = append(why, g.GetName()+": "+l.GetReason())
+			}
+		}
+	}
+	if lost := cli.NotFound(res.GetLocation()); lost != "" { // all limits say the same
+		why = []string{lost}
+	}
+	const most = 3
+	more := ""
+	if len(why) > most {
+		more = fmt.Sprintf(" (and %d more)", len(why)-most)
+		why = why[:most]
+	}
+	return cli.Printable(strings.Join(why, "; ")) + more
 }
 
 // coverageCell is how much of a region lies inside the frame, in percent; never all or nothing where that isn't so.

@@ -154,7 +154,8 @@ func TestTeachUsage(t *testing.T) {
 	}
 	got, stderr, code := polyscan(t, "reduce", good+"/frame_000.png", "-r", regions, "--limit",
 		"washer ?ore: mean in [1, 2]", "--limit", "nut*: mean < 250")
-	if code != exitOK || !strings.HasSuffix(stderr, "have no limits, and others have: nothing that they show can fail a part\n") {
+	if code != exitOK || !strings.HasSuffix(stderr, "have no limits, and others have: "+
+		"nothing that they show can fail a part\n") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	if !strings.Contains(got, "is above 2") || !strings.Contains(got, "1 of 3 regions with limits") {
@@ -270,7 +271,8 @@ func TestTryOutsideTheFrame(t *testing.T) {
 	metal := frames + "metal.png"
 	for limits, want := range map[string]int{`"mean > 1"`: exitUsage, `"coverage >= 0.001", "mean > 1"`: exitOK, ``: exitOK} {
 		_, stderr, code := polyscan(t, "try", "--bad", metal, "-r", out(limits))
-		if code != want || want == exitUsage && !strings.Contains(stderr, `"a": reaches outside the frame, where all limits fail`) {
+		if code != want || want == exitUsage && !strings.Contains(stderr,
+			`"a": reaches outside the frame, where all limits fail`) {
 			t.Errorf("%s: exit %d: %s", limits, code, stderr)
 		}
 	}

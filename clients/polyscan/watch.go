@@ -142,8 +142,11 @@ func (c *watchCmd) Run(e *env) (err error) {
 			lost = false
 			e.warn("%s: is back", c.Addr)
 		}
-		heard = true
 		m := u.Message
+		if !heard {
+			c.checkKnown(e, conn, m.GetStarted())
+		}
+		heard = true
 		if p := m.GetPreview(); p != nil && c.Previews != "" {
 			if err := c.save(p); err != nil {
 				return err
@@ -164,6 +167,26 @@ func (c *watchCmd) Run(e *env) (err error) {
 		}
 	}
 	return nil
+}
+
+// checkKnown warns of recipes that the server doesn't have, and of names under which nothing is open: either may come
+// yet, and be misspelt.
+func (c *watchCmd) checkKnown(e *env, conn *connection, started *polyscanv1.WatchStarted) {
+	if names, err := conn.recipeNames(); err == nil { // who may watch may not be allowed to list them
+		for _, r := range c.Recipe {
+			if !slices.Contains(names, r) {
+				e.warn("--recipe %s: the server has no recipe of this name%s", cli.Printable(r), meantOf(r, names))
+			}
+		}
+	}
+	for _, name := range c.Name {
+		start, open := strings.CutSuffix(name, "*")
+		if !slices.ContainsFunc(started.GetStreams(), func(s *polyscanv1.StreamState) bool {
+			return s.GetName() == name || open && strings.HasPrefix(s.GetName(), start)
+		}) {
+			e.warn("--name %s: no stream of this name is open now; what comes is shown", cli.Printable(name))
+		}
+	}
 }
 
 // fewVerdicts ends a watch whose time was over before --count verdicts had come.

@@ -217,3 +217,16 @@ func TestWatchCallsAndHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchOfNobody: a misspelt name or recipe would watch nothing without a word.
+func TestWatchOfNobody(t *testing.T) {
+	addr := startServer(t, server.Config{MemoryBytes: 64 << 20, RecipeDir: t.TempDir()})
+	succeed(t, "recipe", "put", "board", "-r", frames+"board.regions.json", "--addr", addr)
+	_, stderr, code := polyscan(t, "watch", "--name", "nobody", "--recipe", "bord", "--recipe", "board", "--timeout", "1s",
+		"--addr", addr)
+	if want := "polyscan: warning: --recipe bord: the server has no recipe of this name: did you mean \"board\"?\n" +
+		"polyscan: warning: --name nobody: no stream of this name is open now; what comes is shown\n"; code != exitOK ||
+		stderr != want {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
