@@ -68,10 +68,10 @@ func TestRecipeMeasures(t *testing.T) {
 		found < kept {
 		t.Fatalf("blobs: %q: %v", e.number("blobs"), err)
 	}
-	outlines := eval[string](e.tab, `document.querySelector(".editor .blobs")?.getAttribute("d") ?? ""`)
-	if n := strings.Count(outlines, "M"); n < kept {
-		t.Errorf("%d outlines of %d blobs", n, kept)
-	}
+	e.until("the outline of each blob", func() bool { // drawn after the numbers
+		outlines := eval[string](e.tab, `document.querySelector(".editor .blobs")?.getAttribute("d") ?? ""`)
+		return strings.Count(outlines, "M") >= kept
+	})
 	e.shot("recipe-blobs")
 	e.axe("blobs")
 	e.save("", "version 2")
