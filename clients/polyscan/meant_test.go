@@ -129,7 +129,8 @@ func TestLimitOfEveryNamesake(t *testing.T) {
 			}
 		}
 	}
-	file := write(t, "twice.json", `{"imageWidth":1024,"imageHeight":512,"shapes":[{"label":"a","points":[[10,10],[110,10],[110,60],[10,60]]},`+
+	file := write(t, "twice.json", `{"imageWidth":1024,"imageHeight":512,"shapes":[`+
+		`{"label":"a","points":[[10,10],[110,10],[110,60],[10,60]]},`+
 		`{"label":"a","points":[[200,10],[300,10],[300,60],[200,60]]}]}`)
 	_, stderr, code := polyscan(t, "reduce", frames+"metal.png", "-r", file, "--strict", "--fail-on-reject",
 		"--limit", "a: mean < 80")
