@@ -276,14 +276,16 @@ var notes = []string{"width", "height", "area", "value", "limit"}
 // boundsWhat says that a key bounds something that is neither a quantity nor a place.
 func boundsWhat(key string) bool {
 	words := wordsOf(key)
-	return len(words) > 1 && slices.ContainsFunc(words, func(word string) bool { return slices.Contains(boundWords, word) }) &&
-		!slices.ContainsFunc(words, func(word string) bool { return slices.Contains(placeWords, word) })
+	in := func(list []string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(list, word) })
+	}
+	return len(words) > 1 && in(boundWords) && !in(placeWords)
 }
 
 // calledLimits says that limits are part of the name of a key.
 func calledLimits(key string) bool {
-	return strings.HasSuffix(strings.ToLower(key), limitsKey) ||
-		slices.ContainsFunc(wordsOf(key), func(word string) bool { return word == limitsKey || otherNames[word] == limitsKey })
+	says := func(word string) bool { return word == limitsKey || otherNames[word] == limitsKey }
+	return strings.HasSuffix(strings.ToLower(key), limitsKey) || slices.ContainsFunc(wordsOf(key), says)
 }
 
 // keysOfLimits says that keys or texts in a value are quantities, or ends of ranges, as the limits of other programs

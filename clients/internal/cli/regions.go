@@ -84,7 +84,8 @@ func CheckRead(file *regionfile.File) error {
 // Unsized says that limits of a file hold on frames of any size, where the file could say on which its regions were
 // drawn: one of a format that has sizes, or of polyscan's own that names a frame. It is empty of other files.
 func Unsized(file *regionfile.File) string {
-	has := slices.Contains([]regionfile.Format{regionfile.FormatLabelMe, regionfile.FormatCOCO, regionfile.FormatSVG}, file.Format)
+	has := slices.Contains([]regionfile.Format{regionfile.FormatLabelMe, regionfile.FormatCOCO, regionfile.FormatSVG},
+		file.Format)
 	limits := slices.ContainsFunc(file.Regions, func(g regionfile.Region) bool { return len(g.Limits) > 0 })
 	if file.ImageWidth > 0 || !has && file.Image == "" || !limits && file.Locate == nil {
 		return ""

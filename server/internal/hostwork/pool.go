@@ -38,7 +38,7 @@ type Pool struct {
 	strips atomic.Int32                  // sessions with a strip in work, or a result to be sent
 	calm   atomic.Pointer[chan struct{}] // closed when there are none; nil where nobody waits for that
 	coming atomic.Int64                  // until when strips are expected that are on their way, in ns from born
-	born   time.Time
+	born   time.Time                     // tests have clocks of their own, which package steady has not
 
 	mu      sync.Mutex
 	taken   int
